@@ -1,0 +1,6 @@
+"""Allocators: a round's pulls to pulls per arm."""
+
+from asktell.allocators.base import AbstractAllocator, Request
+from asktell.allocators.uniform import Uniform
+
+__all__ = ["AbstractAllocator", "Request", "Uniform"]

@@ -1,0 +1,32 @@
+"""An allocator shares a round's pulls among the active arms."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from asktell.arrays import Counts, Features
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an allocator may know: `n_pulls` to share among A active arms.
+
+    `pulled` (A,): pulls that each arm has had. `capacity` (A,): pulls that each arm can still take before it has
+    seen every example. `features` (A, d) or None. `priority` (A,): a random order of the arms, to break ties.
+    """
+
+    n_pulls: int
+    pulled: Counts
+    capacity: Counts
+    priority: Counts
+    features: Features | None = None
+
+
+class AbstractAllocator(ABC):
+    """A round's pulls to pulls per active arm."""
+
+    needs_features: ClassVar[bool] = False
+
+    @abstractmethod
+    def allocate(self, request: Request) -> Counts:
+        """Pulls per active arm, (A,); they sum to `n_pulls`, or to the total capacity where that is less."""

@@ -1,0 +1,31 @@
+"""Uniform allocation: the same for every arm, the remainder to those pulled least."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from asktell.allocators.base import AbstractAllocator, Request
+from asktell.arrays import Counts
+
+
+@final
+@dataclass(frozen=True)
+class Uniform(AbstractAllocator):
+    """floor(n / A) pulls each; one more for the least pulled arms, ties in random order."""
+
+    def allocate(self, request: Request) -> Counts:
+        """Pulls per active arm; what an arm has no capacity for is shared among the others."""
+        counts = np.zeros(len(request.pulled), dtype=np.int64)
+        left = min(request.n_pulls, int(request.capacity.sum()))
+        while left > 0:
+            room = request.capacity - counts
+            open_ = np.flatnonzero(room > 0)
+            each, rest = divmod(left, len(open_))
+            if each:
+                counts[open_] += np.minimum(each, room[open_])
+            else:
+                order = np.lexsort((request.priority[open_], request.pulled[open_]))
+                counts[open_[order[:rest]]] += 1
+            left = min(request.n_pulls, int(request.capacity.sum())) - int(counts.sum())
+        return counts

@@ -1,0 +1,47 @@
+"""Every exception raised on purpose, under one base class.
+
+A message says what came, what was expected, and what to do.
+"""
+
+
+class AsktellError(Exception):
+    """Base class of every error that asktell raises on purpose."""
+
+
+class InvalidArgumentError(AsktellError, ValueError):
+    """An argument has the wrong type, value, length or name."""
+
+
+class InvalidScoresError(InvalidArgumentError):
+    """Scores cannot be used: NaN, infinite, missing, unknown, or of the wrong length. The trial stays open."""
+
+
+class BudgetTooSmallError(InvalidArgumentError):
+    """The budget is too small for the chosen method."""
+
+
+class IncompatibleMethodError(InvalidArgumentError):
+    """The parts of a method do not go together, or do not fit the goal or the data given."""
+
+
+class UnknownTrialError(AsktellError, KeyError):
+    """A trial, prompt or example that is not (or no longer) out was named."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class ConflictingTellError(AsktellError):
+    """A trial was told again, with other scores than the first time."""
+
+
+class InvalidStateError(AsktellError, ValueError):
+    """A saved state is malformed, truncated, foreign, or of an unknown version. Nothing was loaded."""
+
+
+class EvaluatorError(AsktellError):
+    """An evaluator could not be used, or returned something that is not scores."""
+
+
+class MissingExtraError(AsktellError, ImportError):
+    """An optional package is missing; the message says what to install."""

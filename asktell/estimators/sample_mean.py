@@ -1,0 +1,23 @@
+"""The sample mean of every arm by itself; no features."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+
+
+@final
+@dataclass(frozen=True)
+class SampleMean(AbstractEstimator):
+    """An arm without a pull gets the mean over the pulled active arms, and is flagged."""
+
+    def estimate(self, evidence: Evidence) -> Estimates:
+        """Means and finite-population corrected standard errors."""
+        tally, active = evidence.tally, evidence.active
+        means = tally.means[active]
+        unseen = tally.counts[active] == 0
+        if unseen.any() and not unseen.all():
+            means[unseen] = means[~unseen].mean(axis=0)
+        return Estimates(means, tally.standard_errors(evidence.population)[active], unseen)

@@ -1,0 +1,8 @@
+"""Schedulers: how many rounds, how many pulls in each, how many arms stay."""
+
+from asktell.schedulers.base import AbstractScheduler, Round
+from asktell.schedulers.sequential_halving import SequentialHalving
+from asktell.schedulers.single import Single
+from asktell.schedulers.successive_rejects import SuccessiveRejects
+
+__all__ = ["AbstractScheduler", "Round", "SequentialHalving", "Single", "SuccessiveRejects"]

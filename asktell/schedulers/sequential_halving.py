@@ -1,0 +1,34 @@
+"""Sequential halving (Karnin, Koren & Somekh 2013): the better half stays, every round has the same budget."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import final
+
+from asktell.schedulers.base import AbstractScheduler, Round
+
+
+@final
+@dataclass(frozen=True)
+class SequentialHalving(AbstractScheduler):
+    """R = ceil(log2 K) rounds of floor(B / R) pulls that keep ceil(K / 2^r) arms; what is left over goes to round 1.
+
+    `adaptive` (default): where floor(B / R) < K, so that some arms would go unseen in round 1, take
+    R = max(1, floor(B / K)) rounds that keep ceil(K^(1 - r/R)) arms instead. `adaptive=False` is the published
+    schedule; sample means are then undefined for the arms that round 1 does not reach.
+    """
+
+    adaptive: bool = True
+
+    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+        """The rounds; none for a single arm."""
+        n_rounds = (n_arms - 1).bit_length()
+        if n_rounds == 0:
+            return ()
+        keep = [-(-n_arms // 2**r) for r in range(1, n_rounds + 1)]
+        if self.adaptive and budget // n_rounds < n_arms:
+            n_rounds = max(1, budget // n_arms)
+            # The rounding guards against 1000^(2/3) = 100.00000000000001.
+            keep = [ceil(round(n_arms ** (1 - r / n_rounds), 9)) for r in range(1, n_rounds + 1)]
+            keep[-1] = 1
+        per_round, left_over = divmod(budget, n_rounds)
+        return tuple(Round(pulls=per_round + (left_over if r == 0 else 0), keep=k) for r, k in enumerate(keep))

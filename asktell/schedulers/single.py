@@ -1,0 +1,16 @@
+"""One round for all: uniform allocation, the baseline."""
+
+from dataclasses import dataclass
+from typing import final
+
+from asktell.schedulers.base import AbstractScheduler, Round
+
+
+@final
+@dataclass(frozen=True)
+class Single(AbstractScheduler):
+    """The whole budget in one round, after which nobody leaves: the answer is read off the estimates."""
+
+    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+        """One round that keeps every arm."""
+        return (Round(pulls=budget, keep=n_arms),)

@@ -1,0 +1,45 @@
+"""Successive rejects (Audibert, Bubeck & Munos 2010): K - 1 phases, one arm leaves at the end of each."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import final
+
+from asktell.schedulers.base import AbstractScheduler, Round
+
+
+@final
+@dataclass(frozen=True)
+class SuccessiveRejects(AbstractScheduler):
+    """One arm leaves per round; in phase k every active arm is brought to n_k pulls.
+
+    `tight` (default): n_k = ceil(c / (K + 1 - k)) with the largest c that fits the budget. It spends all but a few
+    pulls, works from budget = K on, and no n_k is below the published one. `tight=False` is the published
+    n_k = ceil((B - K) / (logbar(K) (K + 1 - k))), which leaves up to a fifth of a small budget unspent.
+    """
+
+    tight: bool = True
+
+    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+        """The K - 1 rounds."""
+        totals = self.pulls_per_arm(n_arms, budget)
+        return tuple(
+            Round(pulls=(n_arms - k) * (total - before), keep=n_arms - k - 1)
+            for k, (before, total) in enumerate(zip([0, *totals], totals, strict=False))
+        )
+
+    def pulls_per_arm(self, n_arms: int, budget: int) -> list[int]:
+        """n_1, ..., n_{K-1}: the pulls every arm still active has had by the end of each phase."""
+        sizes = range(n_arms, 1, -1)  # K + 1 - k
+        if not self.tight:
+            logbar = 0.5 + sum(1.0 / i for i in range(2, n_arms + 1))
+            return [max(0, ceil((budget - n_arms) / (logbar * size))) for size in sizes]
+        # Every n_k changes only where c is a whole number, so a search over whole numbers finds the largest c.
+        low, high = 0, budget
+        while low < high:
+            c = (low + high + 1) // 2
+            totals = [-(-c // size) for size in sizes]
+            if sum(totals) + (totals[-1] if totals else 0) <= budget:
+                low = c
+            else:
+                high = c - 1
+        return [-(-low // size) for size in sizes]
