@@ -1,0 +1,118 @@
+"""Weighted least squares on the arms' features (the linear model of GENSEC and GEGE), with standard errors.
+
+A constant is appended to the features, which the paper leaves out although its features are centred: without it the
+average prompt would have score 0.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.arrays import Counts, Features, Mask, Means
+from asktell.errors import IncompatibleMethodError
+from asktell.estimators._padding import pad_rows, padded_size
+from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+
+
+class LeastSquaresFit(NamedTuple):
+    """A fit over all K arms and m metrics.
+
+    `coefficients` (d, m) in units of the features, `intercept` (m,); `means` (K, m) fitted; `leverage` (K,)
+    x^T (X^T X)^-1 x; `residual_variance` (m,) about the fit, NaN without degrees of freedom; `standard_errors`
+    (K, m) = sqrt(residual_variance * leverage); `outside` (K,) true for arms whose features are not in the span of
+    the pulled arms' features, so that only the ridge decides; `rank` of the active features, with the constant.
+    """
+
+    coefficients: Features
+    intercept: npt.NDArray[np.float64]
+    means: Means
+    standard_errors: Means
+    leverage: npt.NDArray[np.float64]
+    residual_variance: npt.NDArray[np.float64]
+    outside: Mask
+    rank: int
+
+
+def least_squares(
+    features: Features,
+    means: Means,
+    counts: Counts,
+    deviations: Means | None = None,
+    active: Mask | None = None,
+    ridge: float = 0.0,
+    intercept: bool = True,
+) -> LeastSquaresFit:
+    """Minimize sum_i n_i (mean_i - x_i . theta)^2 + ridge * |theta|^2 on the span of the active arms' features.
+
+    `features` (K, d); `means` (K, m) sample means, ignored where `counts` (K,) is 0; `deviations` (K, m) sums of
+    squared deviations within arms, which add to the residuals; `active` (K,), by default all. Arms that are not
+    active take part as far as their features lie in the span. The ridge acts on columns of unit variance and never
+    on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
+    the normal matrix is added, towards the average.
+    """
+    import jax
+
+    from asktell.estimators import _least_squares_jax
+
+    n = len(features)
+    size = padded_size(n)
+    active = np.ones(n, dtype=bool) if active is None else active
+    pulled = counts > 0
+    # The padding and unpulled arms have weight 0, but NaN * 0 is NaN.
+    known = np.where(pulled[:, None], means, 0.0)
+    with jax.enable_x64(True):
+        fit = _least_squares_jax.fit(
+            *(pad_rows(a, size) for a in (features, known, counts.astype(float), active.astype(float))),
+            float(ridge),
+            intercept=intercept,
+        )
+        fit = type(fit)(*(np.asarray(value) for value in fit))
+    rank = int(fit.rank)
+    freedom = int(counts.sum()) - int(fit.pulled_rank)
+    squares = fit.sum_of_squares + (0.0 if deviations is None else deviations[pulled].sum(axis=0))
+    variance = squares / freedom if freedom > 0 else np.full(means.shape[1], np.nan)
+    leverage = fit.leverage[:n]
+    return LeastSquaresFit(
+        coefficients=fit.coefficients,
+        intercept=fit.intercept,
+        means=fit.means[:n],
+        standard_errors=np.sqrt(leverage[:, None] * variance),
+        leverage=leverage,
+        residual_variance=variance,
+        outside=fit.outside[:n],
+        rank=rank,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class LeastSquares(AbstractEstimator):
+    """Linear in the features; `ridge` acts on columns of unit variance, `intercept` appends a constant.
+
+    Flags arms outside the span of what was pulled.
+    """
+
+    ridge: float = 0.0
+    intercept: bool = True
+
+    needs_features: ClassVar[bool] = True
+    needs_every_arm: ClassVar[bool] = False
+
+    def estimate(self, evidence: Evidence) -> Estimates:
+        """Fitted means of the active arms; the standard errors hold if the scores are linear in the features.
+
+        Raises:
+            IncompatibleMethodError: there are no features.
+        """
+        if evidence.features is None:
+            raise IncompatibleMethodError("LeastSquares needs features, one row per prompt; none were given.")
+        tally = evidence.tally
+        active = np.zeros(len(tally.counts), dtype=bool)
+        active[evidence.active] = True
+        fit = least_squares(
+            evidence.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
+        )
+        chosen = evidence.active
+        return Estimates(fit.means[chosen], fit.standard_errors[chosen], fit.outside[chosen])

@@ -1,0 +1,201 @@
+"""Features of prompts: reduction of embeddings to few dimensions, rank, and an offline default made from the text."""
+
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell import counters
+from asktell.arrays import Features
+from asktell.errors import InvalidArgumentError
+
+_BUCKETS = 1 << 15
+_EXACT_ARMS = 2000  # up to here the spectrum comes from the full (K, K) matrix of inner products
+
+
+class PCA(NamedTuple):
+    """Principal components: `features` (K, d) and `explained_variance_ratio` (d,), largest first."""
+
+    features: Features
+    explained_variance_ratio: npt.NDArray[np.float64]
+
+
+class Span(NamedTuple):
+    """Coordinates of the rows in an orthonormal basis of their span.
+
+    `coordinates` (K, r): rows x with sum of x x^T = identity; `rank` r.
+    """
+
+    coordinates: Features
+    rank: int
+
+
+def pca(embedding: npt.ArrayLike, d: int) -> PCA:
+    """Reduce a (K, p) embedding to its first d principal components (K, d); zero columns beyond its rank.
+
+    The signs are fixed: in every column the entry of the largest magnitude is positive.
+
+    Raises:
+        InvalidArgumentError: the embedding is not a finite matrix, or d is not positive.
+    """
+    x = _matrix(embedding)
+    if d < 1:
+        raise InvalidArgumentError(f"pca() got d={d}; the number of dimensions is at least 1.")
+    centred = x - x.mean(axis=0) if len(x) else x
+    u, s, _ = np.linalg.svd(centred, full_matrices=False)
+    kept = min(d, len(s))
+    features = np.zeros((len(x), d))
+    features[:, :kept] = fix_signs(u[:, :kept]) * s[:kept]
+    ratio = np.zeros(d)
+    total = float((s**2).sum())
+    if total > 0:
+        ratio[:kept] = s[:kept] ** 2 / total
+    return PCA(features, ratio)
+
+
+def rank(features: npt.ArrayLike) -> int:
+    """Dimension of the span of the rows; columns are scaled first, so units do not matter."""
+    return span(features).rank
+
+
+def span(features: npt.ArrayLike) -> Span:
+    """Coordinates (K, r) of the rows in their span; columns are scaled to unit length first.
+
+    Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors.
+    """
+    x = _matrix(features)
+    # Scaling by the largest entry first keeps the squares of tiny and of huge entries finite.
+    top = np.abs(x).max(axis=0, initial=0.0)
+    x = x / np.where(top > 0, top, 1.0)
+    norms = np.linalg.norm(x, axis=0)
+    u, s, _ = np.linalg.svd(x / np.where(norms > 0, norms, 1.0), full_matrices=False)
+    tolerance = max(float(s.max(initial=0.0)) * max(x.shape) * np.finfo(float).eps * 100, 1e-9)
+    r = int((s > tolerance).sum())
+    return Span(u[:, :r], r)
+
+
+def with_intercept(features: Features) -> Features:
+    """Centred columns with a constant column behind them, (K, d + 1): the same span as (features, 1), better scaled.
+
+    A column that is constant up to rounding becomes exactly zero.
+    """
+    centre = features.mean(axis=0)
+    centred = features - centre
+    rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
+    centred[:, np.abs(centred).max(axis=0, initial=0.0) <= rounding] = 0.0
+    return np.column_stack((centred, np.ones(len(features))))
+
+
+def fix_signs(columns: Features) -> Features:
+    """The columns, each times 1 or -1 such that its entry of the largest magnitude is positive."""
+    if not columns.size:
+        return columns
+    largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
+    signed: Features = columns * np.where(largest < 0, -1.0, 1.0)
+    return signed
+
+
+def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Features:
+    """Features (K, d) of the prompts' texts, without a model or a network; the same in every process.
+
+    Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed, weighted by
+    (1 + log tf) * idf, normalized and reduced to d - 1 principal components; the last column is the standardized
+    logarithm of the length. The first component has unit variance, the others their natural share. `seed` is only
+    used beyond 2000 prompts, by the randomized decomposition (Halko, Martinsson & Tropp 2011).
+
+    Raises:
+        InvalidArgumentError: d is not positive.
+    """
+    if d < 1:
+        raise InvalidArgumentError(f"text_features() got d={d}; the number of dimensions is at least 1.")
+    features = np.zeros((len(prompts), d))
+    if not len(prompts):
+        return features
+    length = np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float))
+    spread = length.std()
+    if spread > 1e-12:
+        features[:, -1] = (length - length.mean()) / spread
+    if d > 1:
+        components = _principal_components(_tf_idf(prompts), d - 1, seed)
+        scale = components[:, 0].std() if components.size else 0.0
+        if scale > 1e-12:
+            features[:, : components.shape[1]] = components / scale
+    return features
+
+
+def _tf_idf(prompts: Sequence[str]) -> Any:
+    """Sparse (K, buckets) rows of unit length."""
+    from scipy.sparse import csr_array
+
+    buckets, counts, lengths = [], [], []
+    for prompt in prompts:
+        bucket, count = np.unique(_grams(prompt.lower()), return_counts=True)
+        buckets.append(bucket)
+        counts.append(count)
+        lengths.append(len(bucket))
+    column = np.concatenate(buckets)
+    start = np.concatenate(([0], np.cumsum(lengths)))
+    frequency = np.bincount(column, minlength=_BUCKETS)
+    idf = np.log((1.0 + len(prompts)) / (1.0 + frequency)) + 1.0
+    value = (1.0 + np.log(np.concatenate(counts))) * idf[column]
+    row = np.repeat(np.arange(len(prompts)), lengths)
+    norm = np.sqrt(np.bincount(row, value**2, minlength=len(prompts)))
+    value /= np.where(norm > 0, norm, 1.0)[row]
+    return csr_array((value, column, start), shape=(len(prompts), _BUCKETS))
+
+
+def _grams(text: str) -> npt.NDArray[np.int64]:
+    """Buckets of the n-grams of a text: of its bytes between spaces at the ends, and of its words."""
+    raw = np.frombuffer(f" {text} ".encode(), dtype=np.uint8).astype(np.uint64)
+    keys = []
+    with np.errstate(over="ignore"):
+        for n in (3, 4, 5):
+            if len(raw) >= n:
+                key = np.full(len(raw) - n + 1, n, dtype=np.uint64)
+                for offset in range(n):
+                    key = key * np.uint64(257) + raw[offset : len(raw) - n + 1 + offset]
+                keys.append(key)
+        words = np.array([zlib.crc32(word.encode()) for word in re.findall(r"\w+", text)], dtype=np.uint64)
+        keys.append(words)
+        keys.append(words[:-1] * np.uint64(0x9E3779B97F4A7C15) + words[1:])
+    return (counters.bits(0, "text features", np.concatenate(keys)) % np.uint64(_BUCKETS)).astype(np.int64)
+
+
+def _principal_components(x: Any, d: int, seed: int) -> Features:
+    """The first min(d, K) principal components of the rows, (K, .); the matrix itself is never centred or dense."""
+    n = x.shape[0]
+    if n <= _EXACT_ARMS:
+        gram = (x @ x.T).toarray()
+        mean = gram.mean(axis=0)
+        values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())
+        top = np.argsort(values)[::-1][:d]
+        exact: Features = fix_signs(vectors[:, top]) * np.sqrt(np.maximum(values[top], 0.0))
+        return exact
+    mean_row = np.asarray(x.mean(axis=0)).ravel()
+    width = min(n, d + 10)
+    flat = counters.bits(seed, "randomized decomposition", np.arange(x.shape[1] * width))
+    test = ((flat >> np.uint64(11)).astype(float) / 2**53 - 0.5).reshape(x.shape[1], width)
+    for _ in range(4):
+        q, _ = np.linalg.qr(_centred_product(x, mean_row, test))
+        test = x.T @ q - np.outer(mean_row, q.sum(axis=0))
+    u, s, _ = np.linalg.svd(test.T, full_matrices=False)
+    components: Features = fix_signs(q @ u[:, :d]) * s[:d]
+    return components
+
+
+def _centred_product(x: Any, mean_row: npt.NDArray[Any], right: Features) -> Features:
+    product: Features = x @ right - mean_row @ right
+    return product
+
+
+def _matrix(values: npt.ArrayLike) -> Features:
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 2 or not np.isfinite(x).all():
+        raise InvalidArgumentError(
+            f"Features have shape {x.shape} and {int((~np.isfinite(x)).sum())} values that are not finite; "
+            "expected a finite matrix with one row per prompt."
+        )
+    return x

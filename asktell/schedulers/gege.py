@@ -1,0 +1,35 @@
+"""The schedule of GEGE (Kone, Kaufmann & Richert 2025): halving that counts directions of the features, not arms."""
+
+from dataclasses import dataclass
+from typing import final
+
+from asktell.errors import IncompatibleMethodError
+from asktell.schedulers.base import AbstractScheduler, Round
+
+
+@final
+@dataclass(frozen=True)
+class GEGEHalving(AbstractScheduler):
+    """R = ceil(log2 h) rounds of floor(B / R) pulls that keep ceil(h / 2^r) arms; what is left over goes to round 1.
+
+    h is the rank of the features of all arms: round 1 goes from K arms straight to ceil(h / 2). With h = 1 there
+    is one round that keeps one arm. A round that already has no more arms than it keeps lets nobody go.
+    """
+
+    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+        """The rounds; none for a single arm.
+
+        Raises:
+            IncompatibleMethodError: `rank` is missing: the method has no features.
+        """
+        if rank is None:
+            raise IncompatibleMethodError("GEGEHalving needs the rank of the features; give the method features.")
+        if n_arms == 1:
+            return ()
+        rank = max(1, rank)
+        n_rounds = max(1, (rank - 1).bit_length())
+        per_round, left_over = divmod(budget, n_rounds)
+        return tuple(
+            Round(pulls=per_round + (left_over if r == 1 else 0), keep=min(n_arms, -(-rank // 2**r)))
+            for r in range(1, n_rounds + 1)
+        )
