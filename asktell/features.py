@@ -13,7 +13,7 @@ from asktell.arrays import Features
 from asktell.errors import InvalidArgumentError
 
 _BUCKETS = 1 << 15
-_EXACT_ARMS = 2000  # up to here the spectrum comes from the full (K, K) matrix of inner products
+_DENSE_ARMS = 256  # up to here the spectrum comes from the full (K, K) matrix of inner products
 
 
 class PCA(NamedTuple):
@@ -98,13 +98,12 @@ def fix_signs(columns: Features) -> Features:
     return signed
 
 
-def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Features:
+def text_features(prompts: Sequence[str], d: int = 10) -> Features:
     """Features (K, d) of the prompts' texts, without a model or a network; the same in every process.
 
     Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed, weighted by
     (1 + log tf) * idf, normalized and reduced to d - 1 principal components; the last column is the standardized
-    logarithm of the length. The first component has unit variance, the others their natural share. `seed` is only
-    used beyond 2000 prompts, by the randomized decomposition (Halko, Martinsson & Tropp 2011).
+    logarithm of the length. The first component has unit variance, the others their natural share.
 
     Raises:
         InvalidArgumentError: d is not positive.
@@ -119,7 +118,7 @@ def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Feature
     if spread > 1e-12:
         features[:, -1] = (length - length.mean()) / spread
     if d > 1:
-        components = _principal_components(_tf_idf(prompts), d - 1, seed)
+        components = _principal_components(_tf_idf(prompts), d - 1)
         scale = components[:, 0].std() if components.size else 0.0
         if scale > 1e-12:
             features[:, : components.shape[1]] = components / scale
@@ -164,31 +163,29 @@ def _grams(text: str) -> npt.NDArray[np.int64]:
     return (counters.bits(0, "text features", np.concatenate(keys)) % np.uint64(_BUCKETS)).astype(np.int64)
 
 
-def _principal_components(x: Any, d: int, seed: int) -> Features:
-    """The first min(d, K) principal components of the rows, (K, .); the matrix itself is never centred or dense."""
+def _principal_components(x: Any, d: int) -> Features:
+    """The first min(d, K) principal components of the sparse rows, (K, .), which are never made dense together."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     n = x.shape[0]
-    if n <= _EXACT_ARMS:
-        gram = (x @ x.T).toarray()
-        mean = gram.mean(axis=0)
-        values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())
-        top = np.argsort(values)[::-1][:d]
-        exact: Features = fix_signs(vectors[:, top]) * np.sqrt(np.maximum(values[top], 0.0))
-        return exact
     mean_row = np.asarray(x.mean(axis=0)).ravel()
-    width = min(n, d + 10)
-    flat = counters.bits(seed, "randomized decomposition", np.arange(x.shape[1] * width))
-    test = ((flat >> np.uint64(11)).astype(float) / 2**53 - 0.5).reshape(x.shape[1], width)
-    for _ in range(4):
-        q, _ = np.linalg.qr(_centred_product(x, mean_row, test))
-        test = x.T @ q - np.outer(mean_row, q.sum(axis=0))
-    u, s, _ = np.linalg.svd(test.T, full_matrices=False)
-    components: Features = fix_signs(q @ u[:, :d]) * s[:d]
+    if n <= max(_DENSE_ARMS, 2 * d):
+        centred = x.toarray() - mean_row
+        values, vectors = np.linalg.eigh(centred @ centred.T)
+    else:
+        transposed = x.T.tocsr()
+
+        def inner_products(v: Features) -> Features:
+            right = transposed @ v - mean_row * v.sum()
+            product: Features = x @ right - mean_row @ right
+            return product
+
+        # A start that is fixed makes the Lanczos iterations the same in every process.
+        start = (counters.bits(0, "Lanczos start", np.arange(n)) >> np.uint64(11)).astype(float) / 2**53 - 0.5
+        values, vectors = eigsh(LinearOperator((n, n), matvec=inner_products, dtype=float), k=d, v0=start, tol=1e-9)
+    top = np.argsort(values)[::-1][:d]
+    components: Features = fix_signs(vectors[:, top]) * np.sqrt(np.maximum(values[top], 0.0))
     return components
-
-
-def _centred_product(x: Any, mean_row: npt.NDArray[Any], right: Features) -> Features:
-    product: Features = x @ right - mean_row @ right
-    return product
 
 
 def _matrix(values: npt.ArrayLike) -> Features:

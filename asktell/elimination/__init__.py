@@ -1,7 +1,7 @@
 """Elimination rules: who leaves first, and what the answer is."""
 
-from asktell.elimination.base import AbstractEliminationRule
+from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.elimination.constrained_ranking import ConstrainedRanking
 from asktell.elimination.pareto_gap import ParetoGap
 
-__all__ = ["AbstractEliminationRule", "ConstrainedRanking", "ParetoGap"]
+__all__ = ["AbstractEliminationRule", "ConstrainedRanking", "Judgement", "ParetoGap"]

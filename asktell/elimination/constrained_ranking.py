@@ -9,61 +9,51 @@ from typing import final
 import numpy as np
 
 from asktell.arrays import Indices, Mask, Values
-from asktell.elimination.base import AbstractEliminationRule
-
-
-def violation(values: Values) -> Values:
-    """(A,) the largest amount by which a constraint is missed, 0 for feasible arms.
-
-    Column 0 of `values` is the objective, the others are slacks: how far each constraint is kept.
-    """
-    if values.shape[1] == 1:
-        return np.zeros(len(values))
-    return np.maximum(0.0, -values[:, 1:].min(axis=1))
+from asktell.elimination.base import AbstractEliminationRule, Judgement
 
 
 @final
 @dataclass(frozen=True)
 class ConstrainedRanking(AbstractEliminationRule):
-    """Sort by (infeasible, violation, -objective, -least slack, index); the last leave first.
+    """Sort by (infeasible, violation, -objective, -least slack, index); the last leave first, none is accepted.
 
-    `strict` counts an arm that meets a threshold exactly as infeasible, as the paper's algorithms do; its
-    definition of feasible, our default, does not.
+    Column 0 of the values is the objective, the others are slacks: how far each constraint is kept. `strict` counts
+    an arm that meets a threshold exactly as infeasible, as the paper's algorithms do; its definition of feasible,
+    our default, does not.
     """
 
     strict: bool = False
 
     def ranking(self, values: Values) -> Indices:
         """Positions, best first."""
-        slack = values[:, 1:].min(axis=1) if values.shape[1] > 1 else np.full(len(values), np.inf)
-        infeasible = ~self.feasible(values)
-        return np.lexsort((-slack, -values[:, 0], violation(values), infeasible))
+        objective, slack = values[:, 0], self.least_slack(values)
+        return np.lexsort((-slack, -objective, np.maximum(0.0, -slack), ~self.feasible(values)))
+
+    def least_slack(self, values: Values) -> Values:
+        """(A,) slack of the constraint kept worst, infinite without constraints; its negative is the violation."""
+        if values.shape[1] == 1:
+            return np.full(len(values), np.inf)
+        return np.asarray(values[:, 1:].min(axis=1))
 
     def feasible(self, values: Values) -> Mask:
         """(A,) true where every constraint is kept."""
-        slacks = values[:, 1:]
-        return np.asarray((slacks > 0 if self.strict else slacks >= 0).all(axis=1))
+        slack = self.least_slack(values)
+        return np.asarray(slack > 0 if self.strict else slack >= 0)
 
-    def leaving_order(self, values: Values) -> Indices:
-        """The worst first."""
-        return self.ranking(values)[::-1]
-
-    def accepted(self, values: Values) -> Mask:
-        """Nobody: only the last arm left is the answer."""
-        return np.zeros(len(values), dtype=bool)
+    def judge(self, values: Values) -> Judgement:
+        """The worst first; measured by the least slack."""
+        nobody = np.zeros(len(values), dtype=bool)
+        return Judgement(self.ranking(values)[::-1], nobody, self.least_slack(values))
 
     def answer(self, values: Values) -> Indices:
         """The best feasible arm, or the least violating one where none is feasible."""
         return self.ranking(values)[:1]
 
-    def reasons(self, values: Values, leaving: Indices, mask: Mask) -> list[str]:
+    def reason(self, judgement: Judgement, position: int) -> str:
         """Infeasible by how much, or outranked in the objective."""
-        feasible, missed = self.feasible(values), violation(values)
-        position = np.empty(len(values), dtype=np.int64)
-        position[self.ranking(values)] = np.arange(1, len(values) + 1)
-        return [
-            f"ranked {position[i]} of {len(values)}: feasible, but others have a better objective"
-            if feasible[i]
-            else f"ranked {position[i]} of {len(values)}: misses a constraint by {missed[i]:.4g}"
-            for i in leaving
-        ]
+        rank = len(judgement.order) - int(np.flatnonzero(judgement.order == position)[0])
+        slack = float(judgement.measure[position])
+        where = f"ranked {rank} of {len(judgement.order)}"
+        if slack < 0 or (self.strict and slack == 0):
+            return f"{where}: misses a constraint by {-slack:.4g}"
+        return f"{where} by the objective, feasible"

@@ -5,8 +5,8 @@ from typing import final
 
 import numpy as np
 
-from asktell.arrays import Indices, Mask, Values
-from asktell.elimination.base import AbstractEliminationRule
+from asktell.arrays import Indices, Values
+from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.pareto import pareto_gaps, pareto_mask
 
 
@@ -19,24 +19,17 @@ class ParetoGap(AbstractEliminationRule):
     optimal arm's gap never exceeds that of an arm it dominates but may equal it: the dominated one must go first.
     """
 
-    def leaving_order(self, values: Values) -> Indices:
-        """Positions by (-gap, optimal, index)."""
+    def judge(self, values: Values) -> Judgement:
+        """By (-gap, optimal, index); measured by the gap."""
         gaps, optimal = pareto_gaps(values)
-        return np.lexsort((optimal, -gaps))
-
-    def accepted(self, values: Values) -> Mask:
-        """The non-dominated arms."""
-        return pareto_mask(values)
+        return Judgement(np.lexsort((optimal, -gaps)), optimal, gaps)
 
     def answer(self, values: Values) -> Indices:
         """The non-dominated arms, by the first objective."""
         front = np.flatnonzero(pareto_mask(values))
         return front[np.argsort(-values[front, 0], kind="stable")]
 
-    def reasons(self, values: Values, leaving: Indices, mask: Mask) -> list[str]:
-        """On the front or dominated, by which gap."""
-        gaps, _ = pareto_gaps(values)
-        return [
-            f"on the front of {len(values)}, gap {gaps[i]:.4g}" if mask[i] else f"dominated, gap {gaps[i]:.4g}"
-            for i in leaving
-        ]
+    def reason(self, judgement: Judgement, position: int) -> str:
+        """On the front or dominated, and by which gap."""
+        place = "on the front" if judgement.accepted[position] else "dominated"
+        return f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

@@ -1,0 +1,103 @@
+"""G-optimal design: the pulls that make the worst prediction of a linear model as good as it can be.
+
+The relaxed problem is solved by mirror ascent to a certified tolerance (Kiefer & Wolfowitz 1960), then rounded to
+whole pulls by `asktell.rounding`.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.allocators.base import AbstractAllocator, Request
+from asktell.allocators.uniform import Uniform
+from asktell.arrays import Counts, Features
+from asktell.errors import IncompatibleMethodError
+from asktell.estimators._padding import pad_rows, padded_size
+from asktell.features import span, with_intercept
+from asktell.rounding import leverages, reduce_support, round_design
+
+_DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+
+
+class Design(NamedTuple):
+    """Weights (A,) that sum to 1, and the largest leverage under them: at least d, and d exactly at the optimum."""
+
+    weights: npt.NDArray[np.float64]
+    largest_leverage: float
+
+
+def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5000) -> Design:
+    """Weights whose largest leverage is at most (1 + tolerance) d, for rows `x` (A, d) that span all d dimensions.
+
+    Sparse: weights that the tolerance can spare are 0, and at most d (d + 1) / 2 + 1 are not. The tolerance is
+    missed only if `max_iterations` run out.
+    """
+    import jax
+
+    from asktell.allocators import _design_jax
+
+    n, d = x.shape
+    size, width = padded_size(n), d
+    padded = pad_rows(x, size)
+    start = np.zeros(size)
+    start[:n] = 1.0 / n
+    with jax.enable_x64(True):
+        # Half of the tolerance is left for sparsity.
+        step = _design_jax.mirror_ascent(padded, np.ones(width), start, tolerance / 2, max_iterations)
+        weights = np.array(step.weights)[:n]
+    weights = _drop_smallest(x, weights, (1 + tolerance) * d)
+    weights = reduce_support(x, weights)
+    return Design(weights, float(leverages(x, weights).max()))
+
+
+def _drop_smallest(x: Features, weights: npt.NDArray[np.float64], largest: float) -> npt.NDArray[np.float64]:
+    """Without the smallest weights, as many as keep the largest leverage below `largest`."""
+    ascending = np.argsort(weights, kind="stable")
+    mass = np.cumsum(weights[ascending])
+    for dropped in _DROPPED_MASS:
+        rest = weights.copy()
+        rest[ascending[mass <= dropped]] = 0.0
+        rest /= rest.sum()
+        if np.count_nonzero(rest) >= x.shape[1] and leverages(x, rest).max() <= largest:
+            return rest
+    return weights
+
+
+@final
+@dataclass(frozen=True)
+class GOptimalDesign(AbstractAllocator):
+    """Pulls in proportion to a G-optimal design over the arms that can still be pulled.
+
+    `tolerance`: how far the worst leverage may be above the optimum, relatively. `intercept`: the model has a
+    constant, as `LeastSquares` has by default. With fewer pulls than dimensions no linear model can be fitted, and
+    the pulls are shared evenly.
+    """
+
+    tolerance: float = 0.01
+    intercept: bool = True
+    max_iterations: int = 5000
+
+    needs_features: ClassVar[bool] = True
+
+    def allocate(self, request: Request) -> Counts:
+        """Pulls per active arm; arms that run out of examples are cut, and the others take what is left.
+
+        Raises:
+            IncompatibleMethodError: there are no features.
+        """
+        if request.features is None:
+            raise IncompatibleMethodError("GOptimalDesign needs features, one row per prompt; none were given.")
+        n = min(request.n_pulls, int(request.capacity.sum()))
+        # In random order, so that equal arms are not chosen by their position.
+        open_ = np.argsort(request.priority, kind="stable")
+        open_ = open_[request.capacity[open_] > 0]
+        features = request.features[open_]
+        x = span(with_intercept(features) if self.intercept and len(features) else features).coordinates
+        if n < x.shape[1] or x.shape[1] == 0:
+            return Uniform().allocate(request)
+        design = optimal_design(x, self.tolerance, self.max_iterations)
+        counts = np.zeros(len(request.capacity), dtype=np.int64)
+        counts[open_] = round_design(x, design.weights, n, request.capacity[open_], self.tolerance)
+        return counts

@@ -1,0 +1,279 @@
+"""What is wanted: the best feasible prompt, or the Pareto set. Directions, thresholds and scales live here only.
+
+Scores, estimates and saved files keep each metric in its own units and direction; a goal turns means into `values`,
+where larger is better, for the elimination rules.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from asktell.arrays import Means, Values
+from asktell.errors import InvalidArgumentError, InvalidScoresError
+
+Scores: TypeAlias = Mapping[str, float] | Sequence[float]
+
+# Averages of decimal fractions miss a threshold they meet by some units in the last place.
+_ROUNDING = 1e-12
+
+
+@final
+@dataclass(frozen=True)
+class Objective:
+    """A metric with a direction, and optionally the range of its scores, which puts metrics on a common scale."""
+
+    metric: str
+    minimize: bool = False
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an empty name or an empty range."""
+        if not isinstance(self.metric, str) or not self.metric:
+            raise InvalidArgumentError(f"A metric's name must be a non-empty str, got {self.metric!r}.")
+        if self.range is not None:
+            try:
+                low, high = (float(x) for x in self.range)
+            except (TypeError, ValueError):
+                low = high = math.nan
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise InvalidArgumentError(
+                    f"The range of {self.metric!r} must be two finite numbers, low < high; got {self.range!r}."
+                )
+            object.__setattr__(self, "range", (low, high))
+
+    @property
+    def scale(self) -> float:
+        """Width of the range, 1 without one; in metric units."""
+        return 1.0 if self.range is None else self.range[1] - self.range[0]
+
+    @property
+    def sign(self) -> float:
+        """1 if larger is better, -1 if smaller is."""
+        return -1.0 if self.minimize else 1.0
+
+    def __str__(self) -> str:
+        return f"{'minimize' if self.minimize else 'maximize'} {self.metric}"
+
+
+def maximize(metric: str, *, range: tuple[float, float] | None = None) -> Objective:  # noqa: A002 - the metric's range
+    """A metric of which more is better; the same as its bare name."""
+    return Objective(metric, False, range)
+
+
+def minimize(metric: str, *, range: tuple[float, float] | None = None) -> Objective:  # noqa: A002 - the metric's range
+    """A metric of which less is better, such as latency or cost."""
+    return Objective(metric, True, range)
+
+
+@final
+@dataclass(frozen=True)
+class Threshold:
+    """A bound on a metric's mean, in the metric's own units; made by `at_least` and `at_most`."""
+
+    bound: float
+    at_most: bool
+
+
+def at_least(bound: float) -> Threshold:
+    """The mean must not be below `bound`: `subject_to={"brevity": at_least(0.5)}`."""
+    return Threshold(_finite("at_least()", bound), at_most=False)
+
+
+def at_most(bound: float) -> Threshold:
+    """The mean must not be above `bound`: `subject_to={"latency": at_most(2.0)}`."""
+    return Threshold(_finite("at_most()", bound), at_most=True)
+
+
+@final
+@dataclass(frozen=True)
+class Constraint:
+    """`metric` must be at least, or at most, `bound` on average; violations are measured in units of `scale`."""
+
+    metric: str
+    bound: float
+    at_most: bool = False
+    scale: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
+
+
+class Goal(ABC):
+    """What a selector looks for."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics, in the order of score vectors."""
+
+    @abstractmethod
+    def values(self, means: Means) -> Values:
+        """(A, m) means in metric units to (A, q) values, larger is better, as the goal's elimination rule reads them."""
+
+    def vector(self, scores: object) -> tuple[float, ...]:
+        """Scores of one trial as floats in the order of `metrics`.
+
+        Raises:
+            InvalidScoresError: a metric is missing, unknown, not a number, NaN or infinite, or the length is wrong.
+        """
+        metrics = self.metrics
+        if isinstance(scores, Mapping):
+            if len(scores) != len(metrics) or any(name not in scores for name in metrics):
+                raise InvalidScoresError(_wrong_names(scores, metrics))
+            items: list[Any] = [scores[name] for name in metrics]
+        elif isinstance(scores, (Sequence, np.ndarray)) and not isinstance(scores, (str, bytes)):
+            items = list(scores)
+            if len(items) != len(metrics):
+                raise InvalidScoresError(
+                    f"Got {len(items)} scores, expected {len(metrics)}, in the order {list(metrics)}. "
+                    "Pass one number per metric, or a mapping from metric to number."
+                )
+        else:
+            raise InvalidScoresError(
+                f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}; "
+                f"got {type(scores).__name__}."
+            )
+        return tuple([_score(name, item) for name, item in zip(metrics, items, strict=True)])
+
+
+@final
+@dataclass(frozen=True, init=False)
+class BestFeasible(Goal):
+    """The best mean of one metric among the prompts that keep every constraint.
+
+    `BestFeasible("rouge", subject_to={"brevity": 0.5})`: a bare number is a least value for a maximized metric.
+    `subject_to={"latency": at_most(2.0)}` or `{minimize("latency"): 2.0}` bounds from above. Without constraints,
+    simply the best prompt. A mean that equals its bound is feasible.
+    """
+
+    objective: Objective
+    constraints: tuple[Constraint, ...]
+
+    def __init__(
+        self,
+        objective: str | Objective,
+        subject_to: Mapping[str | Objective, float | Threshold] | Sequence[Constraint] = (),
+    ) -> None:
+        object.__setattr__(self, "objective", _objective(objective))
+        if isinstance(subject_to, Mapping):
+            constraints = tuple(_constraint(metric, bound) for metric, bound in subject_to.items())
+        elif isinstance(subject_to, Sequence) and all(isinstance(c, Constraint) for c in subject_to):
+            constraints = tuple(subject_to)
+        else:
+            raise InvalidArgumentError(
+                f'subject_to must be a mapping from metric to bound, such as {{"brevity": 0.5}}; got {subject_to!r}.'
+            )
+        object.__setattr__(self, "constraints", constraints)
+        names = (self.objective.metric, *(c.metric for c in constraints))
+        object.__setattr__(self, "_metrics", tuple(dict.fromkeys(names)))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The objective, then the constrained metrics in the order given."""
+        return self._metrics  # type: ignore[attr-defined,no-any-return]
+
+    def values(self, means: Means) -> Values:
+        """Column 0: the objective, sign flipped if minimized; then a slack per constraint, in units of its scale."""
+        index = {name: j for j, name in enumerate(self.metrics)}
+        columns = [self.objective.sign * means[:, index[self.objective.metric]]]
+        for c in self.constraints:
+            slack = (means[:, index[c.metric]] - c.bound) * (-1.0 if c.at_most else 1.0)
+            slack = np.where(np.abs(slack) <= _ROUNDING * max(1.0, abs(c.bound)), 0.0, slack)
+            columns.append(slack / c.scale)
+        return np.stack(columns, axis=1)
+
+    def __str__(self) -> str:
+        return str(self.objective) + "".join(
+            f"{', ' if i else ' subject to '}{c}" for i, c in enumerate(self.constraints)
+        )
+
+
+@final
+@dataclass(frozen=True, init=False)
+class ParetoSet(Goal):
+    """Every prompt that no other prompt dominates: `ParetoSet("rouge", minimize("cost"))`.
+
+    The set does not depend on the metrics' units, but the gaps that decide who leaves first do: give metrics on
+    very different scales their range, `minimize("latency", range=(0, 10))`.
+    """
+
+    objectives: tuple[Objective, ...]
+
+    def __init__(self, *objectives: str | Objective) -> None:
+        if not objectives:
+            raise InvalidArgumentError('ParetoSet needs at least one metric: ParetoSet("rouge", "brevity").')
+        object.__setattr__(self, "objectives", tuple(_objective(o) for o in objectives))
+        metrics = tuple(o.metric for o in self.objectives)
+        if len(set(metrics)) < len(metrics):
+            raise InvalidArgumentError(f"ParetoSet got a metric twice: {list(metrics)}.")
+        object.__setattr__(self, "_metrics", metrics)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The objectives in the order given."""
+        return self._metrics  # type: ignore[attr-defined,no-any-return]
+
+    def values(self, means: Means) -> Values:
+        """A column per objective, sign flipped if minimized, in units of its scale."""
+        return means * np.array([o.sign / o.scale for o in self.objectives])
+
+    def __str__(self) -> str:
+        return "Pareto set: " + ", ".join(str(o) for o in self.objectives)
+
+
+def _objective(objective: str | Objective) -> Objective:
+    if isinstance(objective, Objective):
+        return objective
+    if isinstance(objective, str):
+        return Objective(objective)
+    raise InvalidArgumentError(
+        f'An objective must be a metric\'s name or asktell.minimize("name"), got {objective!r}.'
+    )
+
+
+def _constraint(metric: str | Objective, bound: object) -> Constraint:
+    objective = _objective(metric)
+    if not isinstance(bound, Threshold):
+        value = _finite(f"the bound on {objective.metric!r}", bound)
+        bound = Threshold(value, at_most=objective.minimize)
+    return Constraint(objective.metric, bound.bound, bound.at_most, objective.scale)
+
+
+def _finite(what: str, number: object) -> float:
+    if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
+        raise InvalidArgumentError(f"{what} needs a number, got {number!r}.")
+    value = float(number)
+    if not math.isfinite(value):
+        raise InvalidArgumentError(f"{what} needs a finite number, got {value!r}.")
+    return value
+
+
+def _score(name: str, item: Any) -> float:
+    if type(item) is not float:
+        if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
+            raise InvalidScoresError(f"The score of {name!r} must be a number, got {item!r}.")
+        try:
+            item = float(item)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidScoresError(f"The score of {name!r} must be a single finite number: {error}.") from error
+    if not math.isfinite(item):
+        raise InvalidScoresError(
+            f"The score of {name!r} must be finite, got {item!r}. "
+            "The trial stays open: tell() other scores, release() it, or fail() it with a reason."
+        )
+    return item  # type: ignore[no-any-return]
+
+
+def _wrong_names(scores: Mapping[Any, Any], metrics: tuple[str, ...]) -> str:
+    missing = [name for name in metrics if name not in scores]
+    unknown = [name for name in scores if name not in metrics]
+    parts = [f"Scores must have exactly the metrics {list(metrics)}"]
+    if missing:
+        parts.append(f"missing: {missing}")
+    if unknown:
+        parts.append(f"unknown: {unknown}")
+    return "; ".join(parts) + "."

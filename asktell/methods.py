@@ -1,0 +1,249 @@
+"""Methods: compositions of the four parts, and the names of the usual ones.
+
+| name       | scheduler           | allocator      | estimator     | rule                |
+|------------|---------------------|----------------|---------------|---------------------|
+| `uniform`  | one round           | uniform        | sample mean   | of the goal         |
+| `csr`      | successive rejects  | uniform        | sample mean   | constrained ranking |
+| `csr-sh`   | sequential halving  | uniform        | sample mean   | constrained ranking |
+| `ege-sr`   | successive rejects  | uniform        | sample mean   | Pareto gap          |
+| `ege-sh`   | sequential halving  | uniform        | sample mean   | Pareto gap          |
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+import numpy as np
+
+from asktell import counters
+from asktell.allocators import AbstractAllocator, Request, Uniform
+from asktell.arrays import Counts, Indices
+from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, Judgement, ParetoGap
+from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
+from asktell.estimators import AbstractEstimator, Estimates, Evidence, SampleMean
+from asktell.goals import BestFeasible, Goal, ParetoSet
+from asktell.schedulers import AbstractScheduler, Round, SequentialHalving, Single, SuccessiveRejects
+from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
+
+DATA = ("pooled", "round")
+
+
+@final
+@dataclass(frozen=True)
+class Elimination:
+    """Rounds: pull, estimate, let the least promising go.
+
+    `data="pooled"` estimates from all rounds, "round" from the current one only, as the paper's theorem assumes.
+    """
+
+    scheduler: AbstractScheduler
+    allocator: AbstractAllocator
+    estimator: AbstractEstimator
+    rule: AbstractEliminationRule
+    data: str = "pooled"
+
+    def __post_init__(self) -> None:
+        """Refuse parts of the wrong kind."""
+        parts = (
+            ("scheduler", AbstractScheduler),
+            ("allocator", AbstractAllocator),
+            ("estimator", AbstractEstimator),
+            ("rule", AbstractEliminationRule),
+        )
+        for name, kind in parts:
+            if not isinstance(getattr(self, name), kind):
+                raise IncompatibleMethodError(
+                    f"The {name} of an Elimination must be an {kind.__name__}, got {getattr(self, name)!r}."
+                )
+        if self.data not in DATA:
+            raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {self.data!r}.")
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a problem that the method cannot work on.
+
+        Raises:
+            IncompatibleMethodError: the rule does not fit the goal, or features are needed and missing.
+            BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
+        """
+        rule = ConstrainedRanking if isinstance(problem.goal, BestFeasible) else ParetoGap
+        if isinstance(self.rule, (ConstrainedRanking, ParetoGap)) and not isinstance(self.rule, rule):
+            raise IncompatibleMethodError(
+                f"The rule {type(self.rule).__name__} does not fit the goal {type(problem.goal).__name__}, "
+                f"which needs {rule.__name__}."
+            )
+        for part in (self.allocator, self.estimator):
+            if part.needs_features and problem.features is None:
+                raise IncompatibleMethodError(
+                    f"{type(part).__name__} needs features, one row of numbers per prompt: Selector(..., features=...)."
+                )
+        if self.estimator.needs_every_arm:
+            rounds = self.rounds(problem)
+            if problem.budget < problem.n_arms or (rounds and not any(r.pulls for r in rounds)):
+                raise BudgetTooSmallError(
+                    f"A budget of {problem.budget} evaluations is too small: {type(self.estimator).__name__} with "
+                    f"{type(self.scheduler).__name__} needs to evaluate each of the {problem.n_arms} prompts at least "
+                    f"once. Raise the budget, or drop prompts."
+                )
+
+    def rounds(self, problem: Problem) -> tuple[Round, ...]:
+        """The schedule."""
+        return _rounds(self.scheduler, problem.n_arms, problem.budget, problem.feature_rank)
+
+    def due(self, state: State) -> bool:
+        """At the end of a round: all of its pulls are told."""
+        return state.plan_is_empty and not state.pending
+
+    def estimates(self, state: State, active: Indices) -> Estimates:
+        """Of the active arms from what is known now; flagged zeros where nothing is."""
+        tally = state.current_tally() if self.data == "pooled" else state.round_tally()
+        if not tally.counts.any():
+            shape = (len(active), tally.sums.shape[1])
+            return Estimates(np.zeros(shape), np.full(shape, np.nan), np.ones(len(active), dtype=bool))
+        problem = state.problem
+        seed = int(counters.integers(problem.seed, "estimator", 2**31 - 1, len(state.decisions))[0])
+        return self.estimator.estimate(Evidence(tally, active, problem.features, problem.population, seed))
+
+    def answer(self, state: State) -> list[int]:
+        """The arms that are the answer if nothing more is learned: those accepted, then the rule's choice, best first.
+
+        An arm that was never pulled is no answer, unless the estimator speaks for it.
+        """
+        active = state.active
+        if self.estimator.needs_every_arm:
+            active = active[state.current_tally().counts[active] > 0]
+        answer = _accepted(state)
+        if len(active) and len(state.history):
+            values = state.problem.goal.values(self.estimates(state, active).means)
+            answer += active[self.rule.answer(values)].tolist()
+        return answer
+
+    def decide(self, state: State) -> Decided:
+        """End the current round and plan the next one; the 0th decision only plans."""
+        number = len(state.decisions)
+        rounds = self.rounds(state.problem)
+        departures: list[Departure] = []
+        active = state.active
+        if number > 0 and self.estimator.needs_every_arm:
+            departures = _unscored(state, active)
+            active = np.setdiff1d(active, [d.arm for d in departures])
+        last = number == len(rounds)
+        if len(active) and (last or (number > 0 and len(active) > rounds[number - 1].keep)):
+            keep = rounds[number - 1].keep if number else len(active)
+            verdicts, staying, answer = self._eliminate(state, active, keep, last)
+            departures += verdicts
+            active = active[staying]
+        else:
+            answer = []
+        if last or not len(active):
+            return Decided(number, tuple(departures), finished=True, answer=(*_accepted(state), *answer))
+        quota = min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget) - state.spent
+        counts = self._allocate(state, active, max(0, quota), number)
+        return Decided(number, tuple(departures), _short(counts))
+
+    def _eliminate(
+        self, state: State, active: Indices, keep: int, last: bool
+    ) -> tuple[list[Departure], Indices, list[int]]:
+        """Who leaves, the positions of those who stay, and who of those who leave belongs to the answer."""
+        estimates = self.estimates(state, active)
+        values = state.problem.goal.values(estimates.means)
+        judgement = self.rule.judge(values)
+        n_leaving = max(0, len(active) - keep)
+        leaving, staying = judgement.order[:n_leaving], np.sort(judgement.order[n_leaving:])
+        accepted = judgement.accepted
+        if last:  # those who could have stayed are judged among themselves
+            chosen = staying[self.rule.answer(values[staying])]
+            accepted = accepted.copy()
+            accepted[staying] = False
+            accepted[chosen] = True
+            leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
+        departures = [
+            Departure(
+                arm=int(active[i]),
+                status=ACCEPTED if accepted[i] else REJECTED,
+                reason=self.rule.reason(judgement, int(i)),
+                means=tuple(estimates.means[i].tolist()),
+                standard_errors=tuple(None if np.isnan(e) else float(e) for e in estimates.standard_errors[i]),
+            )
+            for i in leaving
+        ]
+        return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
+
+    def _allocate(self, state: State, active: Indices, n_pulls: int, number: int) -> Counts:
+        problem = state.problem
+        return self.allocator.allocate(
+            Request(
+                n_pulls=n_pulls,
+                pulled=state.current_tally().counts[active],
+                capacity=state.capacity()[active],
+                priority=counters.permutation(problem.seed, "ties", len(active), number),
+                features=None if problem.features is None else problem.features[active],
+            )
+        )
+
+
+def preset(
+    name: str,
+    goal: Goal,
+    *,
+    schedule: str = "default",
+    data: str = "pooled",
+) -> Elimination:
+    """The method of that name for a goal.
+
+    `schedule="published"` takes the schedules as published instead of the tight and the adaptive ones.
+
+    Raises:
+        InvalidArgumentError: there is no such method.
+        IncompatibleMethodError: the method is for another goal.
+    """
+    if schedule not in SCHEDULES:
+        raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {schedule!r}.")
+    if not isinstance(name, str) or name not in METHODS:
+        raise InvalidArgumentError(
+            f"method must be one of {sorted(METHODS)}, or a composed asktell.Elimination; got {name!r}."
+        )
+    constrained = isinstance(goal, BestFeasible)
+    if name == "auto":
+        name = "csr-sh" if constrained else "ege-sr"
+    wanted = _GOAL_OF.get(name)
+    if wanted is not None and not isinstance(goal, wanted):
+        alternatives = sorted(n for n in METHODS if isinstance(goal, _GOAL_OF.get(n, Goal)))
+        raise IncompatibleMethodError(
+            f"The method {name!r} is for {wanted.__name__}, but the goal is a {type(goal).__name__}: "
+            f"use one of {alternatives}."
+        )
+    tuned = schedule == "default"
+    rule = ConstrainedRanking() if constrained else ParetoGap()
+    schedulers: dict[str, AbstractScheduler] = {
+        "uniform": Single(),
+        "csr": SuccessiveRejects(tight=tuned),
+        "ege-sr": SuccessiveRejects(tight=tuned),
+        "csr-sh": SequentialHalving(adaptive=tuned),
+        "ege-sh": SequentialHalving(adaptive=tuned),
+    }
+    return Elimination(schedulers[name], Uniform(), SampleMean(), rule, data)
+
+
+SCHEDULES = ("default", "published")
+METHODS = ("auto", "uniform", "csr", "csr-sh", "ege-sr", "ege-sh")
+_GOAL_OF: dict[str, type[Goal]] = {"csr": BestFeasible, "csr-sh": BestFeasible, "ege-sr": ParetoSet, "ege-sh": ParetoSet}
+
+
+def _accepted(state: State) -> list[int]:
+    return [arm for arm, (_, departure) in state.left.items() if departure.status == ACCEPTED]
+
+
+def _unscored(state: State, active: Indices) -> list[Departure]:
+    """Arms whose every example failed."""
+    counts, capacity = state.current_tally().counts[active], state.capacity()[active]
+    return [Departure(int(arm), FAILED, "every example failed") for arm in active[(counts == 0) & (capacity == 0)]]
+
+
+def _short(counts: Counts) -> int | tuple[int, ...]:
+    """One number if all have the same."""
+    return int(counts[0]) if (counts == counts[0]).all() else tuple(counts.tolist())
+
+
+@lru_cache(maxsize=64)
+def _rounds(scheduler: AbstractScheduler, n_arms: int, budget: int, rank: int | None) -> tuple[Round, ...]:
+    return scheduler.rounds(n_arms, budget, rank)

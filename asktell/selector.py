@@ -1,0 +1,542 @@
+"""Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine."""
+
+import json
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell import records
+from asktell.errors import (
+    ConflictingTellError,
+    InvalidArgumentError,
+    InvalidStateError,
+    UnknownTrialError,
+)
+from asktell.goals import Goal, Scores
+from asktell.methods import Elimination, preset
+from asktell.result import PromptResult, Result, is_feasible
+from asktell.separation import unresolved
+from asktell.state import (
+    ACTIVE,
+    SAMPLINGS,
+    Asked,
+    Failed,
+    Observed,
+    Problem,
+    Pull,
+    Released,
+    State,
+    Told,
+    apply,
+    decide,
+    initial,
+)
+from asktell.trial import Trial
+
+if TYPE_CHECKING:
+    from asktell.arrays import Features
+
+_Self = TypeVar("_Self", bound="Selector")
+_SHOWN = 20
+
+
+class Selector:
+    """Chooses which prompt to evaluate next, so that few evaluations find the best feasible prompt or the Pareto set.
+
+    Args:
+        prompts: the K candidates, as a sequence of texts (then ids are positions) or a mapping from id to text.
+        goal: `BestFeasible(...)` or `ParetoSet(...)`.
+        budget: evaluations allowed; never exceeded, trials out included.
+        method: "auto", another preset's name, or a composed `Elimination`.
+        examples: N, the number of examples in the data set; None if the evaluator draws its own.
+        features: (K, d) numbers that describe the prompts; structured methods need them.
+        seed: makes every choice repeatable; 0 <= seed < 2**64.
+        sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
+            "iid" draws an example for every pull, as the paper does.
+        max_failures: a prompt whose evaluation fails this many times leaves the race.
+
+    A selector may be used from several threads. It saves to JSON text and continues from it exactly.
+
+    Raises:
+        InvalidArgumentError: an argument has the wrong type, value or length; a prompt is given twice.
+        BudgetTooSmallError: the method cannot work with so few evaluations.
+        IncompatibleMethodError: the method does not fit the goal, or lacks features.
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[str] | Mapping[str, str],
+        goal: Goal,
+        budget: int,
+        method: str | Elimination = "auto",
+        examples: int | None = None,
+        features: npt.ArrayLike | None = None,
+        seed: int = 0,
+        sampling: str = "shared",
+        max_failures: int = 3,
+    ) -> None:
+        ids, texts = _check_prompts(prompts)
+        if not isinstance(goal, Goal):
+            raise InvalidArgumentError(
+                f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {goal!r}."
+            )
+        if sampling not in SAMPLINGS:
+            raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {sampling!r}.")
+        problem = Problem(
+            n_arms=len(texts),
+            goal=goal,
+            budget=_whole("budget", budget, 1),
+            n_examples=None if examples is None else _whole("examples", examples, 1, 2**31 - 1),
+            features=None if features is None else _check_features(features, len(texts)),
+            seed=_whole("seed", seed, 0, 2**64 - 1),
+            sampling=sampling,
+            max_failures=_whole("max_failures", max_failures, 1),
+        )
+        if not isinstance(method, Elimination):
+            method = preset(method, goal)
+        method.check(problem)
+        self._set(ids, texts, method, initial(problem))
+
+    def _set(self, ids: list[str] | None, texts: list[str], method: Elimination, state: State) -> None:
+        self._ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
+        self._texts = texts
+        self._method = method
+        self._state = state
+        self._lock = RLock()
+
+    # Asking and telling
+
+    @overload
+    def ask(self) -> Trial | None: ...
+
+    @overload
+    def ask(self, n: int) -> list[Trial]: ...
+
+    def ask(self, n: int | None = None) -> Trial | None | list[Trial]:
+        """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
+
+        None, or an empty list, means that the selection is `done`, or waits for the scores of trials that are
+        `pending`. Never blocks.
+
+        Raises:
+            InvalidArgumentError: n is not a whole number of at least 0.
+        """
+        with self._lock:
+            if n is None:
+                return self._ask()
+            trials: list[tuple[int, Trial]] = []
+            for _ in range(_whole("n", n, 0)):
+                trial = self._ask()
+                if trial is None:
+                    break
+                trials.append((self._state.pending[trial.id].arm, trial))
+            # Stable, so that a prompt's examples keep their order.
+            trials.sort(key=operator.itemgetter(0))
+            return [trial for _, trial in trials]
+
+    def _ask(self) -> Trial | None:
+        pull = self._state.next_pull()
+        if pull is None:
+            self._advance()
+            pull = self._state.next_pull()
+            if pull is None:
+                return None
+        state = self._state
+        trial, arm, example = pull
+        if trial is None:
+            trial = state.asked
+        self._state = apply(state, Asked(trial, arm, example))
+        return Trial(trial, self._ids[arm], self._texts[arm], example)
+
+    def tell(self, trial: Trial | int | str, scores: Scores, cost: float | None = None) -> None:
+        """Take the scores of a trial, in any order.
+
+        Args:
+            trial: the trial, its id, or the prompt (text or id given as str): its oldest trial that is out.
+            scores: mapping from metric to number, or numbers in the goal's order (`selector.metrics`).
+            cost: what it cost, in any unit you keep to; summed up in the result.
+
+        The same scores told twice are harmless. After an error the trial is still out and nothing has changed.
+
+        Raises:
+            InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
+            InvalidArgumentError: the cost is not a finite number of at least 0.
+            UnknownTrialError: the trial was never asked, or has failed.
+            ConflictingTellError: the trial was told before, with other scores.
+        """
+        with self._lock:
+            vector = self._state.problem.goal.vector(scores)
+            if cost is not None:
+                cost = _check_cost(cost)
+            id_ = self._trial_id(trial)
+            if self._state.open(id_) is None:
+                told = self._state.history.scores_of(id_)
+                if told is None:
+                    raise self._unknown(id_)
+                if told != vector:
+                    raise ConflictingTellError(
+                        f"Trial {id_} was told {self._named(told)} before, and now {self._named(vector)}. "
+                        "A trial is evaluated once; use observe() for further scores of the same prompt."
+                    )
+                return
+            self._state = apply(self._state, Told(id_, vector, cost))
+            self._advance()
+
+    def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
+        """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
+
+        Args:
+            prompt: the prompt's id or text.
+            scores: as for `tell`.
+            example: the example they belong to; it will then not be asked for this prompt.
+
+        Raises:
+            InvalidScoresError: as for `tell`.
+            InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
+        """
+        with self._lock:
+            vector = self._state.problem.goal.vector(scores)
+            arm = self._arm(prompt)
+            if example is not None:
+                n_examples = self._state.problem.n_examples
+                if n_examples is None:
+                    raise InvalidArgumentError(
+                        f"observe() got example {example!r}, but this selector was made without `examples`."
+                    )
+                example = _whole("example", example, 0, n_examples - 1)
+            self._state = apply(self._state, Observed(arm, example, vector))
+
+    def release(self, trial: Trial | int | str) -> None:
+        """Hand a trial back unevaluated; it will be asked again, under the same id.
+
+        Raises:
+            UnknownTrialError: the trial is not out.
+        """
+        with self._lock:
+            id_ = self._trial_id(trial)
+            if id_ not in self._state.pending:
+                raise self._unknown(id_)
+            self._state = apply(self._state, Released(id_))
+
+    def fail(self, trial: Trial | int | str, reason: str | BaseException) -> None:
+        """Count a failed evaluation; the prompt goes on with its next example.
+
+        A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
+        costs no budget.
+
+        Raises:
+            UnknownTrialError: the trial is not out.
+        """
+        with self._lock:
+            id_ = self._trial_id(trial)
+            if self._state.open(id_) is None:
+                raise self._unknown(id_)
+            if isinstance(reason, BaseException):
+                reason = f"{type(reason).__name__}: {reason}"
+            if not isinstance(reason, str):
+                raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
+            self._state = apply(self._state, Failed(id_, reason))
+            self._advance()
+
+    def _advance(self) -> None:
+        """Make every decision that is due."""
+        while (decided := decide(self._method, self._state)) is not None:
+            self._state = apply(self._state, decided)
+
+    # Reading
+
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that are out, oldest first."""
+        with self._lock:
+            pulls = sorted(self._state.pending.items())
+            return [Trial(id_, self._ids[p.arm], self._texts[p.arm], p.example) for id_, p in pulls]
+
+    @property
+    def done(self) -> bool:
+        """Whether the last decision has been made: nothing will be asked again."""
+        with self._lock:
+            self._advance()
+            return self._state.finished
+
+    @property
+    def spent(self) -> int:
+        """Evaluations told so far, those of `observe` not counted."""
+        return self._state.spent
+
+    @property
+    def budget(self) -> int:
+        """Evaluations allowed."""
+        return self._state.problem.budget
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics in the order of score vectors."""
+        return self._state.problem.goal.metrics
+
+    @property
+    def goal(self) -> Goal:
+        """What is looked for."""
+        return self._state.problem.goal
+
+    @property
+    def method(self) -> Elimination:
+        """How it is looked for."""
+        return self._method
+
+    @property
+    def n_active(self) -> int:
+        """How many prompts are still in the race."""
+        return len(self._texts) - len(self._state.left)
+
+    @property
+    def state(self) -> State:
+        """The immutable state, to look at."""
+        return self._state
+
+    def result(self) -> Result:
+        """The answer so far: final if `done`, otherwise the best that can be said now. Never raises."""
+        with self._lock:
+            state = self._state
+        answer = list(state.decisions[-1][1].answer) if state.finished else self._method.answer(state)
+        prompts = self._prompt_results(state)
+        answer = self._best_first(answer, prompts, state)
+        selected = [prompts[arm] for arm in answer]
+        feasible = selected[0].feasible if selected else None
+        return Result(
+            goal=state.problem.goal,
+            selected=selected,
+            prompts=prompts,
+            unresolved=[prompts[arm] for arm in unresolved(state, answer)],
+            spent=state.spent,
+            budget=state.problem.budget,
+            cost=state.cost,
+            done=state.finished,
+            feasible=feasible,
+        )
+
+    def _prompt_results(self, state: State) -> list[PromptResult]:
+        problem, metrics = state.problem, state.problem.goal.metrics
+        tally = state.current_tally()
+        means, errors = tally.means, tally.standard_errors(problem.population)
+        if len(state.active) and not self._method.estimator.needs_every_arm:
+            estimates = self._method.estimates(state, state.active)
+            means[state.active], errors[state.active] = estimates.means, estimates.standard_errors
+        entries = []
+        for arm in range(problem.n_arms):
+            round_, departure = state.left.get(arm, (None, None))
+            mean: Sequence[float | None] = _optional(means[arm])
+            error: Sequence[float | None] = _optional(errors[arm])
+            if departure is not None and departure.means:
+                mean, error = departure.means, departure.standard_errors
+            estimate = dict(zip(metrics, mean, strict=True))
+            entries.append(
+                PromptResult(
+                    id=self._ids[arm],
+                    prompt=self._texts[arm],
+                    estimate=estimate,
+                    standard_error=dict(zip(metrics, error, strict=True)),
+                    pulls=int(tally.counts[arm]),
+                    status=ACTIVE if departure is None else departure.status,
+                    round=round_,
+                    reason=None if departure is None else departure.reason,
+                    feasible=is_feasible(problem.goal, estimate),
+                    failures=len(state.failures.get(arm, ())),
+                )
+            )
+        return entries
+
+    def _best_first(self, answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:
+        """By the first column of the goal's values, then by position."""
+        means = np.array([[np.nan if x is None else x for x in prompts[a].estimate.values()] for a in answer])
+        if not answer:
+            return answer
+        return [answer[i] for i in np.lexsort((answer, -state.problem.goal.values(means)[:, 0]))]
+
+    # Saving
+
+    def to_json(self) -> str:
+        """The whole selector as JSON text; `Selector.from_json` continues it exactly.
+
+        Raises:
+            InvalidStateError: the method has parts that are not asktell's own; see `from_json`.
+        """
+        with self._lock:
+            state = self._state
+        data = {
+            "format": records.FORMAT,
+            "version": records.VERSION,
+            "asktell": version("asktell"),
+            "prompts": {"ids": None if isinstance(self._ids, range) else list(self._ids), "texts": self._texts},
+            "method": records.dump_part(self._method),
+            **records.dump_problem(state.problem),
+            "state": records.dump_state(state),
+        }
+        return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls: type[_Self], text: str | bytes, method: Elimination | None = None) -> _Self:
+        """The selector that `to_json` made `text` of; it goes on as if never interrupted.
+
+        Args:
+            text: the saved JSON.
+            method: for a method with parts of your own, which a file cannot hold.
+
+        Raises:
+            InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
+        """
+        data = records.parse(text, "The saved selector")
+        if data.get("format") != records.FORMAT:
+            raise InvalidStateError(f"This is not a saved asktell selector: its format is {data.get('format')!r}.")
+        if data.get("version") != records.VERSION:
+            raise InvalidStateError(
+                f"The saved selector has version {data.get('version')!r}, this asktell reads {records.VERSION}. "
+                f"It was written by asktell {data.get('asktell')!r}: use that version or a newer one."
+            )
+        return records.checked("The saved selector", lambda: cls._load(data, method))
+
+    @classmethod
+    def _load(cls: type[_Self], data: dict[str, Any], method: Elimination | None) -> _Self:
+        prompts = data.get("prompts")
+        if not isinstance(prompts, dict):
+            raise InvalidStateError("The saved selector has no prompts.")
+        ids, texts = prompts.get("ids"), prompts.get("texts")
+        if not isinstance(texts, list) or not (ids is None or (isinstance(ids, list) and len(ids) == len(texts))):
+            raise InvalidStateError("The saved prompts must be a list of texts, and of as many ids or none.")
+        ids, texts = _check_prompts(texts if ids is None else dict(zip(ids, texts, strict=True)))
+        problem = records.load_problem(data, len(texts))
+        if method is None:
+            method = records.load_part(data.get("method"))
+        if not isinstance(method, Elimination):
+            raise InvalidStateError(f"The saved method must be an Elimination, got {method!r}.")
+        method.check(problem)
+        selector = cls.__new__(cls)
+        selector._set(ids, texts, method, records.load_state(data.get("state"), problem))
+        return selector
+
+    # Looking up
+
+    def _arm(self, prompt: object) -> int:
+        """The arm of a prompt's id or text; looked up by building an index the first time."""
+        if not hasattr(self, "_index"):
+            self._index: dict[str | int, int] = {}
+            self._index.update({id_: arm for arm, id_ in enumerate(self._ids)})
+            self._index.update({text: arm for arm, text in enumerate(self._texts)})
+        arm = self._index.get(prompt) if isinstance(prompt, (str, int)) and not isinstance(prompt, bool) else None
+        if arm is None:
+            raise InvalidArgumentError(
+                f"There is no prompt {_short(prompt)}. Name one by its text, or by its id: {self._some(list(self._ids))}."
+            )
+        return arm
+
+    def _trial_id(self, trial: object) -> int:
+        if type(trial) is Trial:
+            return trial.id
+        if isinstance(trial, str):
+            arm = self._arm(trial)
+            out = [p.trial for p in self._out() if p.arm == arm and p.trial is not None]
+            if not out:
+                raise UnknownTrialError(f"The prompt {_short(trial)} has no trial out. {self._pending_text()}")
+            return min(out)
+        if isinstance(trial, (int, np.integer)) and not isinstance(trial, bool):
+            return int(trial)
+        raise InvalidArgumentError(
+            f"A trial must be a Trial, its id, or the prompt as str; got {_short(trial)} ({type(trial).__name__})."
+        )
+
+    def _out(self) -> list[Pull]:
+        return [*self._state.pending.values(), *self._state.returned]
+
+    def _unknown(self, id_: int) -> UnknownTrialError:
+        failed = any(f.trial == id_ for failures in self._state.failures.values() for f in failures)
+        if failed:
+            return UnknownTrialError(f"Trial {id_} has failed; its place was given to another one. {self._pending_text()}")
+        if self._state.history.scores_of(id_) is not None:
+            return UnknownTrialError(f"Trial {id_} has been told already. {self._pending_text()}")
+        return UnknownTrialError(f"Trial {id_} is not out. {self._pending_text()}")
+
+    def _pending_text(self) -> str:
+        pending = sorted(self._state.pending)
+        return f"Trials out: {self._some(pending)}." if pending else "No trial is out: ask() first."
+
+    def _named(self, vector: tuple[float, ...]) -> dict[str, float]:
+        return dict(zip(self.metrics, vector, strict=True))
+
+    @staticmethod
+    def _some(items: Sequence[object]) -> str:
+        shown = ", ".join(_short(item) for item in items[:_SHOWN])
+        return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
+
+
+def _optional(row: npt.NDArray[np.float64]) -> list[float | None]:
+    return [None if math.isnan(x) else x for x in row.tolist()]
+
+
+def _short(item: object) -> str:
+    text = repr(item)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
+    if isinstance(prompts, Mapping):
+        ids, texts = list(prompts), list(prompts.values())
+        wrong = [id_ for id_ in ids if not isinstance(id_, str)]
+        if wrong:
+            raise InvalidArgumentError(f"The ids of prompts must be str, got {_short(wrong[0])}.")
+    elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
+        ids, texts = None, list(prompts)
+    else:
+        raise InvalidArgumentError(
+            f"prompts must be a sequence of str or a mapping from id to str, got {type(prompts).__name__}."
+        )
+    if not texts:
+        raise InvalidArgumentError("prompts is empty; give at least one.")
+    names: Sequence[object] = range(len(texts)) if ids is None else ids
+    first: dict[str, object] = {}
+    twice: dict[str, list[object]] = {}
+    for name, text in zip(names, texts, strict=True):
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"Prompt {name!r} must be str, got {type(text).__name__}.")
+        if text in first:
+            twice.setdefault(text, [first[text]]).append(name)
+        first.setdefault(text, name)
+    if twice:
+        listed = "; ".join(f"{_short(text)} at {positions}" for text, positions in list(twice.items())[:5])
+        raise InvalidArgumentError(f"The same prompt is given more than once: {listed}. Remove the duplicates.")
+    return ids, texts
+
+
+def _check_features(features: npt.ArrayLike, n_arms: int) -> "Features":
+    try:
+        matrix = np.array(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"features must be numbers, one row per prompt: {error}.") from error
+    if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
+        raise InvalidArgumentError(
+            f"features must have one row per prompt, shape ({n_arms}, d); got shape {matrix.shape}."
+        )
+    if not np.isfinite(matrix).all():
+        raise InvalidArgumentError("features must be finite; got NaN or infinity.")
+    matrix.flags.writeable = False
+    return matrix
+
+
+def _check_cost(cost: object) -> float:
+    if isinstance(cost, (bool, str, bytes)) or not hasattr(cost, "__float__"):
+        raise InvalidArgumentError(f"cost must be a number, got {cost!r}.")
+    value = float(cost)
+    if not math.isfinite(value) or value < 0:
+        raise InvalidArgumentError(f"cost must be finite and at least 0, got {value!r}.")
+    return value
+
+
+def _whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:
+        raise InvalidArgumentError(f"{name} must be a whole number from {low} to {high}, got {_short(number)}.")
+    return int(number)
