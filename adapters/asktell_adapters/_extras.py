@@ -1,0 +1,38 @@
+"""A missing optional package becomes "pip install 'asktell[...]'"."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from asktell.errors import MissingExtraError
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Turn an ImportError in the block into a MissingExtraError that names the extra to install.
+
+    Raises:
+        MissingExtraError: an import in the block failed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        # torch and llama.cpp also raise ImportError when a shared library is broken: keep their words.
+        raise MissingExtraError(
+            f"{error}. Run: pip install 'asktell[{extra}]'", name=error.name, path=error.path
+        ) from error
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import and return an optional module, late.
+
+    The result is typed Any, so that type checking does not depend on which extras are installed.
+
+    Raises:
+        MissingExtraError: the module, or one that it needs, is missing.
+    """
+    with needs_extra(extra):
+        return importlib.import_module(module)

@@ -1,0 +1,72 @@
+"""An event loop in a thread of its own, so that one client serves sync callers and any number of event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar, final
+
+T = TypeVar("T")
+Closer = Callable[[], Awaitable[object]]
+
+
+@final
+class LoopThread:
+    """Runs coroutines in a daemon thread that starts with the first one and ends with this object."""
+
+    def __init__(self) -> None:
+        self._closers: list[Closer] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine; cancelling the future cancels it."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # The thread must not hold `self`, or the finalizer below would never run.
+                arguments = (self._loop, self._closers)
+                self._thread = threading.Thread(target=_serve, args=arguments, name="asktell-llm", daemon=True)
+                self._thread.start()
+                self._finalizer = weakref.finalize(self, _stop, self._loop)
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def at_close(self, closer: Closer) -> None:
+        """Await `closer()` in the loop before the thread ends."""
+        self._closers.append(closer)
+
+    def close(self) -> None:
+        """Stop the thread, cancelling what still runs; a later submit() starts another."""
+        with self._lock:
+            if self._loop is not None and self._thread is not None:
+                self._finalizer()
+                self._thread.join()
+            self._loop = self._thread = None
+
+
+def _serve(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(_wind_up(closers))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+async def _wind_up(closers: list[Closer]) -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    while closers:
+        await closers.pop()()
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)

@@ -1,0 +1,161 @@
+"""What an LLM adapter takes and returns: requests in, a completion or an exception for each out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+
+#: The system instruction of the paper's appendix, word for word.
+SYSTEM_INSTRUCTION = (
+    "You are an intelligent assistant. Please finish the given task,\n"
+    "answer with the output only and reply nothing else."
+)
+
+Message = Mapping[str, str]
+"""One turn of a chat: `role` (system, user or assistant) and `content`."""
+
+
+def without_system(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """The same chat with the system turn at the head of the first user turn: for templates that know no system role."""
+    if len(messages) < 2 or messages[0]["role"] != "system":
+        return [dict(message) for message in messages]
+    system, first, *rest = messages
+    return [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *map(dict, rest)]
+
+
+class CompletionError(EvaluatorError):
+    """An LLM gave no usable answer to one request.
+
+    Attributes:
+        cost: what the failed request is known to have cost, in the price table's currency.
+        attempts: requests sent, retries included.
+    """
+
+    def __init__(self, message: str, *, cost: float = 0.0, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.cost = cost
+        self.attempts = attempts
+
+
+@dataclass(frozen=True)
+class Request:
+    """One chat to complete.
+
+    Attributes:
+        messages: the turns so far; the LLM's own chat template is applied to them.
+        max_new_tokens: the answer is cut after so many tokens.
+        temperature: 0 is greedy decoding.
+        seed: makes sampling (temperature > 0) repeatable where the LLM allows it.
+    """
+
+    messages: tuple[Message, ...]
+    max_new_tokens: int = 512
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.messages:
+            raise InvalidArgumentError("a request needs at least one message, got none")
+        if self.max_new_tokens < 1:
+            raise InvalidArgumentError(f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}")
+        if not self.temperature >= 0:
+            raise InvalidArgumentError(f"temperature must be 0 (greedy) or larger, got {self.temperature!r}")
+
+    @classmethod
+    def chat(cls, user: str, system: str | None = None, **settings: Any) -> Request:
+        """One user turn, after a system turn unless `system` is None; `settings` are the other attributes."""
+        turns = [] if system is None else [{"role": "system", "content": system}]
+        return cls((*turns, {"role": "user", "content": user}), **settings)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """An LLM's answer and what it took.
+
+    Attributes:
+        text: the answer, without special tokens.
+        prompt_tokens: tokens read, template included.
+        completion_tokens: tokens written, without the end-of-turn token.
+        cached_tokens: those of `prompt_tokens` that a prefix cache spared.
+        latency: wall seconds of the call that answered; in a local batch, the batch's seconds over its size.
+        cost: in the currency of the price table, over all attempts; 0 without a price table.
+        finish_reason: "stop", or "length" when `max_new_tokens` cut the answer, or the server's own word.
+        attempts: requests sent, retries included.
+    """
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    latency: float = 0.0
+    cost: float = 0.0
+    finish_reason: str | None = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True)
+class Example:
+    """One row of a data set.
+
+    Attributes:
+        input: the text that the prompt is applied to.
+        reference: the wanted output, or several of which the best match counts; None where no metric needs one.
+        id: the row's name in its data set.
+        fields: the row's other columns, for templates (`{column}`) and metrics.
+    """
+
+    input: str
+    reference: str | tuple[str, ...] | None = None
+    id: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.input, str):
+            raise InvalidArgumentError(f"an example's input must be a str, got {type(self.input).__name__}")
+        reference: object = self.reference
+        if isinstance(reference, list | tuple):
+            object.__setattr__(self, "reference", tuple(reference))
+            if not reference or not all(isinstance(text, str) for text in reference):
+                raise InvalidArgumentError(f"several references must be a non-empty list of str, got {reference!r}")
+        elif not isinstance(reference, str | None):
+            raise InvalidArgumentError(
+                f"a reference must be a str, a list of str or None, got {type(reference).__name__}"
+            )
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The references as a tuple.
+
+        Raises:
+            EvaluatorError: the example has none, and a metric wants one.
+        """
+        if self.reference is None:
+            raise EvaluatorError(f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one")
+        return (self.reference,) if isinstance(self.reference, str) else self.reference
+
+
+class Metric(Protocol):
+    """Scores one completion on one example."""
+
+    def __call__(self, completion: Completion, example: Example, /) -> float: ...
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A synchronous, batched LLM."""
+
+    def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Answers in the order of the requests. A request that fails yields its exception in its place."""
+        ...
+
+
+@runtime_checkable
+class AsyncLLM(Protocol):
+    """An LLM that many tasks call at once."""
+
+    async def acomplete(self, request: Request, /) -> Completion:
+        """The answer; raises CompletionError when there is none."""
+        ...

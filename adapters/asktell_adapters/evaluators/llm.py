@@ -1,0 +1,224 @@
+"""Evaluators for `asktell.run`: a prompt and an example's index in, an LLM's scores by metric name out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell_adapters.evaluators.base import (
+    LLM,
+    SYSTEM_INSTRUCTION,
+    AsyncLLM,
+    Completion,
+    Example,
+    Metric,
+    Request,
+)
+
+#: The prompt comes first and the example last, so that prefix caches can reuse the prompt's part.
+TEMPLATE = "{prompt}\n\n{input}"
+
+Template = str | Callable[[str, Example], str]
+
+
+class TrialLike(Protocol):
+    """What an evaluator reads of a trial."""
+
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def example(self) -> int | None: ...
+
+
+def render(template: Template, prompt: str, example: Example) -> str:
+    """The user turn: `{prompt}`, `{input}` and `{column}` (of `example.fields`) of the template, filled in.
+
+    Braces inside the prompt or the example are kept as they are.
+
+    Raises:
+        InvalidArgumentError: the template names something that the example has not.
+    """
+    if callable(template):
+        return template(prompt, example)
+    values = {**{name: str(value) for name, value in example.fields.items()}, "prompt": prompt, "input": example.input}
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in values:
+            raise InvalidArgumentError(f"the template names {{{name}}}, but an example offers {sorted(values)}")
+        return values[name]
+
+    return re.sub(r"\{(\w+)\}", fill, template)
+
+
+class _Scoring:
+    """What the evaluators share: examples, metrics and the request that a trial becomes."""
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        metrics: Mapping[str, Metric] | Sequence[Metric],
+        system: str | None,
+        template: Template,
+        max_new_tokens: int,
+        with_cost: bool,
+    ) -> None:
+        if not examples:
+            raise InvalidArgumentError("an evaluator needs at least one example, got none")
+        self.examples = tuple(examples)
+        self.metrics = _named(metrics)
+        if with_cost and "cost" in self.metrics:
+            raise InvalidArgumentError("with_cost=True adds a score 'cost', but a metric has that name already")
+        self.system = system
+        self.template = template
+        self.max_new_tokens = max_new_tokens
+        self.with_cost = with_cost
+        self.request(" ", 0)  # A template that names a missing column fails here rather than in every trial.
+
+    def example(self, example: int | Example | None) -> Example:
+        """The example that an index stands for; an Example stands for itself.
+
+        Raises:
+            InvalidArgumentError: no index, or one outside `range(len(examples))`.
+        """
+        if isinstance(example, Example):
+            return example
+        if example is None:
+            raise InvalidArgumentError(
+                "the trial names no example; make the selector with examples=len(evaluator.examples)"
+            )
+        if not 0 <= example < len(self.examples):
+            raise InvalidArgumentError(f"example {example!r} is not in range({len(self.examples)})")
+        return self.examples[example]
+
+    def request(self, prompt: str, example: int | Example | None) -> Request:
+        """What the LLM is asked for a prompt and an example."""
+        user = render(self.template, prompt, self.example(example))
+        return Request.chat(user, self.system, max_new_tokens=self.max_new_tokens)
+
+    def scores(self, completion: Completion, example: int | Example | None) -> dict[str, float]:
+        """Every metric's value, by name.
+
+        Raises:
+            EvaluatorError: a metric raised, or returned something that is not a number.
+        """
+        row = self.example(example)
+        scores = {}
+        for name, metric in self.metrics.items():
+            try:
+                scores[name] = float(metric(completion, row))
+            except EvaluatorError:
+                raise
+            except Exception as error:
+                raise EvaluatorError(f"metric {name!r} failed: {type(error).__name__}: {error}") from error
+        if self.with_cost:
+            scores["cost"] = completion.cost
+        return scores
+
+
+class LLMEvaluator(_Scoring):
+    """Scores prompts with a synchronous LLM: one at a time by calling it, many by `evaluate_batch`.
+
+    Args:
+        llm: the LLM.
+        examples: the data set; a trial's example is an index into it.
+        metrics: name -> metric, or a sequence of metrics named by their `name` or `__name__`.
+        system: the system turn; None for none.
+        template: the user turn: a text with `{prompt}`, `{input}` and columns in braces, or a function of
+            (prompt, example).
+        max_new_tokens: answers are cut after so many tokens.
+        with_cost: add the completion's cost to the scores, as "cost".
+
+    Raises:
+        InvalidArgumentError: no examples, no metrics, two of one name, or a template that does not fit the examples.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        examples: Sequence[Example],
+        metrics: Mapping[str, Metric] | Sequence[Metric],
+        *,
+        system: str | None = SYSTEM_INSTRUCTION,
+        template: Template = TEMPLATE,
+        max_new_tokens: int = 512,
+        with_cost: bool = False,
+    ) -> None:
+        super().__init__(examples, metrics, system, template, max_new_tokens, with_cost)
+        self.llm = llm
+
+    def __call__(self, prompt: str, example: int | Example | None) -> dict[str, float]:
+        """Scores of one prompt on one example; raises what the LLM or a metric raised."""
+        (answer,) = self.llm.complete([self.request(prompt, example)])
+        if isinstance(answer, Exception):
+            raise answer
+        return self.scores(answer, example)
+
+    def evaluate_batch(self, trials: Sequence[TrialLike]) -> list[dict[str, float] | Exception]:
+        """Scores in the order of the trials; a trial that fails yields its exception in its place."""
+        results: list[dict[str, float] | Exception | None] = [None] * len(trials)
+        requests: list[tuple[int, Request]] = []
+        for position in _grouped_by_prompt(trials):
+            try:
+                requests.append((position, self.request(trials[position].prompt, trials[position].example)))
+            except Exception as error:
+                results[position] = error
+        answers = self.llm.complete([request for _, request in requests]) if requests else []
+        if len(answers) != len(requests):
+            raise EvaluatorError(f"the LLM was sent {len(requests)} requests and returned {len(answers)} answers")
+        for (position, _), answer in zip(requests, answers, strict=True):
+            try:
+                if isinstance(answer, Exception):
+                    raise answer
+                results[position] = self.scores(answer, trials[position].example)
+            except Exception as error:
+                results[position] = error
+        return [result for result in results if result is not None]
+
+
+class AsyncLLMEvaluator(_Scoring):
+    """Scores prompts with an LLM that many tasks call at once; the arguments are those of LLMEvaluator."""
+
+    def __init__(
+        self,
+        llm: AsyncLLM,
+        examples: Sequence[Example],
+        metrics: Mapping[str, Metric] | Sequence[Metric],
+        *,
+        system: str | None = SYSTEM_INSTRUCTION,
+        template: Template = TEMPLATE,
+        max_new_tokens: int = 512,
+        with_cost: bool = False,
+    ) -> None:
+        super().__init__(examples, metrics, system, template, max_new_tokens, with_cost)
+        self.llm = llm
+
+    async def __call__(self, prompt: str, example: int | Example | None) -> dict[str, float]:
+        """Scores of one prompt on one example; raises what the LLM or a metric raised."""
+        return self.scores(await self.llm.acomplete(self.request(prompt, example)), example)
+
+
+def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric]:
+    if isinstance(metrics, Mapping):
+        named = dict(metrics)
+    else:
+        names = [str(getattr(metric, "name", None) or getattr(metric, "__name__", "")) for metric in metrics]
+        if not all(names) or len(set(names)) < len(names):
+            raise InvalidArgumentError(f"metrics in a sequence need distinct names, got {names}; pass name -> metric")
+        named = dict(zip(names, metrics, strict=True))
+    if not named:
+        raise InvalidArgumentError("an evaluator needs at least one metric, got none")
+    for name, metric in named.items():
+        if not callable(metric):
+            raise InvalidArgumentError(f"metric {name!r} must be callable, got {type(metric).__name__}")
+    return named
+
+
+def _grouped_by_prompt(trials: Sequence[TrialLike]) -> list[int]:
+    """Positions with equal prompts side by side, in order of first appearance: what a prefix cache wants."""
+    first: dict[str, int] = {}
+    for position, trial in enumerate(trials):
+        first.setdefault(trial.prompt, position)
+    return sorted(range(len(trials)), key=lambda position: first[trials[position].prompt])

@@ -1,0 +1,189 @@
+"""An OpenAI-compatible server that fails as told: for tests of whatever calls an LLM over HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server does with one request.
+
+    Attributes:
+        text: the completion's content; None sends a null content.
+        status: HTTP status; from 400 on, the body is an OpenAI error object.
+        headers: further response headers.
+        delay: seconds before the answer.
+        drop: close the connection without an answer.
+        body: these bytes, sent as they are, instead of a well-formed answer.
+        code: the error object's `code`.
+        usage: prompt, completion and cached tokens; None leaves usage out.
+    """
+
+    text: str | None = "ok"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    drop: bool = False
+    body: bytes | None = None
+    code: str | None = None
+    usage: tuple[int, int, int] | None = (10, 5, 0)
+
+    @classmethod
+    def rate_limited(cls, retry_after: float | str | None = None) -> Reply:
+        """429, with a Retry-After header unless it is None."""
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        return cls(status=429, headers=headers, code="rate_limit_exceeded")
+
+    @classmethod
+    def server_error(cls, status: int = 500) -> Reply:
+        """500, or another status of the same kind."""
+        return cls(status=status, code="server_error")
+
+    @classmethod
+    def dropped(cls) -> Reply:
+        """The connection is lost."""
+        return cls(drop=True)
+
+    @classmethod
+    def slow(cls, seconds: float) -> Reply:
+        """A good answer, late."""
+        return cls(delay=seconds)
+
+    @classmethod
+    def malformed(cls, body: bytes = b'{"choices": [{"mess') -> Reply:
+        """200 with a body that is not a chat completion."""
+        return cls(body=body)
+
+    @classmethod
+    def empty(cls) -> Reply:
+        """200 with an empty text, although tokens were spent."""
+        return cls(text="")
+
+
+class FaultyLLMServer:
+    """Serves `/v1/chat/completions` on a free local port: the scripted replies in turn, good ones afterwards.
+
+    Use it as a context manager. It is threaded, so it also serves concurrent clients; the script is consumed in the
+    order of arrival.
+
+    Args:
+        script: a reply for each request to come; when it is used up, `Reply()`.
+        api_key: if given, requests with another bearer token get 401, with the token they sent in the message (as
+            careless servers do).
+        echo: after the script, answer with the last message's content instead of "ok".
+
+    Attributes:
+        requests: the JSON bodies received, in order of arrival.
+        in_flight_peak: the most requests that were under way at once.
+    """
+
+    def __init__(self, script: Iterable[Reply] = (), *, api_key: str | None = None, echo: bool = False) -> None:
+        self._script = list(script)
+        self._api_key = api_key
+        self._echo = echo
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._in_flight = 0
+        self.in_flight_peak = 0
+        self.requests: list[dict[str, Any]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        """What to give a client as base URL."""
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> FaultyLLMServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _begin(self, body: dict[str, Any], token: str) -> Reply:
+        with self._lock:
+            self.requests.append(body)
+            self._in_flight += 1
+            self.in_flight_peak = max(self.in_flight_peak, self._in_flight)
+            if self._api_key is not None and token != self._api_key:
+                return Reply(text=f"Incorrect API key provided: {token}", status=401, code="invalid_api_key")
+            if self._script:
+                return self._script.pop(0)
+            return Reply(text=body["messages"][-1]["content"]) if self._echo else Reply()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._in_flight -= 1
+
+
+def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = owner._begin(body, self.headers.get("Authorization", "").removeprefix("Bearer "))
+            try:
+                if reply.delay:
+                    owner._stopping.wait(reply.delay)
+                if reply.drop:
+                    self.close_connection = True
+                    return
+                self._send(reply, body.get("model", ""))
+            except OSError:
+                self.close_connection = True  # The client gave up waiting.
+            finally:
+                owner._end()
+
+        def _send(self, reply: Reply, model: str) -> None:
+            data = reply.body if reply.body is not None else json.dumps(_content(reply, model)).encode()
+            self.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+def _content(reply: Reply, model: str) -> dict[str, Any]:
+    if reply.status >= 400:
+        return {"error": {"message": reply.text or "scripted fault", "type": "scripted", "code": reply.code}}
+    answer: dict[str, Any] = {
+        "id": "chatcmpl-scripted",
+        "object": "chat.completion",
+        "created": 0,
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": reply.text},
+                "finish_reason": "stop",
+                "logprobs": None,
+            }
+        ],
+    }
+    if reply.usage is not None:
+        prompt, completion, cached = reply.usage
+        answer["usage"] = {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
+    return answer
