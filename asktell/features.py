@@ -98,12 +98,13 @@ def fix_signs(columns: Features) -> Features:
     return signed
 
 
-def text_features(prompts: Sequence[str], d: int = 10) -> Features:
+def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Features:
     """Features (K, d) of the prompts' texts, without a model or a network; the same in every process.
 
     Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed, weighted by
     (1 + log tf) * idf, normalized and reduced to d - 1 principal components; the last column is the standardized
     logarithm of the length. The first component has unit variance, the others their natural share.
+    `seed` chooses the hash.
 
     Raises:
         InvalidArgumentError: d is not positive.
@@ -118,20 +119,20 @@ def text_features(prompts: Sequence[str], d: int = 10) -> Features:
     if spread > 1e-12:
         features[:, -1] = (length - length.mean()) / spread
     if d > 1:
-        components = _principal_components(_tf_idf(prompts), d - 1)
+        components = _principal_components(_tf_idf(prompts, seed), d - 1)
         scale = components[:, 0].std() if components.size else 0.0
         if scale > 1e-12:
             features[:, : components.shape[1]] = components / scale
     return features
 
 
-def _tf_idf(prompts: Sequence[str]) -> Any:
+def _tf_idf(prompts: Sequence[str], seed: int) -> Any:
     """Sparse (K, buckets) rows of unit length."""
     from scipy.sparse import csr_array
 
     buckets, counts, lengths = [], [], []
     for prompt in prompts:
-        bucket, count = np.unique(_grams(prompt.lower()), return_counts=True)
+        bucket, count = np.unique(_grams(prompt.lower(), seed), return_counts=True)
         buckets.append(bucket)
         counts.append(count)
         lengths.append(len(bucket))
@@ -146,7 +147,7 @@ def _tf_idf(prompts: Sequence[str]) -> Any:
     return csr_array((value, column, start), shape=(len(prompts), _BUCKETS))
 
 
-def _grams(text: str) -> npt.NDArray[np.int64]:
+def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
     """Buckets of the n-grams of a text: of its bytes between spaces at the ends, and of its words."""
     raw = np.frombuffer(f" {text} ".encode(), dtype=np.uint8).astype(np.uint64)
     keys = []
@@ -160,7 +161,7 @@ def _grams(text: str) -> npt.NDArray[np.int64]:
         words = np.array([zlib.crc32(word.encode()) for word in re.findall(r"\w+", text)], dtype=np.uint64)
         keys.append(words)
         keys.append(words[:-1] * np.uint64(0x9E3779B97F4A7C15) + words[1:])
-    return (counters.bits(0, "text features", np.concatenate(keys)) % np.uint64(_BUCKETS)).astype(np.int64)
+    return (counters.bits(seed, "text features", np.concatenate(keys)) % np.uint64(_BUCKETS)).astype(np.int64)
 
 
 def _principal_components(x: Any, d: int) -> Features:
