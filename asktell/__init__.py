@@ -1,7 +1,5 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once."""
 
-from typing import TYPE_CHECKING, Any
-
 from asktell.errors import (
     AsktellError,
     BudgetTooSmallError,
@@ -17,11 +15,9 @@ from asktell.errors import (
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
 from asktell.methods import METHODS, Elimination, preset
 from asktell.result import PromptResult, Result
+from asktell.run import run
 from asktell.selector import Selector
 from asktell.trial import Trial
-
-if TYPE_CHECKING:
-    from asktell.run import run
 
 __all__ = [
     "METHODS",
@@ -49,12 +45,3 @@ __all__ = [
     "preset",
     "run",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Load `run` when it is first used: it brings asyncio and executors along."""
-    if name == "run":
-        from asktell.run import run
-
-        return run
-    raise AttributeError(f"module 'asktell' has no attribute {name!r}")

@@ -79,12 +79,12 @@ class Threshold:
 
 
 def at_least(bound: float) -> Threshold:
-    """The mean must not be below `bound`: `subject_to={"brevity": at_least(0.5)}`."""
+    """Bound a metric's mean from below, as in `subject_to={"brevity": asktell.at_least(0.5)}`."""
     return Threshold(_finite("at_least()", bound), at_most=False)
 
 
 def at_most(bound: float) -> Threshold:
-    """The mean must not be above `bound`: `subject_to={"latency": at_most(2.0)}`."""
+    """Bound a metric's mean from above, as in `subject_to={"latency": asktell.at_most(2.0)}`."""
     return Threshold(_finite("at_most()", bound), at_most=True)
 
 
@@ -112,7 +112,7 @@ class Goal(ABC):
 
     @abstractmethod
     def values(self, means: Means) -> Values:
-        """(A, m) means in metric units to (A, q) values, larger is better, as the goal's elimination rule reads them."""
+        """(A, m) means in metric units to (A, q) values, larger is better, for the goal's elimination rule."""
 
     def vector(self, scores: object) -> tuple[float, ...]:
         """Scores of one trial as floats in the order of `metrics`.
@@ -219,7 +219,8 @@ class ParetoSet(Goal):
 
     def values(self, means: Means) -> Values:
         """A column per objective, sign flipped if minimized, in units of its scale."""
-        return means * np.array([o.sign / o.scale for o in self.objectives])
+        weights = np.array([o.sign / o.scale for o in self.objectives])
+        return np.asarray(means * weights, dtype=np.float64)
 
     def __str__(self) -> str:
         return "Pareto set: " + ", ".join(str(o) for o in self.objectives)
@@ -230,9 +231,7 @@ def _objective(objective: str | Objective) -> Objective:
         return objective
     if isinstance(objective, str):
         return Objective(objective)
-    raise InvalidArgumentError(
-        f'An objective must be a metric\'s name or asktell.minimize("name"), got {objective!r}.'
-    )
+    raise InvalidArgumentError(f'An objective must be a metric\'s name or asktell.minimize("name"), got {objective!r}.')
 
 
 def _constraint(metric: str | Objective, bound: object) -> Constraint:

@@ -18,7 +18,7 @@ import numpy as np
 from asktell import counters
 from asktell.allocators import AbstractAllocator, Request, Uniform
 from asktell.arrays import Counts, Indices
-from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, Judgement, ParetoGap
+from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, ParetoGap
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import AbstractEstimator, Estimates, Evidence, SampleMean
 from asktell.goals import BestFeasible, Goal, ParetoSet
@@ -226,7 +226,12 @@ def preset(
 
 SCHEDULES = ("default", "published")
 METHODS = ("auto", "uniform", "csr", "csr-sh", "ege-sr", "ege-sh")
-_GOAL_OF: dict[str, type[Goal]] = {"csr": BestFeasible, "csr-sh": BestFeasible, "ege-sr": ParetoSet, "ege-sh": ParetoSet}
+_GOAL_OF: dict[str, type[Goal]] = {
+    "csr": BestFeasible,
+    "csr-sh": BestFeasible,
+    "ege-sr": ParetoSet,
+    "ege-sh": ParetoSet,
+}
 
 
 def _accepted(state: State) -> list[int]:

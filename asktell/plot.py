@@ -46,9 +46,7 @@ def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "
     return ax
 
 
-def _points(
-    ax: "Axes", entries: "list[PromptResult]", x: str, y: str, color: str, marker: str, label: str
-) -> None:
+def _points(ax: "Axes", entries: "list[PromptResult]", x: str, y: str, color: str, marker: str, label: str) -> None:
     if not entries:
         return
     ax.errorbar(
@@ -69,7 +67,11 @@ def _thresholds(ax: "Axes", goal: BestFeasible, x: str, y: str) -> None:
         (ax.axvline if along_x else ax.axhline)(constraint.bound, color=_RED, lw=1.2, ls="--", label=str(constraint))
         low, high = ax.get_xlim() if along_x else ax.get_ylim()
         # The infeasible side; the limits are set again because a span would stretch them.
-        side = (constraint.bound, max(high, constraint.bound)) if constraint.at_most else (min(low, constraint.bound), constraint.bound)
+        side = (
+            (constraint.bound, max(high, constraint.bound))
+            if constraint.at_most
+            else (min(low, constraint.bound), constraint.bound)
+        )
         (ax.axvspan if along_x else ax.axhspan)(*side, color=_RED, alpha=0.06, lw=0)
         low, high = min(low, constraint.bound), max(high, constraint.bound)
         (ax.set_xlim if along_x else ax.set_ylim)(low, high)
@@ -85,7 +87,9 @@ def _front(ax: "Axes", goal: ParetoSet, selected: "list[PromptResult]", x: str, 
 
 def _label(result: "Result", metric: str) -> str:
     goal = result.goal
-    objectives = goal.objectives if isinstance(goal, ParetoSet) else (goal.objective,) if isinstance(goal, BestFeasible) else ()
+    objectives = (
+        goal.objectives if isinstance(goal, ParetoSet) else (goal.objective,) if isinstance(goal, BestFeasible) else ()
+    )
     for objective in objectives:
         if objective.metric == metric:
             return str(objective)

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from immutables import Map
@@ -32,6 +32,8 @@ from asktell.state import (
     initial,
 )
 
+_T = TypeVar("_T")
+
 FORMAT = "asktell.selector"
 VERSION = 1
 
@@ -47,7 +49,7 @@ PARTS: dict[str, type] = {
 def dump_part(part: Any) -> dict[str, Any]:
     """A part of a method, or a whole one, as its class name and its fields."""
     name = type(part).__name__
-    known = Elimination if name == "Elimination" else PARTS.get(name)
+    known: Any = Elimination if name == "Elimination" else PARTS.get(name)
     if known is not type(part):
         raise InvalidStateError(
             f"{part!r} cannot be saved: {name} is not one of asktell's own parts. Keep the method in your code, and "
@@ -64,7 +66,7 @@ def load_part(data: object) -> Any:
     """The part that `dump_part` made `data` of."""
     record = _mapping("method", data)
     name = record.get("type")
-    kind = Elimination if name == "Elimination" else PARTS.get(name) if isinstance(name, str) else None
+    kind: Any = Elimination if name == "Elimination" else PARTS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidStateError(f"Unknown part of a method: {name!r}. Was this saved by a newer asktell?")
     names = {field.name for field in fields(kind)}
@@ -291,7 +293,8 @@ def load_state(data: object, problem: Problem) -> State:
 
 
 def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: Any) -> State:
-    tally, tallied, left, decisions = state.tally, 0, state.left, []
+    decisions: list[tuple[int, Decided]] = []
+    tally, tallied, left = state.tally, 0, state.left
     for number, item in enumerate(_list("decisions", data)):
         rows, decided = _list("a decision", item, 2)
         rows = _whole("rows", rows, tallied, len(trials))
@@ -335,7 +338,7 @@ def parse(text: object, what: str) -> dict[str, Any]:
     return dict(_mapping(what, data))
 
 
-def checked(what: str, load: Callable[[], Any]) -> Any:
+def checked(what: str, load: Callable[[], _T]) -> _T:
     """Run a loader; whatever goes wrong in it is an InvalidStateError."""
     try:
         return load()

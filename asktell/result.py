@@ -99,7 +99,9 @@ class Result:
         if self.unresolved:
             ids = ", ".join(str(entry.id) for entry in self.unresolved[:_ROWS_SHOWN])
             more = ", ..." if len(self.unresolved) > _ROWS_SHOWN else ""
-            lines.append(f"Not told apart from the answer: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
+            lines.append(
+                f"Not told apart from the answer: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more})."
+            )
         return "\n".join(lines)
 
 

@@ -1,29 +1,22 @@
 """Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine."""
 
 import json
-import math
 import operator
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from asktell import records
-from asktell.errors import (
-    ConflictingTellError,
-    InvalidArgumentError,
-    InvalidStateError,
-    UnknownTrialError,
-)
+from asktell.arguments import check_cost, check_features, check_prompts, short, whole
+from asktell.errors import ConflictingTellError, InvalidArgumentError, InvalidStateError, UnknownTrialError
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, preset
-from asktell.result import PromptResult, Result, is_feasible
-from asktell.separation import unresolved
+from asktell.result import Result
 from asktell.state import (
-    ACTIVE,
     SAMPLINGS,
     Asked,
     Failed,
@@ -37,10 +30,8 @@ from asktell.state import (
     decide,
     initial,
 )
+from asktell.summary import summarize
 from asktell.trial import Trial
-
-if TYPE_CHECKING:
-    from asktell.arrays import Features
 
 _Self = TypeVar("_Self", bound="Selector")
 _SHOWN = 20
@@ -81,7 +72,7 @@ class Selector:
         sampling: str = "shared",
         max_failures: int = 3,
     ) -> None:
-        ids, texts = _check_prompts(prompts)
+        ids, texts = check_prompts(prompts)
         if not isinstance(goal, Goal):
             raise InvalidArgumentError(
                 f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {goal!r}."
@@ -91,12 +82,12 @@ class Selector:
         problem = Problem(
             n_arms=len(texts),
             goal=goal,
-            budget=_whole("budget", budget, 1),
-            n_examples=None if examples is None else _whole("examples", examples, 1, 2**31 - 1),
-            features=None if features is None else _check_features(features, len(texts)),
-            seed=_whole("seed", seed, 0, 2**64 - 1),
+            budget=whole("budget", budget, 1),
+            n_examples=None if examples is None else whole("examples", examples, 1, 2**31 - 1),
+            features=None if features is None else check_features(features, len(texts)),
+            seed=whole("seed", seed, 0, 2**64 - 1),
             sampling=sampling,
-            max_failures=_whole("max_failures", max_failures, 1),
+            max_failures=whole("max_failures", max_failures, 1),
         )
         if not isinstance(method, Elimination):
             method = preset(method, goal)
@@ -118,7 +109,7 @@ class Selector:
     @overload
     def ask(self, n: int) -> list[Trial]: ...
 
-    def ask(self, n: int | None = None) -> Trial | None | list[Trial]:
+    def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
         """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
 
         None, or an empty list, means that the selection is `done`, or waits for the scores of trials that are
@@ -131,7 +122,7 @@ class Selector:
             if n is None:
                 return self._ask()
             trials: list[tuple[int, Trial]] = []
-            for _ in range(_whole("n", n, 0)):
+            for _ in range(whole("n", n, 0)):
                 trial = self._ask()
                 if trial is None:
                     break
@@ -173,7 +164,7 @@ class Selector:
         with self._lock:
             vector = self._state.problem.goal.vector(scores)
             if cost is not None:
-                cost = _check_cost(cost)
+                cost = check_cost(cost)
             id_ = self._trial_id(trial)
             if self._state.open(id_) is None:
                 told = self._state.history.scores_of(id_)
@@ -209,7 +200,7 @@ class Selector:
                     raise InvalidArgumentError(
                         f"observe() got example {example!r}, but this selector was made without `examples`."
                     )
-                example = _whole("example", example, 0, n_examples - 1)
+                example = whole("example", example, 0, n_examples - 1)
             self._state = apply(self._state, Observed(arm, example, vector))
 
     def release(self, trial: Trial | int | str) -> None:
@@ -304,60 +295,7 @@ class Selector:
         """The answer so far: final if `done`, otherwise the best that can be said now. Never raises."""
         with self._lock:
             state = self._state
-        answer = list(state.decisions[-1][1].answer) if state.finished else self._method.answer(state)
-        prompts = self._prompt_results(state)
-        answer = self._best_first(answer, prompts, state)
-        selected = [prompts[arm] for arm in answer]
-        feasible = selected[0].feasible if selected else None
-        return Result(
-            goal=state.problem.goal,
-            selected=selected,
-            prompts=prompts,
-            unresolved=[prompts[arm] for arm in unresolved(state, answer)],
-            spent=state.spent,
-            budget=state.problem.budget,
-            cost=state.cost,
-            done=state.finished,
-            feasible=feasible,
-        )
-
-    def _prompt_results(self, state: State) -> list[PromptResult]:
-        problem, metrics = state.problem, state.problem.goal.metrics
-        tally = state.current_tally()
-        means, errors = tally.means, tally.standard_errors(problem.population)
-        if len(state.active) and not self._method.estimator.needs_every_arm:
-            estimates = self._method.estimates(state, state.active)
-            means[state.active], errors[state.active] = estimates.means, estimates.standard_errors
-        entries = []
-        for arm in range(problem.n_arms):
-            round_, departure = state.left.get(arm, (None, None))
-            mean: Sequence[float | None] = _optional(means[arm])
-            error: Sequence[float | None] = _optional(errors[arm])
-            if departure is not None and departure.means:
-                mean, error = departure.means, departure.standard_errors
-            estimate = dict(zip(metrics, mean, strict=True))
-            entries.append(
-                PromptResult(
-                    id=self._ids[arm],
-                    prompt=self._texts[arm],
-                    estimate=estimate,
-                    standard_error=dict(zip(metrics, error, strict=True)),
-                    pulls=int(tally.counts[arm]),
-                    status=ACTIVE if departure is None else departure.status,
-                    round=round_,
-                    reason=None if departure is None else departure.reason,
-                    feasible=is_feasible(problem.goal, estimate),
-                    failures=len(state.failures.get(arm, ())),
-                )
-            )
-        return entries
-
-    def _best_first(self, answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:
-        """By the first column of the goal's values, then by position."""
-        means = np.array([[np.nan if x is None else x for x in prompts[a].estimate.values()] for a in answer])
-        if not answer:
-            return answer
-        return [answer[i] for i in np.lexsort((answer, -state.problem.goal.values(means)[:, 0]))]
+        return summarize(state, self._method, self._ids, self._texts)
 
     # Saving
 
@@ -409,7 +347,7 @@ class Selector:
         ids, texts = prompts.get("ids"), prompts.get("texts")
         if not isinstance(texts, list) or not (ids is None or (isinstance(ids, list) and len(ids) == len(texts))):
             raise InvalidStateError("The saved prompts must be a list of texts, and of as many ids or none.")
-        ids, texts = _check_prompts(texts if ids is None else dict(zip(ids, texts, strict=True)))
+        ids, texts = check_prompts(texts if ids is None else dict(zip(ids, texts, strict=True)))
         problem = records.load_problem(data, len(texts))
         if method is None:
             method = records.load_part(data.get("method"))
@@ -431,7 +369,7 @@ class Selector:
         arm = self._index.get(prompt) if isinstance(prompt, (str, int)) and not isinstance(prompt, bool) else None
         if arm is None:
             raise InvalidArgumentError(
-                f"There is no prompt {_short(prompt)}. Name one by its text, or by its id: {self._some(list(self._ids))}."
+                f"There is no prompt {short(prompt)}. Name one by its text, or its id: {self._some(list(self._ids))}."
             )
         return arm
 
@@ -442,12 +380,12 @@ class Selector:
             arm = self._arm(trial)
             out = [p.trial for p in self._out() if p.arm == arm and p.trial is not None]
             if not out:
-                raise UnknownTrialError(f"The prompt {_short(trial)} has no trial out. {self._pending_text()}")
+                raise UnknownTrialError(f"The prompt {short(trial)} has no trial out. {self._pending_text()}")
             return min(out)
         if isinstance(trial, (int, np.integer)) and not isinstance(trial, bool):
             return int(trial)
         raise InvalidArgumentError(
-            f"A trial must be a Trial, its id, or the prompt as str; got {_short(trial)} ({type(trial).__name__})."
+            f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
         )
 
     def _out(self) -> list[Pull]:
@@ -456,7 +394,9 @@ class Selector:
     def _unknown(self, id_: int) -> UnknownTrialError:
         failed = any(f.trial == id_ for failures in self._state.failures.values() for f in failures)
         if failed:
-            return UnknownTrialError(f"Trial {id_} has failed; its place was given to another one. {self._pending_text()}")
+            return UnknownTrialError(
+                f"Trial {id_} has failed; its place was given to another one. {self._pending_text()}"
+            )
         if self._state.history.scores_of(id_) is not None:
             return UnknownTrialError(f"Trial {id_} has been told already. {self._pending_text()}")
         return UnknownTrialError(f"Trial {id_} is not out. {self._pending_text()}")
@@ -470,73 +410,5 @@ class Selector:
 
     @staticmethod
     def _some(items: Sequence[object]) -> str:
-        shown = ", ".join(_short(item) for item in items[:_SHOWN])
+        shown = ", ".join(short(item) for item in items[:_SHOWN])
         return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
-
-
-def _optional(row: npt.NDArray[np.float64]) -> list[float | None]:
-    return [None if math.isnan(x) else x for x in row.tolist()]
-
-
-def _short(item: object) -> str:
-    text = repr(item)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
-    if isinstance(prompts, Mapping):
-        ids, texts = list(prompts), list(prompts.values())
-        wrong = [id_ for id_ in ids if not isinstance(id_, str)]
-        if wrong:
-            raise InvalidArgumentError(f"The ids of prompts must be str, got {_short(wrong[0])}.")
-    elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
-        ids, texts = None, list(prompts)
-    else:
-        raise InvalidArgumentError(
-            f"prompts must be a sequence of str or a mapping from id to str, got {type(prompts).__name__}."
-        )
-    if not texts:
-        raise InvalidArgumentError("prompts is empty; give at least one.")
-    names: Sequence[object] = range(len(texts)) if ids is None else ids
-    first: dict[str, object] = {}
-    twice: dict[str, list[object]] = {}
-    for name, text in zip(names, texts, strict=True):
-        if not isinstance(text, str):
-            raise InvalidArgumentError(f"Prompt {name!r} must be str, got {type(text).__name__}.")
-        if text in first:
-            twice.setdefault(text, [first[text]]).append(name)
-        first.setdefault(text, name)
-    if twice:
-        listed = "; ".join(f"{_short(text)} at {positions}" for text, positions in list(twice.items())[:5])
-        raise InvalidArgumentError(f"The same prompt is given more than once: {listed}. Remove the duplicates.")
-    return ids, texts
-
-
-def _check_features(features: npt.ArrayLike, n_arms: int) -> "Features":
-    try:
-        matrix = np.array(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"features must be numbers, one row per prompt: {error}.") from error
-    if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
-        raise InvalidArgumentError(
-            f"features must have one row per prompt, shape ({n_arms}, d); got shape {matrix.shape}."
-        )
-    if not np.isfinite(matrix).all():
-        raise InvalidArgumentError("features must be finite; got NaN or infinity.")
-    matrix.flags.writeable = False
-    return matrix
-
-
-def _check_cost(cost: object) -> float:
-    if isinstance(cost, (bool, str, bytes)) or not hasattr(cost, "__float__"):
-        raise InvalidArgumentError(f"cost must be a number, got {cost!r}.")
-    value = float(cost)
-    if not math.isfinite(value) or value < 0:
-        raise InvalidArgumentError(f"cost must be finite and at least 0, got {value!r}.")
-    return value
-
-
-def _whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:
-        raise InvalidArgumentError(f"{name} must be a whole number from {low} to {high}, got {_short(number)}.")
-    return int(number)

@@ -1,7 +1,8 @@
-"""The state of a selection: facts, folded. `apply(state, event)` is the bookkeeping, `decide(method, state)` the numerics.
+"""The state of a selection: facts, folded.
 
-Everything here is an immutable value, and every function is pure: no clock, no I/O, no random state. An event is
-data; a decision is an event too, recorded when it is made and never computed again.
+`apply(state, event)` is the bookkeeping, `decide(method, state)` the numerics. Everything here is an immutable value,
+and every function is pure: no clock, no I/O, no random state. An event is data; a decision is an event too, recorded
+when it is made and never computed again.
 """
 
 from collections.abc import Callable
@@ -317,9 +318,7 @@ def _observed(state: State, event: Observed) -> State:
 
 def _decided(state: State, event: Decided) -> State:
     rows = len(state.history)
-    state = state._replace(
-        tally=state.current_tally(), tallied=rows, decisions=(*state.decisions, (rows, event))
-    )
+    state = state._replace(tally=state.current_tally(), tallied=rows, decisions=(*state.decisions, (rows, event)))
     state = _leave(state, event.departures, event.round)
     if event.finished:
         return state._replace(plan_arms=(), plan_examples=(), position=0, returned=())
@@ -418,5 +417,3 @@ def _observed_examples(state: State) -> dict[int, set[int]]:
         seen.update(p.example for p in state.pending.values() if p.arm == arm and p.example is not None)
         seen.update(p.example for p in state.returned if p.arm == arm and p.example is not None)
     return had
-
-

@@ -7,8 +7,11 @@ from asktell.arrays import Indices, Mask, Values
 
 
 class Judgement(NamedTuple):
-    """Of A active arms: `order` (A,) positions, first to leave first; `accepted` (A,) belongs to the answer if it
-    leaves now; `measure` (A,) what the order was made by, in value units."""
+    """A rule's verdict on A active arms.
+
+    `order` (A,): positions, first to leave first. `accepted` (A,): belongs to the answer if it leaves now.
+    `measure` (A,): what the order was made by, in value units.
+    """
 
     order: Indices
     accepted: Mask

@@ -58,9 +58,9 @@ class Tally:
     @property
     def pooled_variance(self) -> Means:
         """(m,) variance within arms, pooled over all arms; NaN without an arm pulled twice."""
+        total: Means = self.deviations.sum(axis=0)
         freedom = int(np.maximum(self.counts - 1, 0).sum())
-        total = self.deviations.sum(axis=0)
-        return total / freedom if freedom else np.full(total.shape, np.nan)
+        return np.asarray(total / freedom) if freedom else np.full(total.shape, np.nan)
 
     def standard_errors(self, population: int | None) -> Means:
         """(K, m) standard errors of the sample means, with the finite-population correction for `population` examples.
@@ -73,7 +73,7 @@ class Tally:
             own = self.deviations / (n - 1)
             variance = np.where(n >= 2, own, self.pooled_variance)
             left = np.ones_like(n) if population is None else np.clip(1 - n / population, 0.0, None)
-            errors = np.sqrt(variance * left / n)
+            errors: Means = np.sqrt(variance * left / n)
         errors[(self.counts > 0) & (left[:, 0] == 0)] = 0.0
         return errors
 

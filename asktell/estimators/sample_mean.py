@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
 
 

@@ -1,0 +1,79 @@
+"""Checks of what callers pass in; every function raises InvalidArgumentError that says what was expected."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.arrays import Features
+from asktell.errors import InvalidArgumentError
+
+
+def short(item: object) -> str:
+    """For a message: its repr, cut to 60 characters."""
+    text = repr(item)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
+    """Ids (None: positions) and texts of the prompts."""
+    if isinstance(prompts, Mapping):
+        ids, texts = list(prompts), list(prompts.values())
+        wrong = [id_ for id_ in ids if not isinstance(id_, str)]
+        if wrong:
+            raise InvalidArgumentError(f"The ids of prompts must be str, got {short(wrong[0])}.")
+    elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
+        ids, texts = None, list(prompts)
+    else:
+        raise InvalidArgumentError(
+            f"prompts must be a sequence of str or a mapping from id to str, got {type(prompts).__name__}."
+        )
+    if not texts:
+        raise InvalidArgumentError("prompts is empty; give at least one.")
+    names: Sequence[object] = range(len(texts)) if ids is None else ids
+    first: dict[str, object] = {}
+    twice: dict[str, list[object]] = {}
+    for name, text in zip(names, texts, strict=True):
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"Prompt {name!r} must be str, got {type(text).__name__}.")
+        if text in first:
+            twice.setdefault(text, [first[text]]).append(name)
+        first.setdefault(text, name)
+    if twice:
+        listed = "; ".join(f"{short(text)} at {positions}" for text, positions in list(twice.items())[:5])
+        raise InvalidArgumentError(f"The same prompt is given more than once: {listed}. Remove the duplicates.")
+    return ids, texts
+
+
+def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
+    """The features as a read-only (K, d) array of finite floats."""
+    try:
+        matrix = np.array(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"features must be numbers, one row per prompt: {error}.") from error
+    if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
+        raise InvalidArgumentError(
+            f"features must have one row per prompt, shape ({n_arms}, d); got shape {matrix.shape}."
+        )
+    if not np.isfinite(matrix).all():
+        raise InvalidArgumentError("features must be finite; got NaN or infinity.")
+    matrix.flags.writeable = False
+    return matrix
+
+
+def check_cost(cost: object) -> float:
+    """The cost as a finite float of at least 0."""
+    if isinstance(cost, (bool, str, bytes)) or not hasattr(cost, "__float__"):
+        raise InvalidArgumentError(f"cost must be a number, got {cost!r}.")
+    value = float(cost)
+    if not math.isfinite(value) or value < 0:
+        raise InvalidArgumentError(f"cost must be finite and at least 0, got {value!r}.")
+    return value
+
+
+def whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
+    """The number as an int from low to high; bools are refused."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:
+        raise InvalidArgumentError(f"{name} must be a whole number from {low} to {high}, got {short(number)}.")
+    return int(number)

@@ -1,0 +1,300 @@
+"""Drive a selector with an evaluator: in this thread, over any `concurrent.futures.Executor`, async, or in batches.
+
+asyncio and tqdm are imported where they are needed, to keep `import asktell` light.
+"""
+
+import contextlib
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from typing import Any, TypeAlias
+
+from asktell.arguments import whole
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
+from asktell.result import Result
+from asktell.selector import Selector
+from asktell.trial import Trial
+
+Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
+Evaluator: TypeAlias = Any
+"""`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
+`evaluate_batch(trials)` -> a list of scores or exceptions, one per trial."""
+
+_log = logging.getLogger("asktell")
+_DEFAULT_CONCURRENCY = 8
+_SECONDS_BETWEEN_LOOKS = 2.0  # at the best so far, for the progress bar
+
+
+def run(
+    selector: Selector,
+    evaluator: Evaluator,
+    executor: Executor | None = None,
+    concurrency: int | None = None,
+    progress: bool = True,
+    *,
+    on_tell: Callable[[Selector, Trial], None] | None = None,
+) -> Result:
+    """Evaluate until the selector is done, and return its result.
+
+    Args:
+        selector: what to ask and tell. Trials that are out when the run starts are evaluated first: a selector that
+            was saved in the middle of a run continues.
+        evaluator: a callable `(prompt, example) -> scores`, where `example` is the trial's index; an async one; an
+            object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
+            each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" (unless it is
+            one of the goal's metrics) is the trial's cost; or a sequence in the goal's order.
+        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit.
+        concurrency: evaluations at once (trials per batch for a batch evaluator); by default 8 where there is an
+            executor, an async or a batch evaluator.
+        progress: show a progress bar on stderr.
+        on_tell: called after each trial that was told or failed, in this thread; to save, log or plot.
+
+    An exception of the evaluator, or scores that the selector refuses, are that trial's failure and not the run's.
+    After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
+    selector can be saved and continued.
+
+    Raises:
+        InvalidArgumentError: an argument cannot be used.
+        EvaluatorError: the executor broke down.
+    """
+    if not isinstance(selector, Selector):
+        raise InvalidArgumentError(f"run() needs a Selector, got {type(selector).__name__}.")
+    if concurrency is not None:
+        concurrency = whole("concurrency", concurrency, 1)
+    if executor is not None and not isinstance(executor, Executor):
+        raise InvalidArgumentError(
+            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. Clients such as Dask's "
+            "have a get_executor()."
+        )
+    batch, call = _kind(evaluator)
+    is_async = _is_async(call)
+    if is_async and executor is not None:
+        raise InvalidArgumentError("An async evaluator runs in an event loop and takes no executor.")
+    for trial in selector.pending:
+        selector.release(trial)
+    with _Bar(selector, progress) as bar:
+        board = _Board(selector, bar, on_tell)
+        try:
+            if is_async:
+                _in_event_loop(lambda: _run_async(board, call, batch, concurrency or _DEFAULT_CONCURRENCY))
+            elif executor is not None:
+                _run_executor(board, call, batch, executor, concurrency or _DEFAULT_CONCURRENCY)
+            else:
+                _run_here(board, call, (concurrency or _DEFAULT_CONCURRENCY) if batch else 1, batch)
+        finally:
+            board.hand_back()
+    return selector.result()
+
+
+def _kind(evaluator: Evaluator) -> tuple[bool, Callable[..., Any]]:
+    """Whether it takes batches, and what to call."""
+    method = getattr(evaluator, "evaluate_batch", None)
+    if callable(method):
+        return True, method
+    if callable(evaluator):
+        return False, evaluator
+    method = getattr(evaluator, "evaluate", None)
+    if callable(method):
+        return False, method
+    raise InvalidArgumentError(
+        "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or evaluate_batch(); "
+        f"got {evaluator!r}."
+    )
+
+
+def _is_async(call: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+class _Board:
+    """The trials this run has out, and what becomes of them."""
+
+    def __init__(self, selector: Selector, bar: "_Bar", on_tell: Callable[[Selector, Trial], None] | None) -> None:
+        self.selector = selector
+        self._bar = bar
+        self._on_tell = on_tell
+        self._out: dict[int, Trial] = {}
+
+    def ask(self, n: int) -> list[Trial]:
+        trials = self.selector.ask(n)
+        self._out.update({trial.id: trial for trial in trials})
+        return trials
+
+    def settle(self, trial: Trial, outcome: Outcome) -> None:
+        """Tell the scores, or count the failure."""
+        error = outcome if isinstance(outcome, BaseException) else self._tell(trial, outcome)
+        if error is not None:
+            where = f"trial {trial.id} (prompt {trial.prompt_id!r}, example {trial.example!r})"
+            _log.warning("%s failed: %r", where, error)
+            self.selector.fail(trial, error)
+        self._out.pop(trial.id, None)
+        self._bar.show()
+        if self._on_tell is not None:
+            self._on_tell(self.selector, trial)
+
+    def settle_batch(self, trials: list[Trial], outcomes: object) -> None:
+        """Settle each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
+        if isinstance(outcomes, BaseException):
+            outcomes = [outcomes] * len(trials)
+        elif not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
+            size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
+            outcomes = [EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")] * len(trials)
+        for trial, outcome in zip(trials, outcomes, strict=True):
+            self.settle(trial, outcome)
+
+    def hand_back(self) -> None:
+        """Release what is still out, so that a saved selector asks it again."""
+        for trial in self._out.values():
+            with contextlib.suppress(AsktellError):
+                self.selector.release(trial)
+        self._out.clear()
+
+    def _tell(self, trial: Trial, scores: Any) -> AsktellError | None:
+        """What the selector had against the scores."""
+        metrics, cost = self.selector.metrics, None
+        if isinstance(scores, Mapping):
+            cost = scores.get("cost") if "cost" not in metrics else None
+            scores = {name: scores[name] for name in metrics if name in scores}
+        try:
+            self.selector.tell(trial, scores, cost)
+        except AsktellError as error:
+            return error
+        return None
+
+
+def _attempt(call: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return call(*args)
+    except Exception as error:
+        return error
+
+
+def _run_here(board: _Board, call: Callable[..., Any], size: int, batch: bool) -> None:
+    while trials := board.ask(size):
+        if batch:
+            board.settle_batch(trials, _attempt(call, trials))
+        else:
+            board.settle(trials[0], _attempt(call, trials[0].prompt, trials[0].example))
+
+
+def _run_executor(board: _Board, call: Callable[..., Any], batch: bool, executor: Executor, concurrency: int) -> None:
+    running: dict[Future[Any], list[Trial]] = {}
+    try:
+        while True:
+            for group in _groups(board.ask(concurrency - sum(map(len, running.values()))), batch):
+                args = (group,) if batch else (group[0].prompt, group[0].example)
+                running[executor.submit(call, *args)] = group
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                error = future.exception()
+                if isinstance(error, BrokenExecutor):
+                    raise EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.") from error
+                group = running.pop(future)
+                if batch:
+                    board.settle_batch(group, error or future.result())
+                else:
+                    board.settle(group[0], error or future.result())
+    except BrokenExecutor as error:
+        raise EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.") from error
+    finally:
+        for future in running:
+            future.cancel()
+
+
+async def _run_async(board: _Board, call: Callable[..., Awaitable[Any]], batch: bool, concurrency: int) -> None:
+    import asyncio
+
+    async def attempt(group: list[Trial]) -> Any:
+        try:
+            return await (call(group) if batch else call(group[0].prompt, group[0].example))
+        except Exception as error:
+            return error
+
+    running: dict[Any, list[Trial]] = {}
+    try:
+        while True:
+            for group in _groups(board.ask(concurrency - sum(map(len, running.values()))), batch):
+                running[asyncio.create_task(attempt(group))] = group
+            if not running:
+                return
+            finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished:
+                group = running.pop(task)
+                if batch:
+                    board.settle_batch(group, task.result())
+                else:
+                    board.settle(group[0], task.result())
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def _groups(trials: list[Trial], batch: bool) -> Iterator[list[Trial]]:
+    if batch:
+        if trials:
+            yield trials
+    else:
+        for trial in trials:
+            yield [trial]
+
+
+def _in_event_loop(main: Callable[[], Any]) -> None:
+    """Run to the end; in a thread of its own where a loop is running already, as in a notebook."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(main())
+        return
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(main())).result()
+
+
+class _Bar:
+    """Evaluations done, prompts still active, the best so far, the time left."""
+
+    def __init__(self, selector: Selector, wanted: bool) -> None:
+        self._selector = selector
+        self._bar: Any = None
+        self._looked = 0.0
+        if wanted:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=selector.budget, initial=selector.spent, unit="eval", dynamic_ncols=True)
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._bar is not None:
+            self._look()
+            self._bar.close()
+
+    def show(self) -> None:
+        """Move to what is spent; look for the best now and then, since that costs more than a tell."""
+        if self._bar is None:
+            return
+        self._bar.update(self._selector.spent - self._bar.n)
+        if time.monotonic() - self._looked > _SECONDS_BETWEEN_LOOKS:
+            self._look()
+
+    def _look(self) -> None:
+        self._looked = time.monotonic()
+        result = self._selector.result()
+        parts = [f"{self._selector.n_active} active"]
+        if len(result.selected) > 1:
+            parts.append(f"{len(result.selected)} on the front")
+        elif result.selected:
+            best = result.selected[0]
+            scores = ", ".join(f"{name} {mean:.3g}" for name, mean in best.estimate.items() if mean is not None)
+            infeasible = " (infeasible)" if best.feasible is False else ""
+            parts.append(f"best {best.id!s:.20}: {scores}{infeasible}")
+        failures = sum(entry.failures for entry in result.prompts)
+        if failures:
+            parts.append(f"{failures} failed")
+        self._bar.set_postfix_str(", ".join(parts))

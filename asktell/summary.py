@@ -1,0 +1,78 @@
+"""From a state to a result."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.methods import Elimination
+from asktell.result import PromptResult, Result, is_feasible
+from asktell.separation import unresolved
+from asktell.state import ACTIVE, State
+
+
+def summarize(state: State, method: Elimination, ids: Sequence[str | int], texts: Sequence[str]) -> Result:
+    """What is known: the recorded answer once finished, otherwise the best that can be said now."""
+    answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
+    prompts = _prompt_results(state, method, ids, texts)
+    answer = _best_first(answer, prompts, state)
+    selected = [prompts[arm] for arm in answer]
+    return Result(
+        goal=state.problem.goal,
+        selected=selected,
+        prompts=prompts,
+        unresolved=[prompts[arm] for arm in unresolved(state, answer)],
+        spent=state.spent,
+        budget=state.problem.budget,
+        cost=state.cost,
+        done=state.finished,
+        feasible=selected[0].feasible if selected else None,
+    )
+
+
+def _prompt_results(
+    state: State, method: Elimination, ids: Sequence[str | int], texts: Sequence[str]
+) -> list[PromptResult]:
+    problem, metrics = state.problem, state.problem.goal.metrics
+    tally = state.current_tally()
+    means, errors = tally.means, tally.standard_errors(problem.population)
+    active = state.active
+    if len(active) and not method.estimator.needs_every_arm:
+        estimates = method.estimates(state, active)
+        means[active], errors[active] = estimates.means, estimates.standard_errors
+    entries = []
+    for arm, text in enumerate(texts):
+        round_, departure = state.left.get(arm, (None, None))
+        mean: Sequence[float | None] = _optional(means[arm])
+        error: Sequence[float | None] = _optional(errors[arm])
+        if departure is not None and departure.means:
+            mean, error = departure.means, departure.standard_errors
+        estimate = dict(zip(metrics, mean, strict=True))
+        entries.append(
+            PromptResult(
+                id=ids[arm],
+                prompt=text,
+                estimate=estimate,
+                standard_error=dict(zip(metrics, error, strict=True)),
+                pulls=int(tally.counts[arm]),
+                status=ACTIVE if departure is None else departure.status,
+                round=round_,
+                reason=None if departure is None else departure.reason,
+                feasible=is_feasible(problem.goal, estimate),
+                failures=len(state.failures.get(arm, ())),
+            )
+        )
+    return entries
+
+
+def _best_first(answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:
+    """By the first column of the goal's values, then by position."""
+    if not answer:
+        return answer
+    means = np.array([[np.nan if x is None else x for x in prompts[arm].estimate.values()] for arm in answer])
+    return [answer[i] for i in np.lexsort((np.array(answer), -state.problem.goal.values(means)[:, 0]))]
+
+
+def _optional(row: npt.NDArray[np.float64]) -> list[float | None]:
+    return [None if math.isnan(x) else x for x in row.tolist()]
