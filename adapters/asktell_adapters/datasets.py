@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,11 @@ _SPLITS = {"train": "train", "validation": "val", "val": "val", "test": "test"}
 
 
 def load_examples(
-    path: str | Path, *, input: str = "input", reference: str | None = "reference", id: str | None = None
+    path: str | Path,
+    *,
+    input: str = "input",  # noqa: A002 - the names of the Example's own fields
+    reference: str | None = "reference",
+    id: str | None = None,  # noqa: A002
 ) -> list[Example]:
     """Examples of a `.jsonl` (one object a line) or `.csv` (with a header) file, in the file's order.
 
@@ -157,7 +162,7 @@ def _existing(path: str | Path) -> Path:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")  # Line ends inside CSV fields stay as they are.
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise InvalidArgumentError(f"{path}, line {line}: not UTF-8 ({error.reason})") from error
@@ -189,7 +194,7 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    reader = csv.DictReader(_read(path).splitlines(keepends=True), strict=True)
+    reader = csv.DictReader(io.StringIO(_read(path), newline=""), strict=True)
     try:
         header = reader.fieldnames or []
         if len(set(header)) < len(header):
@@ -201,7 +206,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 )
             yield reader.line_num, row
     except csv.Error as error:
-        raise InvalidArgumentError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
+        raise InvalidArgumentError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from error
 
 
 def _text_prompts(text: str) -> list[str]:

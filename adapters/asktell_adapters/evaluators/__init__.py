@@ -15,6 +15,7 @@ from asktell_adapters.evaluators.huggingface import HuggingFace
 from asktell_adapters.evaluators.llama_cpp import LlamaCpp
 from asktell_adapters.evaluators.llm import TEMPLATE, AsyncLLMEvaluator, LLMEvaluator, render
 from asktell_adapters.evaluators.openai import OpenAIChat, Price
+from asktell_adapters.evaluators.scripted import ScriptedLLM
 
 __all__ = [
     "LLM",
@@ -33,5 +34,6 @@ __all__ = [
     "OpenAIChat",
     "Price",
     "Request",
+    "ScriptedLLM",
     "render",
 ]

@@ -108,7 +108,7 @@ class Example:
     """
 
     input: str
-    reference: str | tuple[str, ...] | None = None
+    reference: str | Sequence[str] | None = None
     id: str | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -134,13 +134,15 @@ class Example:
         """
         if self.reference is None:
             raise EvaluatorError(f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one")
-        return (self.reference,) if isinstance(self.reference, str) else self.reference
+        return (self.reference,) if isinstance(self.reference, str) else tuple(self.reference)
 
 
 class Metric(Protocol):
     """Scores one completion on one example."""
 
-    def __call__(self, completion: Completion, example: Example, /) -> float: ...
+    def __call__(self, completion: Completion, example: Example, /) -> float:
+        """The score. Whether larger is better is the goal's to say."""
+        ...
 
 
 @runtime_checkable

@@ -19,9 +19,9 @@ _Row = tuple[int, list[int], Request]  # position among the requests, prompt's t
 class HuggingFace:
     """A causal LLM with its chat template; the model is loaded at the first request.
 
-    Requests are sorted by length and answered in batches. A batch that runs out of memory is halved, and the smaller
-    size is kept; a request that fails alone is that request's failure. In half precision an answer can differ by what
-    else is in its batch; `batch_size=1` excludes that.
+    Greedy requests are sorted by length and answered in batches, sampled ones one by one, so that each follows its own
+    seed. A batch that runs out of memory is halved, and the smaller size is kept; a request that fails, fails alone. In
+    half precision an answer can differ by what else is in its batch; `batch_size=1` excludes that.
 
     Args:
         model: a hub id, a local folder, the path of a GGUF file, or a loaded model (then give its tokenizer too).
@@ -221,12 +221,12 @@ class HuggingFace:
 
 
 def _alike(rows: list[_Row]) -> Iterator[list[_Row]]:
-    """Rows that can share a call of generate(): the same settings, and greedy or of the same seed."""
-    groups: dict[tuple[int, float, int], list[_Row]] = {}
+    """Rows that can share a call of generate(): greedy ones of the same limit; a sampled one has a call of its own."""
+    groups: dict[tuple[int, int], list[_Row]] = {}
     for row in rows:
-        request = row[2]
-        seed = request.seed if request.temperature > 0 else 0
-        groups.setdefault((request.max_new_tokens, request.temperature, seed), []).append(row)
+        position, _, request = row
+        alone = position if request.temperature > 0 else -1
+        groups.setdefault((request.max_new_tokens, alone), []).append(row)
     yield from groups.values()
 
 

@@ -27,9 +27,14 @@ class TrialLike(Protocol):
     """What an evaluator reads of a trial."""
 
     @property
-    def prompt(self) -> str: ...
+    def prompt(self) -> str:
+        """The prompt's text."""
+        ...
+
     @property
-    def example(self) -> int | None: ...
+    def example(self) -> int | None:
+        """The index of the example."""
+        ...
 
 
 def render(template: Template, prompt: str, example: Example) -> str:

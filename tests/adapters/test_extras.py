@@ -1,0 +1,39 @@
+"""Optional packages: named with their extra when missing, and never imported early."""
+
+import subprocess
+import sys
+
+import pytest
+
+from asktell.errors import MissingExtraError
+from asktell_adapters._extras import import_extra, needs_extra
+
+MODULES = [
+    "asktell_adapters",
+    "asktell_adapters.datasets",
+    "asktell_adapters.evaluators",
+    "asktell_adapters.generation",
+    "asktell_adapters.gguf",
+    "asktell_adapters.metrics",
+]
+HEAVY = ["torch", "transformers", "openai", "tenacity", "evaluate", "datasets", "rouge_score", "llama_cpp"]
+
+
+def test_a_missing_package_names_the_extra() -> None:
+    with pytest.raises(
+        MissingExtraError, match=r"No module named 'no_such_x'. Run: pip install 'asktell\[openai\]'"
+    ) as caught:
+        import_extra("no_such_x", "openai")
+    assert caught.value.name == "no_such_x"
+    assert isinstance(caught.value, ImportError)
+
+
+def test_other_errors_pass_through() -> None:
+    with pytest.raises(ValueError, match="other"), needs_extra("openai"):
+        raise ValueError("other")
+
+
+def test_importing_every_adapter_imports_no_package_behind_it() -> None:
+    code = f"import sys; import {', '.join(MODULES)}; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,160 @@
+"""LLMEvaluator and AsyncLLMEvaluator: the contract with asktell.run, without an LLM."""
+
+import asyncio
+import inspect
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.trial import Trial
+from asktell_adapters.evaluators import (
+    LLM,
+    SYSTEM_INSTRUCTION,
+    AsyncLLMEvaluator,
+    Completion,
+    CompletionError,
+    Example,
+    LLMEvaluator,
+    Request,
+    ScriptedLLM,
+    render,
+)
+from asktell_adapters.metrics import ExactMatch, output_tokens
+
+EXAMPLES = [Example(f"text {index}", f"answer {index}") for index in range(4)]
+
+
+def trial(prompt: str, example: int | None) -> Trial:
+    return Trial(id=0, prompt_id=prompt, prompt=prompt, example=example)
+
+
+def user(request: Request) -> str:
+    return request.messages[-1]["content"]
+
+
+def answering(request: Request) -> Completion:
+    return Completion("answer " + user(request)[-1], completion_tokens=7, cost=0.5)
+
+
+def test_the_system_instruction_is_the_papers() -> None:
+    words = (
+        "You are an intelligent assistant. Please finish the given task, answer with the output only and reply nothing"
+    )
+    assert SYSTEM_INSTRUCTION.split() == [*words.split(), "else."]
+
+
+def test_calling_it_scores_one_prompt_on_one_example_with_exactly_the_metrics_names() -> None:
+    llm = ScriptedLLM(answering)
+    evaluator = LLMEvaluator(llm, EXAMPLES, {"em": ExactMatch(), "tokens": output_tokens})
+    assert isinstance(llm, LLM)
+    assert evaluator("Do it.", 2) == {"em": 1.0, "tokens": 7.0}
+    (request,) = llm.requests
+    assert request.messages[0] == {"role": "system", "content": SYSTEM_INSTRUCTION}
+    assert user(request) == "Do it.\n\ntext 2"
+    assert (request.max_new_tokens, request.temperature) == (512, 0.0)
+
+
+def test_metrics_in_a_sequence_are_named_by_themselves_and_cost_comes_on_request() -> None:
+    evaluator = LLMEvaluator(ScriptedLLM(answering), EXAMPLES, [ExactMatch(), output_tokens], with_cost=True)
+    assert evaluator("p", 0) == {"exact_match": 1.0, "output_tokens": 7.0, "cost": 0.5}
+
+
+def test_a_batch_is_asked_grouped_by_prompt_and_answered_in_its_own_order() -> None:
+    llm = ScriptedLLM(answering)
+    evaluator = LLMEvaluator(llm, EXAMPLES, {"example": lambda _, example: float(example.input[-1])}, system=None)
+    trials = [trial(prompt, example) for example in range(3) for prompt in ("b", "a")]
+    results = evaluator.evaluate_batch(trials)
+    assert results == [{"example": float(asked.example or 0)} for asked in trials]
+    assert [user(request)[0] for request in llm.requests] == ["b", "b", "b", "a", "a", "a"]
+
+
+def test_one_trials_failure_is_its_own() -> None:
+    def answer(request: Request) -> Completion:
+        if user(request).startswith("bad"):
+            raise CompletionError("scripted")
+        return answering(request)
+
+    evaluator = LLMEvaluator(ScriptedLLM(answer), EXAMPLES, {"em": ExactMatch()})
+    cases = [("good", 0), ("bad", 1), ("good", 99), ("good", None), ("good", -1), ("good", 3)]
+    results = evaluator.evaluate_batch([trial(prompt, example) for prompt, example in cases])
+    kinds = [type(result) for result in results]
+    assert kinds == [dict, CompletionError, InvalidArgumentError, InvalidArgumentError, InvalidArgumentError, dict]
+    assert "range(4)" in str(results[2])
+    assert "examples=len" in str(results[3])
+    assert evaluator.evaluate_batch([]) == []
+    with pytest.raises(CompletionError, match="scripted"):
+        evaluator("bad", 0)
+
+
+def test_a_failing_metric_fails_the_trial_and_says_which() -> None:
+    def broken(completion: Completion, example: Example, /) -> float:
+        raise ZeroDivisionError("by zero")
+
+    evaluator = LLMEvaluator(ScriptedLLM(answering), EXAMPLES, {"broken": broken})
+    (result,) = evaluator.evaluate_batch([trial("p", 0)])
+    assert isinstance(result, EvaluatorError)
+    assert "metric 'broken' failed: ZeroDivisionError: by zero" in str(result)
+
+
+def test_a_value_that_is_not_finite_is_left_to_the_selector() -> None:
+    evaluator = LLMEvaluator(ScriptedLLM(answering), EXAMPLES, {"x": lambda _c, _e: math.nan})
+    assert math.isnan(evaluator("p", 0)["x"])
+
+
+def test_an_llm_that_loses_an_answer_is_reported() -> None:
+    class Lossy:
+        def complete(self, requests: object, /) -> list[Completion | Exception]:
+            return []
+
+    with pytest.raises(EvaluatorError, match="sent 1 requests and returned 0"):
+        LLMEvaluator(Lossy(), EXAMPLES, {"em": ExactMatch()}).evaluate_batch([trial("p", 0)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"examples": []}, "at least one example"),
+        ({"metrics": {}}, "at least one metric"),
+        ({"metrics": [output_tokens, output_tokens]}, "distinct names"),
+        ({"metrics": {"x": 3}}, "metric 'x' must be callable"),
+        ({"template": "{prompt} {nothing}"}, r"names \{nothing\}"),
+        ({"max_new_tokens": 0}, "max_new_tokens"),
+        ({"metrics": {"cost": output_tokens}, "with_cost": True}, "has that name already"),
+    ],
+)
+def test_bad_arguments_are_refused_at_construction(changes: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"examples": EXAMPLES, "metrics": {"em": ExactMatch()}, **changes}
+    with pytest.raises(InvalidArgumentError, match=message):
+        LLMEvaluator(ScriptedLLM(answering), **arguments)  # type: ignore[arg-type]
+
+
+@given(prompt=st.text(), text=st.text(), field=st.text())
+def test_braces_in_prompts_and_examples_are_kept(prompt: str, text: str, field: str) -> None:
+    example = Example(text, fields={"title": field})
+    assert render("{prompt}|{title}|{input}", prompt, example) == f"{prompt}|{field}|{text}"
+
+
+def test_a_template_may_be_a_function() -> None:
+    assert (
+        render(lambda prompt, example: prompt.replace("{{text}}", example.input), "<{{text}}>", EXAMPLES[0])
+        == "<text 0>"
+    )
+
+
+@pytest.mark.parametrize("reference", [[], ["a", 3], 3])
+def test_bad_references_are_refused(reference: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="reference"):
+        Example("text", reference)  # type: ignore[arg-type]
+
+
+def test_the_async_evaluator_scores_concurrently() -> None:
+    evaluator = AsyncLLMEvaluator(ScriptedLLM(answering), EXAMPLES, {"em": ExactMatch()})
+    assert inspect.iscoroutinefunction(evaluator.__call__)
+
+    async def main() -> list[dict[str, float]]:
+        return await asyncio.gather(*(evaluator("p", index) for index in range(4)))
+
+    assert asyncio.run(main()) == [{"em": 1.0}] * 4

@@ -1,0 +1,276 @@
+"""The OpenAI-compatible adapter: against scripted faults, and against a real local server."""
+
+import asyncio
+import logging
+import pickle
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+
+import pytest
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.testing.llm_server import FaultyLLMServer, Reply
+from asktell.trial import Trial
+from asktell_adapters.evaluators import (
+    AsyncLLMEvaluator,
+    CompletionError,
+    Example,
+    LLMEvaluator,
+    Metric,
+    OpenAIChat,
+    Price,
+    Request,
+)
+from asktell_adapters.generation import generate_prompts
+from asktell_adapters.metrics import Brevity, Rouge, output_tokens
+
+pytest.importorskip("openai")
+pytest.importorskip("tenacity")
+KEY = "sk-very-secret-0123456789"
+HELLO = Request.chat("hello", max_new_tokens=8)
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def client(url: str, **settings: object) -> OpenAIChat:
+    defaults = {"base_url": url, "backoff": 0.001, "max_wait": 0.01, "timeout": 20.0, "max_retries": 3}
+    return OpenAIChat("m", **{**defaults, **settings})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("faults", "attempts"),
+    [
+        ([], 1),
+        ([Reply.rate_limited(0)], 2),
+        ([Reply.rate_limited(3600)], 2),  # Capped by max_wait, or this test would take an hour.
+        ([Reply.rate_limited(formatdate(time.time() + 3600, usegmt=True))], 2),
+        ([Reply.rate_limited("nonsense")], 2),
+        ([Reply.server_error(), Reply.server_error(503)], 3),
+        ([Reply.dropped(), Reply.rate_limited(), Reply.server_error()], 4),
+    ],
+)
+def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> None:
+    with FaultyLLMServer(faults) as server, client(server.base_url) as llm:
+        (answer,) = llm.complete([HELLO])
+        assert not isinstance(answer, Exception)
+        assert (answer.text, answer.attempts, len(server.requests)) == ("ok", attempts, attempts)
+        body = server.requests[-1]
+        assert body["messages"] == [{"role": "user", "content": "hello"}]
+        assert (body["model"], body["max_tokens"], body["temperature"]) == ("m", 8, 0.0)
+        assert "seed" not in body
+
+
+@pytest.mark.parametrize(
+    ("fault", "message", "attempts"),
+    [
+        (Reply.server_error(), "failed after 4 attempts: InternalServerError", 4),
+        (Reply.dropped(), "failed after 4 attempts: APIConnectionError", 4),
+        (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
+        (Reply(status=429, code="insufficient_quota"), "failed after 1 attempt: RateLimitError", 1),
+        (Reply(status=400, code="context_length_exceeded"), "failed after 1 attempt: BadRequestError", 1),
+        (Reply.malformed(), "malformed answer, not JSON", 1),
+        (Reply.malformed(b"\xff\xfe"), "malformed answer", 1),
+        (Reply.malformed(b'{"hello": 1}'), "malformed answer, not a chat completion", 1),
+        (Reply.malformed(b'{"choices": []}'), "malformed answer, not a chat completion", 1),
+        (Reply.malformed(b'"text"'), "malformed answer, not a chat completion", 1),
+        (Reply.malformed(b"null"), "malformed answer, not a chat completion", 1),
+        (Reply(body=b"<html>", headers={"Content-Type": "text/html"}), "malformed answer", 1),
+        (Reply.empty(), "empty completion .*5 tokens", 1),
+        (Reply(text=None), "empty completion", 1),
+    ],
+    ids=lambda value: getattr(value, "code", None) or str(value)[:30],
+)
+def test_lasting_faults_fail_that_request_with_the_reason(fault: Reply, message: str, attempts: int) -> None:
+    with FaultyLLMServer([fault] * attempts) as server, client(server.base_url) as llm:
+        failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
+        assert isinstance(failed, CompletionError)
+        with pytest.raises(CompletionError, match=message):
+            raise failed
+        assert failed.attempts == attempts
+        assert not isinstance(good, Exception)
+        assert len(server.requests) == attempts + 1
+
+
+def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:
+    price = Price(input=1e6, output=1e6)
+    with FaultyLLMServer([Reply.slow(30)]) as server, client(server.base_url, timeout=0.5, price=price) as llm:
+        (answer,) = llm.complete([HELLO])
+        assert not isinstance(answer, Exception)
+        assert (answer.attempts, answer.cost) == (2, 2 * 15.0)
+    with (
+        FaultyLLMServer([Reply.slow(30)]) as server,
+        client(server.base_url, timeout=0.2, max_retries=0) as llm,
+        pytest.raises(CompletionError, match=r"did not answer within 0.2 s \(1 attempt\)"),
+    ):
+        asyncio.run(llm.acomplete(HELLO))
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
+    with client(url, max_retries=1) as llm:
+        (failed,) = llm.complete([HELLO])
+    assert "failed after 2 attempts: APIConnectionError" in str(failed)
+
+
+def test_tokens_and_cost_follow_the_price_table() -> None:
+    price = {"m": Price(input=2.0, output=8.0, cached_input=0.5)}
+    script = [Reply(usage=(1000, 100, 600)), Reply(usage=None), Reply(text="", usage=(1000, 100, 0))]
+    with FaultyLLMServer(script) as server, client(server.base_url, price=price) as llm:
+        known, unknown, empty = (llm.complete([HELLO])[0] for _ in range(3))
+    assert not isinstance(known, Exception)
+    assert not isinstance(unknown, Exception)
+    assert (known.prompt_tokens, known.completion_tokens, known.cached_tokens) == (1000, 100, 600)
+    assert known.cost == pytest.approx((400 * 2.0 + 600 * 0.5 + 100 * 8.0) / 1e6)
+    assert (unknown.prompt_tokens, unknown.cost) == (0, 0.0)
+    assert isinstance(empty, CompletionError)
+    assert empty.cost == pytest.approx((1000 * 2.0 + 100 * 8.0) / 1e6)
+
+
+def test_empty_completions_can_be_accepted() -> None:
+    with FaultyLLMServer([Reply.empty()]) as server, client(server.base_url, allow_empty=True) as llm:
+        (answer,) = llm.complete([HELLO])
+    assert not isinstance(answer, Exception)
+    assert answer.text == ""
+
+
+def test_concurrency_is_limited_over_all_callers() -> None:
+    script = [Reply(delay=0.05)] * 12
+    with FaultyLLMServer(script) as server, client(server.base_url, concurrency=3) as llm:
+        with ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(lambda _: llm.complete([HELLO] * 4), range(3)))
+        assert [len(batch) for batch in answers] == [4, 4, 4]
+        assert server.in_flight_peak <= 3
+        assert len(server.requests) == 12
+
+
+def test_one_client_serves_several_event_loops_and_cancels() -> None:
+    async def cancelled() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await llm.acomplete(HELLO)
+
+    with FaultyLLMServer([Reply(), Reply.slow(30)]) as server, client(server.base_url, concurrency=1) as llm:
+        assert asyncio.run(llm.acomplete(HELLO)).text == "ok"
+        asyncio.run(cancelled())
+        assert asyncio.run(llm.acomplete(HELLO)).text == "ok"  # The cancelled request gave its slot back.
+        llm.close()
+        assert asyncio.run(llm.acomplete(HELLO)).text == "ok"
+
+
+def test_the_key_never_shows(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    caplog.set_level(logging.DEBUG)
+    with FaultyLLMServer(api_key="another") as server, client(server.base_url) as llm:
+        (failed,) = llm.complete([HELLO])
+        assert isinstance(failed, CompletionError)
+        shown = "".join(traceback.format_exception(failed)) + repr(llm) + caplog.text + repr(pickle.dumps(llm))
+        assert "AuthenticationError" in shown
+        assert "check OPENAI_API_KEY" in shown
+        assert KEY not in shown
+        assert failed.attempts == 1
+    with FaultyLLMServer(api_key=KEY) as server, client(server.base_url) as llm:
+        copy = pickle.loads(pickle.dumps(llm))
+        assert copy.complete([HELLO])[0].text == "ok"
+        copy.close()
+    with FaultyLLMServer(api_key="second") as server, client(server.base_url, api_key_env="OTHER") as llm:
+        monkeypatch.setenv("OTHER", "second")
+        assert not isinstance(llm.complete([HELLO])[0], Exception)
+
+
+def test_no_key_is_an_error_for_openai_itself_and_none_for_a_local_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with OpenAIChat("m") as llm, pytest.raises(EvaluatorError, match="set the environment variable OPENAI_API_KEY"):
+        llm.complete([HELLO])
+    with FaultyLLMServer() as server, client(server.base_url) as llm:
+        assert not isinstance(llm.complete([HELLO])[0], Exception)
+
+
+def test_the_body_can_be_adapted() -> None:
+    settings = {"limit_field": "max_completion_tokens", "send_sampling": False, "extra_body": {"top_k": 1}}
+    with FaultyLLMServer() as server, client(server.base_url, **settings) as llm:
+        llm.complete([HELLO])
+    body = server.requests[0]
+    assert (body["max_completion_tokens"], body["top_k"]) == (8, 1)
+    assert not {"max_tokens", "temperature", "seed"} & set(body)
+    with FaultyLLMServer() as server, client(server.base_url) as llm:
+        llm.complete([Request.chat("x", temperature=0.7, seed=5)])
+    assert (server.requests[0]["temperature"], server.requests[0]["seed"]) == (0.7, 5)
+    assert OpenAIChat("m").limit_field == "max_completion_tokens"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"concurrency": 0},
+        {"max_retries": -1},
+        {"timeout": 0},
+        {"backoff": -1},
+        {"max_wait": float("nan")},
+        {"price": {"other": Price(1, 1)}},
+    ],
+)
+def test_bad_arguments_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        OpenAIChat("m", **settings)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="prices"):
+        Price(-1, 1)
+
+
+def scored(llm: OpenAIChat, examples: list[Example]) -> AsyncLLMEvaluator:
+    metrics: dict[str, Metric] = {"rouge": Rouge(), "brevity": Brevity(5, 20), "tokens": output_tokens}
+    return AsyncLLMEvaluator(llm, examples, metrics, max_new_tokens=12, with_cost=True)
+
+
+def test_a_real_server_answers_scores_and_counts(llama_server: str) -> None:
+    examples = [Example("The cat sat on the mat.", "A cat sat."), Example("Dogs run fast.", "Dogs run.")]
+    price = Price(input=1.0, output=2.0)
+    with OpenAIChat("smollm2", base_url=llama_server, concurrency=2, price=price, allow_empty=True) as llm:
+        evaluator = scored(llm, examples)
+
+        async def main() -> list[dict[str, float]]:
+            return await asyncio.gather(*(evaluator("Summarize the text.", index) for index in (0, 1, 0)))
+
+        first, _, again = asyncio.run(main())
+        assert first == again  # Greedy.
+        assert set(first) == {"rouge", "brevity", "tokens", "cost"}
+        assert 0 < first["tokens"] <= 12
+        assert first["cost"] > first["tokens"] * 2e-6
+        batch = LLMEvaluator(llm, examples, evaluator.metrics, max_new_tokens=12, with_cost=True)
+        assert batch.evaluate_batch([Trial(0, "p", "Summarize the text.", 0)]) == [first]
+
+
+def test_a_real_server_writes_prompts(llama_server: str) -> None:
+    examples = [Example(f"{a} plus {b}", str(a + b)) for a, b in [(1, 2), (3, 4), (5, 5), (2, 2)]]
+    with OpenAIChat("smollm2", base_url=llama_server) as llm:
+        prompts = generate_prompts(llm, examples, 2, max_new_tokens=60, temperature=1.0)
+    assert len(set(prompts)) == 2
+
+
+def test_the_retry_waits_follow_retry_after_and_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    real: Callable[[float], object] = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await real(0)  # type: ignore[misc]
+
+    faults = [Reply.rate_limited(7), Reply.server_error(), Reply.server_error(), Reply.rate_limited(999)]
+    settings = {"backoff": 1.0, "max_wait": 60.0, "max_retries": 4}
+    with FaultyLLMServer(faults) as server, client(server.base_url, **settings) as llm:
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        (answer,) = llm.complete([HELLO])
+    assert not isinstance(answer, Exception)
+    asked = [seconds for seconds in waits if seconds > 0]
+    assert asked[0] == 7
+    assert 2 <= asked[1] <= 4
+    assert 4 <= asked[2] <= 8
+    assert asked[3] == 60

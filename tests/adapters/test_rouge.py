@@ -1,0 +1,116 @@
+"""ROUGE: our module, our fast path and rouge_score give the same numbers, bit for bit, offline."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell_adapters.evaluators import Completion, Example
+from asktell_adapters.metrics import ROUGE_MODULE, HuggingFaceMetric, Rouge, load_rouge
+
+rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")
+TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+TEXTS = ["The cats sat on the mat.\nThen it left.", "A dog ran, running fast", "", "then it was on the mat\nthe cat"]
+REFERENCES = ["The cat is sitting on a mat.\nIt left then.", "dogs run", "nothing", "on the mat, then it was the cat"]
+lines = st.lists(st.sampled_from(["the", "cat", "cats", "sat", "on", "mat", "\n", "ran", "Running"]), max_size=15)
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    pytest.importorskip("evaluate")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_EVALUATE_OFFLINE", "1")
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield load_rouge()
+
+
+def direct(rouge_type: str, text: str, *references: str, stem: bool = False) -> float:
+    scorer = rouge_scorer.RougeScorer([rouge_type], use_stemmer=stem)
+    return max(float(scorer.score(reference, text)[rouge_type].fmeasure) for reference in references)
+
+
+@pytest.mark.parametrize("stem", [False, True])
+def test_the_module_equals_rouge_score_and_the_fast_path(module: Any, stem: bool) -> None:
+    found = module.compute(predictions=TEXTS, references=REFERENCES, use_aggregator=False, use_stemmer=stem)
+    assert list(found) == TYPES
+    for name in TYPES:
+        assert found[name] == [direct(name, *pair, stem=stem) for pair in zip(TEXTS, REFERENCES, strict=True)]
+        fast = Rouge(name, use_stemmer=stem)
+        assert found[name] == [fast.score(*pair) for pair in zip(TEXTS, REFERENCES, strict=True)]
+
+
+def test_several_references_count_by_the_best(module: Any) -> None:
+    several = [[reference, "the cat"] for reference in REFERENCES]
+    found = module.compute(predictions=TEXTS, references=several, use_aggregator=False)
+    for name in TYPES:
+        expected = [direct(name, text, *references) for text, references in zip(TEXTS, several, strict=True)]
+        assert found[name] == expected
+        examples = [Example("", references) for references in several]
+        pairs = zip(TEXTS, examples, strict=True)
+        assert [Rouge(name)(Completion(text), example) for text, example in pairs] == expected
+
+
+def test_the_aggregate_is_the_median_of_the_bootstrapped_means(module: Any) -> None:
+    np = pytest.importorskip("numpy")
+    scoring = pytest.importorskip("rouge_score.scoring")
+
+    state = np.random.get_state()
+    try:
+        np.random.seed(3)
+        found = module.compute(predictions=TEXTS, references=REFERENCES, rouge_types=["rougeL"])
+        np.random.seed(3)
+        aggregator = scoring.BootstrapAggregator()
+        for text, reference in zip(TEXTS, REFERENCES, strict=True):
+            aggregator.add_scores(rouge_scorer.RougeScorer(["rougeL"]).score(reference, text))
+        assert found == {"rougeL": aggregator.aggregate()["rougeL"].mid.fmeasure}
+    finally:
+        np.random.set_state(state)
+
+
+def test_the_module_takes_a_tokenizer(module: Any) -> None:
+    found = module.compute(
+        predictions=["a-b c"], references=["a-b d"], rouge_types=["rouge1"], tokenizer=str.split, use_aggregator=False
+    )
+    assert found == {"rouge1": [0.5]}
+
+
+@settings(max_examples=30, deadline=None)
+@given(text=lines, reference=lines, rouge_type=st.sampled_from(TYPES))
+def test_the_fast_path_equals_rouge_score(text: list[str], reference: list[str], rouge_type: str) -> None:
+    one, other = " ".join(text), " ".join(reference)
+    value = Rouge(rouge_type).score(one, other)
+    assert value == direct(rouge_type, one, other)
+    assert 0 <= value <= 1
+
+
+def test_splitting_sentences_matters_to_lsum_only() -> None:
+    text, reference = "The cat sat. A dog ran.", "A dog ran. The cat sat."
+    assert Rouge(split=True).score(text, reference) == 1.0
+    assert Rouge().score(text, reference) == 0.5
+    assert Rouge("rouge1", split=True).score(text, reference) == Rouge("rouge1").score(text, reference)
+
+
+@pytest.mark.parametrize("name", ["rouge", "rouge0", "rouge10", "rougelsum", ""])
+def test_unknown_types_are_refused(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="rouge_type"):
+        Rouge(name)
+
+
+def test_any_evaluate_module_is_a_metric(module: Any) -> None:
+    completion = Completion(TEXTS[0])
+    single, several = Example("", REFERENCES[0]), Example("", (REFERENCES[0], "it left"))
+    metric = HuggingFaceMetric(ROUGE_MODULE, "rougeL", rouge_types=["rougeL"], use_aggregator=False)
+    assert metric(completion, single) == Rouge("rougeL")(completion, single)
+    loaded = HuggingFaceMetric(module, "rougeL", name="r", rouge_types=["rougeL"], use_aggregator=False)
+    assert loaded(completion, several) == Rouge("rougeL")(completion, several)
+    assert (metric.name, loaded.name) == ("rougeL", "r")
+    with pytest.raises(EvaluatorError, match="lacks 'bleu'"):
+        HuggingFaceMetric(module, "bleu")(completion, single)
+
+
+def test_a_module_that_cannot_be_loaded_names_the_offline_way(tmp_path: Any) -> None:
+    pytest.importorskip("evaluate")
+    with pytest.raises(EvaluatorError, match="pass the folder"):
+        HuggingFaceMetric(tmp_path / "nothing", "x")(Completion("a"), Example("", "b"))
