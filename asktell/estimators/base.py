@@ -66,7 +66,7 @@ class Tally:
         """(K, m) standard errors of the sample means, with the finite-population correction for `population` examples.
 
         s_i sqrt((1 - n_i / N) / n_i), where s_i is the arm's own sample deviation, or the pooled one for an arm
-        pulled once; NaN where neither exists. Exactly 0 for an arm that has seen every example.
+        pulled once; NaN where neither exists, or without a pull. Exactly 0 for an arm that has seen every example.
         """
         n = self.counts[:, None].astype(float)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -74,6 +74,7 @@ class Tally:
             variance = np.where(n >= 2, own, self.pooled_variance)
             left = np.ones_like(n) if population is None else np.clip(1 - n / population, 0.0, None)
             errors: Means = np.sqrt(variance * left / n)
+        errors[self.counts == 0] = np.nan
         errors[(self.counts > 0) & (left[:, 0] == 0)] = 0.0
         return errors
 
