@@ -1,0 +1,56 @@
+"""A scripted evaluator: recorded scores, replayed without a model, a network or a clock."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.errors import EvaluatorError
+
+
+class Table:
+    """Replays scores of shape (K, N, m) by prompt and example; evaluates as `table(prompt, example)`.
+
+    Args:
+        scores: numbers per prompt, example and metric.
+        metrics: names of the m metrics; by default "a", "b", ...
+        prompts: the K texts; by default "prompt 0", "prompt 1", ...
+
+    Attributes:
+        calls: every (prompt, example) that was evaluated, in order.
+
+    An `example` of None replays a prompt's examples one after the other, from the first again after the last.
+    """
+
+    def __init__(
+        self, scores: npt.ArrayLike, metrics: Sequence[str] | None = None, prompts: Sequence[str] | None = None
+    ) -> None:
+        self.scores = np.array(scores, dtype=np.float64)
+        if self.scores.ndim != 3:
+            raise EvaluatorError(f"A Table needs scores (prompts, examples, metrics), got shape {self.scores.shape}.")
+        n_prompts, _, n_metrics = self.scores.shape
+        self.metrics = tuple("abcdefghijklmnopqrstuvwxyz"[:n_metrics] if metrics is None else metrics)
+        self.prompts = [f"prompt {k}" for k in range(n_prompts)] if prompts is None else list(prompts)
+        if len(self.metrics) != n_metrics or len(self.prompts) != n_prompts:
+            raise EvaluatorError(
+                f"Scores of shape {self.scores.shape} need {n_metrics} metrics and {n_prompts} prompts, "
+                f"got {len(self.metrics)} and {len(self.prompts)}."
+            )
+        self.calls: list[tuple[str, int | None]] = []
+        self._row = {prompt: k for k, prompt in enumerate(self.prompts)}
+        self._drawn: Counter[str] = Counter()
+
+    def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
+        """The recorded scores, by metric."""
+        self.calls.append((prompt, example))
+        if example is None:
+            example = self._drawn[prompt] % self.scores.shape[1]
+            self._drawn[prompt] += 1
+        row = self.scores[self._row[prompt], example]
+        return dict(zip(self.metrics, row.tolist(), strict=True))
+
+    @property
+    def means(self) -> npt.NDArray[np.float64]:
+        """(K, m) means over all examples: what a selector estimates."""
+        return np.asarray(self.scores.mean(axis=1))

@@ -1,0 +1,99 @@
+"""Options, hypothesis profiles, and the plays that many tests share."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+
+import asktell
+from asktell.methods import preset
+from asktell.testing.fakes import Table
+
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--run-slow", action="store_true", help="also run the tests marked `slow`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--run-slow"):
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: --run-slow runs it"))
+
+
+# Session-scoped fixtures that return functions, because hypothesis calls a test's body many times per fixture.
+
+
+@pytest.fixture(scope="session")
+def random_table() -> Callable[..., Table]:
+    """Scores with an effect of the prompt, one of the example and noise; continuous, so there are no ties."""
+
+    def make(n_prompts: int, n_examples: int, n_metrics: int = 2, seed: int = 0, noise: float = 0.3) -> Table:
+        rng = np.random.default_rng(seed)
+        scores = (
+            rng.uniform(0, 1, (n_prompts, 1, n_metrics))
+            + noise * rng.normal(0, 1, (1, n_examples, n_metrics))
+            + noise * rng.normal(0, 1, (n_prompts, n_examples, n_metrics))
+        )
+        return Table(scores)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def new_selector() -> Callable[..., asktell.Selector]:
+    """A selector for a table, by a preset and a schedule."""
+
+    def make(
+        table: Table,
+        method: str = "auto",
+        *,
+        budget: int,
+        goal: asktell.goals.Goal | None = None,
+        schedule: str = "default",
+        data: str = "pooled",
+        **options: Any,
+    ) -> asktell.Selector:
+        if goal is None:
+            pareto = method.startswith("ege")
+            goal = asktell.ParetoSet(*table.metrics) if pareto else best_feasible(table)
+        options.setdefault("examples", table.scores.shape[1])
+        composed = preset(method, goal, schedule=schedule, data=data)
+        return asktell.Selector(table.prompts, goal, budget, composed, **options)
+
+    return make
+
+
+def best_feasible(table: Table) -> asktell.BestFeasible:
+    """The first metric, subject to the others being at least the median of their true means."""
+    first, *others = table.metrics
+    bounds = np.median(table.means, axis=0)[1:]
+    return asktell.BestFeasible(first, dict(zip(others, bounds.tolist(), strict=True)))
+
+
+@pytest.fixture(scope="session")
+def play() -> Callable[..., list[asktell.Trial]]:
+    """Ask and tell until the end; returns the trials in the order they were asked."""
+
+    def run(
+        selector: asktell.Selector,
+        table: Table,
+        batch: int = 1,
+        order: Callable[[list[asktell.Trial]], Iterable[asktell.Trial]] = lambda trials: trials,
+    ) -> list[asktell.Trial]:
+        asked: list[asktell.Trial] = []
+        while trials := selector.ask(batch):
+            asked += trials
+            for trial in order(trials):
+                selector.tell(trial, table(trial.prompt, trial.example))
+        return asked
+
+    return run
