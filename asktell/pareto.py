@@ -61,7 +61,7 @@ def pareto_gaps(values: Values) -> tuple[Values, Mask]:
     D_i; a non-dominated row's is min_{j != i} min(M(i, j), M(j, i)+ + (D_j)+), infinite for a row alone.
     Source: Kone, Kaufmann & Richert 2024, Lemma 1. Pairs are visited in blocks, never all at once.
     """
-    n, q = values.shape
+    n = len(values)
     optimal = pareto_mask(values)
     best = np.full(n, -np.inf)  # D_i
     rows = max(1, _BLOCK // max(1, n))
