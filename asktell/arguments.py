@@ -1,6 +1,5 @@
 """Checks of what callers pass in; every function raises InvalidArgumentError that says what was expected."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,6 +7,10 @@ import numpy.typing as npt
 
 from asktell.arrays import Features
 from asktell.errors import InvalidArgumentError
+
+LARGEST = 1e100
+SMALLEST_RANGE = 1e-50
+"""Sizes of numbers; within them, squares and sums of scores in units of their range stay finite."""
 
 
 def short(item: object) -> str:
@@ -50,14 +53,14 @@ def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
     """The features as a read-only (K, d) array of finite floats."""
     try:
         matrix = np.array(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"features must be numbers, one row per prompt: {error}.") from error
     if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
         raise InvalidArgumentError(
             f"features must have one row per prompt, shape ({n_arms}, d); got shape {matrix.shape}."
         )
-    if not np.isfinite(matrix).all():
-        raise InvalidArgumentError("features must be finite; got NaN or infinity.")
+    if not (np.abs(matrix) <= LARGEST).all():
+        raise InvalidArgumentError(f"features must be finite, and at most {LARGEST} in size.")
     matrix.flags.writeable = False
     return matrix
 
@@ -66,9 +69,12 @@ def check_cost(cost: object) -> float:
     """The cost as a finite float of at least 0."""
     if isinstance(cost, (bool, str, bytes)) or not hasattr(cost, "__float__"):
         raise InvalidArgumentError(f"cost must be a number, got {cost!r}.")
-    value = float(cost)
-    if not math.isfinite(value) or value < 0:
-        raise InvalidArgumentError(f"cost must be finite and at least 0, got {value!r}.")
+    try:
+        value = float(cost)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"cost must be a single number: {error}.") from error
+    if not 0 <= value <= LARGEST:
+        raise InvalidArgumentError(f"cost must be finite, from 0 to {LARGEST}; got {value!r}.")
     return value
 
 

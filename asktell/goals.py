@@ -8,10 +8,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, TypeGuard, final
 
 import numpy as np
 
+from asktell.arguments import LARGEST, SMALLEST_RANGE
 from asktell.arrays import Means, Values
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 
@@ -37,9 +38,9 @@ class Objective:
         if self.range is not None:
             try:
                 low, high = (float(x) for x in self.range)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 low = high = math.nan
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            if not (-LARGEST <= low < high <= LARGEST and high - low >= SMALLEST_RANGE):
                 raise InvalidArgumentError(
                     f"The range of {self.metric!r} must be two finite numbers, low < high; got {self.range!r}."
                 )
@@ -125,7 +126,7 @@ class Goal(ABC):
             if len(scores) != len(metrics) or any(name not in scores for name in metrics):
                 raise InvalidScoresError(_wrong_names(scores, metrics))
             items: list[Any] = [scores[name] for name in metrics]
-        elif isinstance(scores, (Sequence, np.ndarray)) and not isinstance(scores, (str, bytes)):
+        elif _is_sequence(scores):
             items = list(scores)
             if len(items) != len(metrics):
                 raise InvalidScoresError(
@@ -245,10 +246,19 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
 def _finite(what: str, number: object) -> float:
     if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
         raise InvalidArgumentError(f"{what} needs a number, got {number!r}.")
-    value = float(number)
-    if not math.isfinite(value):
-        raise InvalidArgumentError(f"{what} needs a finite number, got {value!r}.")
+    try:
+        value = float(number)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"{what} needs a single finite number: {error}.") from error
+    if not -LARGEST <= value <= LARGEST:
+        raise InvalidArgumentError(f"{what} needs a finite number, at most {LARGEST} in size; got {value!r}.")
     return value
+
+
+def _is_sequence(scores: object) -> TypeGuard[Sequence[Any]]:
+    if isinstance(scores, np.ndarray):
+        return scores.ndim > 0
+    return isinstance(scores, Sequence) and not isinstance(scores, (str, bytes))
 
 
 def _score(name: str, item: Any) -> float:
@@ -259,9 +269,10 @@ def _score(name: str, item: Any) -> float:
             item = float(item)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidScoresError(f"The score of {name!r} must be a single finite number: {error}.") from error
-    if not math.isfinite(item):
+    if not -LARGEST <= item <= LARGEST:
+        limit = f", and at most {LARGEST} in size" if math.isfinite(item) else ""
         raise InvalidScoresError(
-            f"The score of {name!r} must be finite, got {item!r}. "
+            f"The score of {name!r} must be finite{limit}; got {item!r}. "
             "The trial stays open: tell() other scores, release() it, or fail() it with a reason."
         )
     return item  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ import numpy as np
 from immutables import Map
 
 from asktell import allocators, elimination, estimators, schedulers
+from asktell.arguments import LARGEST
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.history import History
@@ -391,6 +392,6 @@ def _matrix(what: str, data: object, n_rows: int, n_columns: int | None = None) 
         if len(_list(what, row)) != width or not all(type(x) in (float, int) for x in row):
             raise InvalidStateError(f"{what} must be rows of {width} numbers, got {str(row)[:80]}.")
     matrix = np.array(rows, dtype=np.float64).reshape(n_rows, width)
-    if not np.isfinite(matrix).all():
-        raise InvalidStateError(f"{what} must be finite.")
+    if not (np.abs(matrix) <= LARGEST).all():
+        raise InvalidStateError(f"{what} must be finite, and at most {LARGEST} in size.")
     return matrix
