@@ -1,0 +1,200 @@
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asktell import (
+    BestFeasible,
+    InvalidArgumentError,
+    InvalidScoresError,
+    ParetoSet,
+    at_least,
+    at_most,
+    maximize,
+    minimize,
+)
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("goal", "text", "metrics"),
+    [
+        (BestFeasible("rouge"), "maximize rouge", ("rouge",)),
+        (
+            BestFeasible("rouge", {"brevity": 0.5}),
+            "maximize rouge subject to brevity >= 0.5",
+            ("rouge", "brevity"),
+        ),
+        (
+            BestFeasible(minimize("cost"), {minimize("latency"): 2, "rouge": at_least(0.1), "cost": at_most(9)}),
+            "minimize cost subject to latency <= 2, rouge >= 0.1, cost <= 9",
+            ("cost", "latency", "rouge"),
+        ),
+        (ParetoSet("rouge", minimize("cost")), "Pareto set: maximize rouge, minimize cost", ("rouge", "cost")),
+    ],
+)
+def test_a_goal_reads_as_it_was_meant(goal: Any, text: str, metrics: tuple[str, ...]) -> None:
+    assert str(goal) == text
+    assert goal.metrics == metrics
+
+
+@pytest.mark.parametrize(
+    ("goal", "means", "values"),
+    [
+        (BestFeasible("a"), [0.25], [0.25]),
+        (BestFeasible(minimize("a")), [0.25], [-0.25]),
+        (BestFeasible("a", {"b": 0.5}), [1, 0.75], [1, 0.25]),
+        (BestFeasible("a", {"b": at_most(0.5)}), [1, 0.75], [1, -0.25]),
+        (BestFeasible("a", {minimize("b"): 0.5}), [1, 0.25], [1, 0.25]),
+        (BestFeasible("a", {minimize("b"): at_least(0.5)}), [1, 0.25], [1, -0.25]),
+        # Slacks are in units of the range.
+        (BestFeasible("a", {maximize("b", range=(0, 10)): 5}), [1, 7], [1, 0.2]),
+        (BestFeasible("a", {"b": 0.5, "c": at_most(8)}), [1, 1, 4], [1, 0.5, 4]),
+        (BestFeasible("a", {"a": 0.5}), [0.75], [0.75, 0.25]),
+        (BestFeasible("a", {"b": at_least(1), minimize("b"): 3}), [1, 2.5], [1, 1.5, 0.5]),
+        (ParetoSet("a", minimize("b")), [1, 2], [1, -2]),
+        (ParetoSet(maximize("a", range=(-1, 3)), minimize("b", range=(0, 8))), [1, 2], [0.25, -0.25]),
+    ],
+)
+def test_values_are_larger_the_better(goal: Any, means: list[float], values: list[float]) -> None:
+    np.testing.assert_allclose(goal.values(np.array([means], dtype=float)), [values])
+
+
+def test_a_mean_that_meets_its_bound_but_for_rounding_is_feasible() -> None:
+    mean = np.array([[1.0, sum([0.1] * 3) / 3]])
+    assert mean[0, 1] != 0.1
+    for bound in (at_least(0.1), at_most(0.1)):
+        assert BestFeasible("a", {"b": bound}).values(mean)[0, 1] == 0.0
+    assert BestFeasible("a", {"b": 0.1 + 1e-9}).values(mean)[0, 1] < 0
+
+
+@given(st.floats(-100, 100), st.floats(-100, 100), st.floats(-100, 100), st.booleans())
+def test_shifting_a_metric_and_its_threshold_together_leaves_the_slack(
+    mean: float, bound: float, shift: float, upper: bool
+) -> None:
+    kind = at_most if upper else at_least
+    means = np.array([[0.0, mean]])
+    slack = BestFeasible("a", {"b": kind(bound)}).values(means)[0, 1]
+    shifted = BestFeasible("a", {"b": kind(bound + shift)}).values(means + shift)[0, 1]
+    assert slack == pytest.approx(shifted, abs=1e-9)
+
+
+@given(st.floats(-100, 100), st.floats(-100, 100))
+def test_minimizing_is_maximizing_the_negative(mean: float, bound: float) -> None:
+    means = np.array([[mean, mean]])
+    up = BestFeasible("a", {"b": at_least(bound)}).values(means)
+    down = BestFeasible(minimize("a"), {"b": at_most(-bound)}).values(-means)
+    assert up.tolist() == down.tolist()
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        {"a": 1, "b": 2.5},
+        {"b": 2.5, "a": 1},
+        [1, 2.5],
+        (1.0, 2.5),
+        np.array([1, 2.5]),
+        np.array([1, 2.5], dtype=np.float32),
+        [True, Decimal("2.5")],
+        {"a": np.int64(1), "b": Fraction(5, 2)},
+        [np.float16(1), np.array(2.5)],
+    ],
+)
+def test_scores_come_as_a_mapping_or_in_order_as_any_kind_of_number(scores: Any) -> None:
+    vector = ParetoSet("a", "b").vector(scores)
+    assert vector == (1.0, 2.5)
+    assert all(type(score) is float for score in vector)
+
+
+BAD_SCORES = [
+    (None, "NoneType"),
+    ("12", "str"),
+    (b"12", "bytes"),
+    (3.0, "float"),
+    ({1.0, 2.0}, "set"),
+    (iter([1, 2]), "iterator"),
+    ([], "0 scores, expected 2"),
+    ([1], "1 scores, expected 2"),
+    ([1, 2, 3], "3 scores, expected 2"),
+    ({}, "missing: ['a', 'b']"),
+    ({"a": 1}, "missing: ['b']"),
+    ({"a": 1, "c": 1}, "unknown: ['c']"),
+    ({"a": 1, "b": 1, "c": 1}, "unknown: ['c']"),
+    ([1, NAN], "'b' must be finite; got nan"),
+    ({"a": INF, "b": 1}, "'a' must be finite; got inf"),
+    ([1, -INF], "got -inf"),
+    ([1, 1e101], "at most 1e+100 in size; got 1e+101"),
+    ([1, "2"], "'b' must be a number, got '2'"),
+    ([None, 2], "'a' must be a number, got None"),
+    ([1, 2j], "must be a number"),
+    ([1, [2]], "must be a number, got [2]"),
+    ([1, np.array([2.0, 3.0])], "'b' must be a"),
+    ([1, 10**400], "'b' must be a"),
+    ([[1, 2]], "1 scores, expected 2"),
+    (np.array(1.0), "ndarray"),
+    (np.ones((2, 2)), "'a' must be a"),
+    (np.array(["x", "y"]), "'a' must be a"),
+]
+
+
+@pytest.mark.parametrize(("scores", "said"), BAD_SCORES)
+def test_bad_scores_are_refused_with_what_came_and_what_was_expected(scores: Any, said: str) -> None:
+    with pytest.raises(InvalidScoresError) as error:
+        ParetoSet("a", "b").vector(scores)
+    assert said in str(error.value)
+
+
+BAD_GOALS = [
+    (lambda: ParetoSet(), "at least one metric"),
+    (lambda: ParetoSet("a", "a"), "twice: ['a', 'a']"),
+    (lambda: ParetoSet("a", minimize("a")), "twice"),
+    (lambda: ParetoSet(1), "got 1"),  # type: ignore[arg-type]
+    (lambda: ParetoSet(["a", "b"]), "['a', 'b']"),  # type: ignore[arg-type]
+    (lambda: ParetoSet(""), "non-empty str, got ''"),
+    (lambda: maximize(3), "non-empty str, got 3"),  # type: ignore[arg-type]
+    (lambda: maximize("a", range=(1, 1)), "low < high; got (1, 1)"),
+    (lambda: maximize("a", range=(2, 1)), "low < high"),
+    (lambda: maximize("a", range=(0, INF)), "finite"),
+    (lambda: minimize("a", range=(NAN, 1)), "finite"),
+    (lambda: minimize("a", range=(0,)), "two finite numbers"),  # type: ignore[arg-type]
+    (lambda: minimize("a", range=3), "two finite numbers"),  # type: ignore[arg-type]
+    (lambda: minimize("a", range=("low", "high")), "two finite numbers"),  # type: ignore[arg-type]
+    (lambda: minimize("a", range=(0, 10**400)), "finite"),
+    (lambda: minimize("a", range=(-1e308, 1e308)), "finite"),
+    (lambda: BestFeasible(None), "got None"),  # type: ignore[arg-type]
+    (lambda: BestFeasible("a", "b"), "mapping from metric to bound"),  # type: ignore[arg-type]
+    (lambda: BestFeasible("a", None), "got None"),  # type: ignore[arg-type]
+    (lambda: BestFeasible("a", ["b"]), "got ['b']"),  # type: ignore[list-item]
+    (lambda: BestFeasible("a", {"b": "0.5"}), "'b' needs a number, got '0.5'"),  # type: ignore[dict-item]
+    (lambda: BestFeasible("a", {"b": None}), "got None"),  # type: ignore[dict-item]
+    (lambda: BestFeasible("a", {"b": True}), "got True"),
+    (lambda: BestFeasible("a", {"b": NAN}), "got nan"),
+    (lambda: BestFeasible("a", {"b": 10**400}), "finite"),
+    (lambda: BestFeasible("a", {"b": np.array([1.0, 2.0])}), "number"),  # type: ignore[dict-item]
+    (lambda: BestFeasible("a", {3: 0.5}), "got 3"),  # type: ignore[dict-item]
+    (lambda: BestFeasible("a", {"": 0.5}), "non-empty"),
+    (lambda: at_least(-1e101), "at most 1e+100 in size"),
+    (lambda: maximize("a", range=(0, 1e-51)), "low < high"),
+    (lambda: at_least("x"), "at_least() needs a number, got 'x'"),  # type: ignore[arg-type]
+    (lambda: at_most(INF), "at_most() needs a finite number, at most 1e+100 in size; got inf"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), BAD_GOALS)
+def test_bad_goals_are_refused_with_what_came_and_what_was_expected(make: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError) as error:
+        make()
+    assert said in str(error.value)
+
+
+def test_goals_are_values() -> None:
+    assert BestFeasible("a", {"b": 0.5}) == BestFeasible("a", {"b": at_least(0.5)})
+    assert BestFeasible("a", {"b": 0.5}) != BestFeasible("a", {"b": at_most(0.5)})
+    assert hash(ParetoSet("a", "b")) == hash(ParetoSet("a", "b"))
+    assert ParetoSet("a", "b") != ParetoSet("b", "a")
