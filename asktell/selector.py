@@ -3,7 +3,6 @@
 import json
 import operator
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from threading import RLock
 from typing import Any, TypeVar, overload
 
@@ -305,6 +304,8 @@ class Selector:
         Raises:
             InvalidStateError: the method has parts that are not asktell's own; see `from_json`.
         """
+        from importlib.metadata import version  # here, to keep the import of asktell light
+
         with self._lock:
             state = self._state
         data = {
