@@ -292,6 +292,8 @@ def _told(state: State, event: Told) -> State:
 
 def _released(state: State, event: Released) -> State:
     pull, state = _close(state, event.trial)
+    if pull.arm in state.left:
+        return state
     return state._replace(returned=(*state.returned, pull))
 
 
@@ -313,7 +315,24 @@ def _failed(state: State, event: Failed) -> State:
 
 
 def _observed(state: State, event: Observed) -> State:
-    return state._replace(history=state.history.append(None, event.arm, event.example, event.scores))
+    arm, example = event.arm, event.example
+    state = state._replace(history=state.history.append(None, arm, example, event.scores))
+    if example is None or state.problem.population is None or arm in state.left:
+        return state
+    # What was planned on this example takes another one, and only what is out already stays.
+    plan_arms, plan_examples, returned = list(state.plan_arms), list(state.plan_examples), list(state.returned)
+    replacement = _next_example(state, arm)
+    for i in range(state.position, len(plan_arms)):
+        if (plan_arms[i], plan_examples[i]) == (arm, example):
+            if replacement is None or replacement.example is None:
+                del plan_arms[i], plan_examples[i]
+            else:
+                plan_examples[i] = replacement.example
+            return state._replace(plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples))
+    if Pull(None, arm, example) in returned:
+        i = returned.index(Pull(None, arm, example))
+        returned[i : i + 1] = [] if replacement is None else [replacement]
+    return state._replace(returned=tuple(returned))
 
 
 def _decided(state: State, event: Decided) -> State:
