@@ -41,8 +41,11 @@ def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "
     ax.set_ylabel(_label(result, y))
     ax.set_title(f"{result.goal}\n{result.spent} of {result.budget} evaluations, {len(drawn)} prompts", fontsize=10)
     ax.grid(alpha=0.25)
-    # Beside the points rather than on them.
-    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8, frameon=False)
+    # Below the points rather than on them.
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=4, fontsize=8, frameon=False,
+        title="bars: one standard error", title_fontsize=8,
+    )  # fmt: skip
     return ax
 
 
@@ -55,7 +58,7 @@ def _points(ax: "Axes", entries: "list[PromptResult]", x: str, y: str, color: st
         xerr=[e.standard_error[x] or 0.0 for e in entries],
         yerr=[e.standard_error[y] or 0.0 for e in entries],
         fmt=marker, color=color, ecolor=color, elinewidth=0.8, alpha=0.85, markersize=6 if marker == "D" else 4.5,
-        label=f"{label} ({len(entries)}), bars: 1 standard error", zorder=4 if marker == "D" else 3,
+        label=f"{label} ({len(entries)})", zorder=4 if marker == "D" else 3,
     )  # fmt: skip
 
 
@@ -87,10 +90,6 @@ def _front(ax: "Axes", goal: ParetoSet, selected: "list[PromptResult]", x: str, 
 
 def _label(result: "Result", metric: str) -> str:
     goal = result.goal
-    objectives = (
-        goal.objectives if isinstance(goal, ParetoSet) else (goal.objective,) if isinstance(goal, BestFeasible) else ()
-    )
-    for objective in objectives:
-        if objective.metric == metric:
-            return str(objective)
-    return metric
+    objectives = (goal.objective,) if isinstance(goal, BestFeasible) else getattr(goal, "objectives", ())
+    directions = [("minimized" if o.minimize else "maximized") for o in objectives if o.metric == metric]
+    return f"{metric} ({directions[0]})" if directions else metric
