@@ -20,7 +20,7 @@ from asktell.allocators import AbstractAllocator, Request, Uniform
 from asktell.arrays import Counts, Indices
 from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, ParetoGap
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
-from asktell.estimators import AbstractEstimator, Estimates, Evidence, SampleMean
+from asktell.estimators import AbstractEstimator, Estimates, Evidence, SampleMean, Tally
 from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.schedulers import AbstractScheduler, Round, SequentialHalving, Single, SuccessiveRejects
 from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
@@ -93,9 +93,12 @@ class Elimination:
         """At the end of a round: all of its pulls are told."""
         return state.plan_is_empty and not state.pending
 
-    def estimates(self, state: State, active: Indices) -> Estimates:
-        """Of the active arms from what is known now; flagged zeros where nothing is."""
-        tally = state.current_tally() if self.data == "pooled" else state.round_tally()
+    def estimates(self, state: State, active: Indices, pooled: Tally | None = None) -> Estimates:
+        """Of the active arms from what is known now; flagged zeros where nothing is.
+
+        `pooled` is `state.current_tally()`, for callers that have it.
+        """
+        tally = state.round_tally() if self.data == "round" else pooled or state.current_tally()
         if not tally.counts.any():
             shape = (len(active), tally.sums.shape[1])
             return Estimates(np.zeros(shape), np.full(shape, np.nan), np.ones(len(active), dtype=bool))
@@ -108,12 +111,12 @@ class Elimination:
 
         An arm that was never pulled is no answer, unless the estimator speaks for it.
         """
-        active = state.active
+        active, tally = state.active, state.current_tally()
         if self.estimator.needs_every_arm:
-            active = active[state.current_tally().counts[active] > 0]
+            active = active[tally.counts[active] > 0]
         answer = _accepted(state)
         if len(active) and len(state.history):
-            values = state.problem.goal.values(self.estimates(state, active).means)
+            values = state.problem.goal.values(self.estimates(state, active, tally).means)
             answer += active[self.rule.answer(values)].tolist()
         return answer
 
@@ -122,14 +125,14 @@ class Elimination:
         number = len(state.decisions)
         rounds = self.rounds(state.problem)
         departures: list[Departure] = []
-        active = state.active
-        if number > 0 and self.estimator.needs_every_arm:
-            departures = _unscored(state, active)
+        active, tally = state.active, state.current_tally()
+        if number > 0 and self.estimator.needs_every_arm and not tally.counts[active].all():
+            departures = _unscored(state, active, tally)
             active = np.setdiff1d(active, [d.arm for d in departures])
         last = number == len(rounds)
         if len(active) and (last or (number > 0 and len(active) > rounds[number - 1].keep)):
             keep = rounds[number - 1].keep if number else len(active)
-            verdicts, staying, answer = self._eliminate(state, active, keep, last)
+            verdicts, staying, answer = self._eliminate(state, active, tally, keep, last)
             departures += verdicts
             active = active[staying]
         else:
@@ -137,14 +140,14 @@ class Elimination:
         if last or not len(active):
             return Decided(number, tuple(departures), finished=True, answer=(*_accepted(state), *answer))
         quota = min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget) - state.spent
-        counts = self._allocate(state, active, max(0, quota), number)
+        counts = self._allocate(state, active, tally, max(0, quota), number)
         return Decided(number, tuple(departures), _short(counts))
 
     def _eliminate(
-        self, state: State, active: Indices, keep: int, last: bool
+        self, state: State, active: Indices, tally: Tally, keep: int, last: bool
     ) -> tuple[list[Departure], Indices, list[int]]:
         """Who leaves, the positions of those who stay, and who of those who leave belongs to the answer."""
-        estimates = self.estimates(state, active)
+        estimates = self.estimates(state, active, tally)
         values = state.problem.goal.values(estimates.means)
         judgement = self.rule.judge(values)
         n_leaving = max(0, len(active) - keep)
@@ -168,12 +171,12 @@ class Elimination:
         ]
         return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
 
-    def _allocate(self, state: State, active: Indices, n_pulls: int, number: int) -> Counts:
+    def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
         problem = state.problem
         return self.allocator.allocate(
             Request(
                 n_pulls=n_pulls,
-                pulled=state.current_tally().counts[active],
+                pulled=tally.counts[active],
                 capacity=state.capacity()[active],
                 priority=counters.permutation(problem.seed, "ties", len(active), number),
                 features=None if problem.features is None else problem.features[active],
@@ -238,9 +241,9 @@ def _accepted(state: State) -> list[int]:
     return [arm for arm, (_, departure) in state.left.items() if departure.status == ACCEPTED]
 
 
-def _unscored(state: State, active: Indices) -> list[Departure]:
+def _unscored(state: State, active: Indices, tally: Tally) -> list[Departure]:
     """Arms whose every example failed."""
-    counts, capacity = state.current_tally().counts[active], state.capacity()[active]
+    counts, capacity = tally.counts[active], state.capacity()[active]
     return [Departure(int(arm), FAILED, "every example failed") for arm in active[(counts == 0) & (capacity == 0)]]
 
 

@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from asktell.errors import MissingExtraError
 from asktell.goals import BestFeasible, ParetoSet
+from asktell.pareto import pareto_mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +85,9 @@ def _thresholds(ax: "Axes", goal: BestFeasible, x: str, y: str) -> None:
 
 def _front(ax: "Axes", goal: ParetoSet, selected: "list[PromptResult]", x: str, y: str) -> None:
     """The staircase below which (in the directions of the objectives) everything is dominated."""
-    points = sorted((e.estimate[x] or 0.0, e.estimate[y] or 0.0) for e in selected)
+    means = np.array([[e.estimate[metric] for metric in goal.metrics] for e in selected], dtype=float)
+    optimal = pareto_mask(goal.values(means)) if selected else []
+    points = sorted((e.estimate[x], e.estimate[y]) for e, on in zip(selected, optimal, strict=True) if on)
     minimized = {o.metric: o.minimize for o in goal.objectives}
     where = "pre" if not minimized[x] else "post"
     ax.step([p[0] for p in points], [p[1] for p in points], where=where, color=_BLUE, lw=1.2, alpha=0.6, label="front")  # type: ignore[arg-type]
