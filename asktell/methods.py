@@ -1,28 +1,51 @@
 """Methods: compositions of the four parts, and the names of the usual ones.
 
-| name       | scheduler           | allocator      | estimator     | rule                |
-|------------|---------------------|----------------|---------------|---------------------|
-| `uniform`  | one round           | uniform        | sample mean   | of the goal         |
-| `csr`      | successive rejects  | uniform        | sample mean   | constrained ranking |
-| `csr-sh`   | sequential halving  | uniform        | sample mean   | constrained ranking |
-| `ege-sr`   | successive rejects  | uniform        | sample mean   | Pareto gap          |
-| `ege-sh`   | sequential halving  | uniform        | sample mean   | Pareto gap          |
+| name       | scheduler           | allocator         | estimator     | rule                |
+|------------|---------------------|-------------------|---------------|---------------------|
+| `uniform`  | one round           | uniform           | sample mean   | of the goal         |
+| `csr`      | successive rejects  | uniform           | sample mean   | constrained ranking |
+| `csr-sh`   | sequential halving  | uniform           | sample mean   | constrained ranking |
+| `blup-csr` | sequential halving  | uniform           | BLUP          | constrained ranking |
+| `mlp-csr`  | sequential halving  | uniform           | MLP           | constrained ranking |
+| `lcsh`     | sequential halving  | G-optimal design  | least squares | constrained ranking |
+| `ege-sr`   | successive rejects  | uniform           | sample mean   | Pareto gap          |
+| `ege-sh`   | sequential halving  | uniform           | sample mean   | Pareto gap          |
+| `blup-ege` | sequential halving  | uniform           | BLUP          | Pareto gap          |
+| `mlp-ege`  | sequential halving  | uniform           | MLP           | Pareto gap          |
+| `gege`     | halving of the rank | G-optimal design  | least squares | Pareto gap          |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from asktell import counters
-from asktell.allocators import AbstractAllocator, Request, Uniform
+from asktell.allocators import AbstractAllocator, GOptimalDesign, Request, Uniform
 from asktell.arrays import Counts, Indices
 from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, ParetoGap
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
-from asktell.estimators import AbstractEstimator, Estimates, Evidence, SampleMean, Tally
+from asktell.estimators import (
+    BLUP,
+    MLP,
+    AbstractEstimator,
+    Estimates,
+    Evidence,
+    LeastSquares,
+    SampleMean,
+    Tally,
+)
 from asktell.goals import BestFeasible, Goal, ParetoSet
-from asktell.schedulers import AbstractScheduler, Round, SequentialHalving, Single, SuccessiveRejects
+from asktell.schedulers import (
+    AbstractScheduler,
+    GEGEHalving,
+    Round,
+    SequentialHalving,
+    Single,
+    SuccessiveRejects,
+)
 from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
 
 DATA = ("pooled", "round")
@@ -74,7 +97,8 @@ class Elimination:
         for part in (self.allocator, self.estimator):
             if part.needs_features and problem.features is None:
                 raise IncompatibleMethodError(
-                    f"{type(part).__name__} needs features, one row of numbers per prompt: Selector(..., features=...)."
+                    f"{type(part).__name__} needs features, one row of numbers per prompt: Selector(..., "
+                    'features=embeddings), or features="text" to make them from the prompts\' texts.'
                 )
         if self.estimator.needs_every_arm:
             rounds = self.rounds(problem)
@@ -184,57 +208,70 @@ class Elimination:
         )
 
 
-def preset(
-    name: str,
-    goal: Goal,
-    *,
-    schedule: str = "default",
-    data: str = "pooled",
-) -> Elimination:
+SCHEDULES = ("default", "published")
+
+
+class _Preset(NamedTuple):
+    """How a named method is composed; `tuned` is false for the published schedules."""
+
+    goal: type[Goal] | None  # None: both
+    scheduler: Callable[[bool], AbstractScheduler]
+    allocator: type[AbstractAllocator] = Uniform
+    estimator: type[AbstractEstimator] = SampleMean
+
+
+def _rejects(tuned: bool) -> AbstractScheduler:
+    return SuccessiveRejects(tight=tuned)
+
+
+def _halving(tuned: bool) -> AbstractScheduler:
+    return SequentialHalving(adaptive=tuned)
+
+
+_PRESETS = {
+    "uniform": _Preset(None, lambda tuned: Single()),
+    "csr": _Preset(BestFeasible, _rejects),
+    "csr-sh": _Preset(BestFeasible, _halving),
+    "blup-csr": _Preset(BestFeasible, _halving, estimator=BLUP),
+    "mlp-csr": _Preset(BestFeasible, _halving, estimator=MLP),
+    "lcsh": _Preset(BestFeasible, _halving, GOptimalDesign, LeastSquares),
+    "ege-sr": _Preset(ParetoSet, _rejects),
+    "ege-sh": _Preset(ParetoSet, _halving),
+    "blup-ege": _Preset(ParetoSet, _halving, estimator=BLUP),
+    "mlp-ege": _Preset(ParetoSet, _halving, estimator=MLP),
+    "gege": _Preset(ParetoSet, lambda tuned: GEGEHalving(), GOptimalDesign, LeastSquares),
+}
+_AUTO = {BestFeasible: "csr-sh", ParetoSet: "ege-sr"}
+
+METHODS = ("auto", *_PRESETS)
+"""The names that `preset` and `Selector(..., method=...)` know."""
+
+
+def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled") -> Elimination:
     """The method of that name for a goal.
 
-    `schedule="published"` takes the schedules as published instead of the tight and the adaptive ones.
+    `schedule="published"` takes the schedules as published instead of the tight and the adaptive ones; `data` is as
+    in `Elimination`.
 
     Raises:
-        InvalidArgumentError: there is no such method.
+        InvalidArgumentError: there is no such method, schedule or kind of data.
         IncompatibleMethodError: the method is for another goal.
     """
     if schedule not in SCHEDULES:
         raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {schedule!r}.")
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
-            f"method must be one of {sorted(METHODS)}, or a composed asktell.Elimination; got {name!r}."
+            f"method must be one of {list(METHODS)}, or a composed asktell.Elimination; got {name!r}."
         )
-    constrained = isinstance(goal, BestFeasible)
-    if name == "auto":
-        name = "csr-sh" if constrained else "ege-sr"
-    wanted = _GOAL_OF.get(name)
-    if wanted is not None and not isinstance(goal, wanted):
-        alternatives = sorted(n for n in METHODS if isinstance(goal, _GOAL_OF.get(n, Goal)))
+    chosen = _PRESETS[_AUTO[type(goal)] if name == "auto" else name]
+    if chosen.goal is not None and not isinstance(goal, chosen.goal):
+        fitting = [other for other, p in _PRESETS.items() if p.goal is None or isinstance(goal, p.goal)]
         raise IncompatibleMethodError(
-            f"The method {name!r} is for {wanted.__name__}, but the goal is a {type(goal).__name__}: "
-            f"use one of {alternatives}."
+            f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}: "
+            f"use one of {fitting}."
         )
-    tuned = schedule == "default"
-    rule = ConstrainedRanking() if constrained else ParetoGap()
-    schedulers: dict[str, AbstractScheduler] = {
-        "uniform": Single(),
-        "csr": SuccessiveRejects(tight=tuned),
-        "ege-sr": SuccessiveRejects(tight=tuned),
-        "csr-sh": SequentialHalving(adaptive=tuned),
-        "ege-sh": SequentialHalving(adaptive=tuned),
-    }
-    return Elimination(schedulers[name], Uniform(), SampleMean(), rule, data)
-
-
-SCHEDULES = ("default", "published")
-METHODS = ("auto", "uniform", "csr", "csr-sh", "ege-sr", "ege-sh")
-_GOAL_OF: dict[str, type[Goal]] = {
-    "csr": BestFeasible,
-    "csr-sh": BestFeasible,
-    "ege-sr": ParetoSet,
-    "ege-sh": ParetoSet,
-}
+    rule = ConstrainedRanking() if isinstance(goal, BestFeasible) else ParetoGap()
+    return Elimination(chosen.scheduler(schedule == "default"), chosen.allocator(), chosen.estimator(), rule, data)
 
 
 def _accepted(state: State) -> list[int]:

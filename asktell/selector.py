@@ -4,13 +4,14 @@ import json
 import operator
 from collections.abc import Mapping, Sequence
 from threading import RLock
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from asktell import records
 from asktell.arguments import check_cost, check_features, check_prompts, short, whole
+from asktell.arrays import Features
 from asktell.errors import ConflictingTellError, InvalidArgumentError, InvalidStateError, UnknownTrialError
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, preset
@@ -45,7 +46,8 @@ class Selector:
         budget: evaluations allowed; never exceeded, trials out included.
         method: "auto", another preset's name, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
-        features: (K, d) numbers that describe the prompts; structured methods need them.
+        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
+            structured methods need them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
@@ -66,7 +68,7 @@ class Selector:
         budget: int,
         method: str | Elimination = "auto",
         examples: int | None = None,
-        features: npt.ArrayLike | None = None,
+        features: npt.ArrayLike | Literal["text"] | None = None,
         seed: int = 0,
         sampling: str = "shared",
         max_failures: int = 3,
@@ -83,7 +85,7 @@ class Selector:
             goal=goal,
             budget=whole("budget", budget, 1),
             n_examples=None if examples is None else whole("examples", examples, 1, 2**31 - 1),
-            features=None if features is None else check_features(features, len(texts)),
+            features=_features(features, texts),
             seed=whole("seed", seed, 0, 2**64 - 1),
             sampling=sampling,
             max_failures=whole("max_failures", max_failures, 1),
@@ -376,7 +378,9 @@ class Selector:
 
     def _trial_id(self, trial: object) -> int:
         if type(trial) is Trial:
-            return trial.id
+            if type(trial.id) is int:
+                return trial.id
+            trial = trial.id if isinstance(trial.id, np.integer) else trial  # a str would name a prompt
         if isinstance(trial, str):
             arm = self._arm(trial)
             out = [p.trial for p in self._out() if p.arm == arm and p.trial is not None]
@@ -413,3 +417,15 @@ class Selector:
     def _some(items: Sequence[object]) -> str:
         shown = ", ".join(short(item) for item in items[:_SHOWN])
         return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
+
+
+def _features(features: npt.ArrayLike | None, texts: list[str]) -> Features | None:
+    if features is None:
+        return None
+    if isinstance(features, str):
+        if features != "text":
+            raise InvalidArgumentError(f'features must be numbers, "text" or None, got {short(features)}.')
+        from asktell.features import text_features
+
+        features = text_features(texts)
+    return check_features(features, len(texts))
