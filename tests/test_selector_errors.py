@@ -1,0 +1,295 @@
+"""Bad input: the right error, a message that says what came and what was expected, and nothing changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import (
+    AsktellError,
+    BestFeasible,
+    BudgetTooSmallError,
+    ConflictingTellError,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    InvalidScoresError,
+    InvalidStateError,
+    ParetoSet,
+    Selector,
+    Trial,
+    UnknownTrialError,
+    preset,
+)
+from asktell.allocators import Uniform
+from asktell.elimination import ConstrainedRanking, ParetoGap
+from asktell.estimators import SampleMean
+from asktell.schedulers import SequentialHalving, SuccessiveRejects
+
+NAN, INF = float("nan"), float("inf")
+GOAL = ParetoSet("a", "b")
+PROMPTS = ["alpha", "beta", "gamma"]
+
+
+def selector(**changes: Any) -> Selector:
+    return Selector(**({"prompts": PROMPTS, "goal": GOAL, "budget": 12, "examples": 10} | changes))
+
+
+CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
+    ({"prompts": []}, InvalidArgumentError, "prompts is empty"),
+    ({"prompts": {}}, InvalidArgumentError, "prompts is empty"),
+    ({"prompts": "alpha"}, InvalidArgumentError, "sequence of str or a mapping from id to str, got str"),
+    ({"prompts": b"alpha"}, InvalidArgumentError, "got bytes"),
+    ({"prompts": None}, InvalidArgumentError, "got NoneType"),
+    ({"prompts": {"alpha", "beta"}}, InvalidArgumentError, "got set"),
+    ({"prompts": (p for p in PROMPTS)}, InvalidArgumentError, "got generator"),
+    ({"prompts": ["alpha", 3]}, InvalidArgumentError, "Prompt 1 must be str, got int"),
+    ({"prompts": {"x": "alpha", "y": None}}, InvalidArgumentError, "Prompt 'y' must be str, got NoneType"),
+    ({"prompts": {1: "alpha"}}, InvalidArgumentError, "ids of prompts must be str, got 1"),
+    ({"prompts": ["alpha", "beta", "alpha"]}, InvalidArgumentError, "more than once: 'alpha' at [0, 2]"),
+    ({"prompts": {"x": "alpha", "y": "alpha"}}, InvalidArgumentError, "'alpha' at ['x', 'y']"),
+    ({"goal": None}, InvalidArgumentError, "BestFeasible(...) or asktell.ParetoSet(...), got None"),
+    ({"goal": "a"}, InvalidArgumentError, "got 'a'"),
+    ({"goal": ParetoSet}, InvalidArgumentError, "goal must be"),
+    ({"budget": 0}, InvalidArgumentError, "budget must be a whole number from 1 to"),
+    ({"budget": -3}, InvalidArgumentError, "got -3"),
+    ({"budget": 12.0}, InvalidArgumentError, "got 12.0"),
+    ({"budget": "12"}, InvalidArgumentError, "got '12'"),
+    ({"budget": None}, InvalidArgumentError, "got None"),
+    ({"budget": True}, InvalidArgumentError, "got True"),
+    ({"budget": 10**30}, InvalidArgumentError, "budget must be a whole number"),
+    ({"budget": 2}, BudgetTooSmallError, "budget of 2 evaluations is too small"),
+    ({"examples": 0}, InvalidArgumentError, "examples must be a whole number from 1"),
+    ({"examples": [1, 2]}, InvalidArgumentError, "got [1, 2]"),
+    ({"examples": 2**31}, InvalidArgumentError, "got 2147483648"),
+    ({"seed": -1}, InvalidArgumentError, "seed must be a whole number from 0 to 18446744073709551615, got -1"),
+    ({"seed": 2**64}, InvalidArgumentError, "seed must be"),
+    ({"seed": None}, InvalidArgumentError, "seed must be"),
+    ({"seed": 0.5}, InvalidArgumentError, "seed must be"),
+    ({"sampling": "paired"}, InvalidArgumentError, "one of ['shared', 'iid'], got 'paired'"),
+    ({"sampling": ["iid"]}, InvalidArgumentError, "got ['iid']"),
+    ({"max_failures": 0}, InvalidArgumentError, "max_failures must be a whole number from 1"),
+    ({"features": [[1.0], [2.0]]}, InvalidArgumentError, "shape (3, d); got shape (2, 1)"),
+    ({"features": [1.0, 2.0, 3.0]}, InvalidArgumentError, "got shape (3,)"),
+    ({"features": [[], [], []]}, InvalidArgumentError, "got shape (3, 0)"),
+    ({"features": [[1.0], [2.0, 3.0], [4.0]]}, InvalidArgumentError, "features must be numbers"),
+    ({"features": [["x"], ["y"], ["z"]]}, InvalidArgumentError, "features must be numbers"),
+    ({"features": [[10**400], [1], [2]]}, InvalidArgumentError, "features must be numbers"),
+    ({"features": [[NAN], [1], [2]]}, InvalidArgumentError, "features must be finite"),
+    ({"features": [[None], [1], [2]]}, InvalidArgumentError, "features must be"),
+    ({"features": "abc"}, InvalidArgumentError, "features must be"),
+    ({"method": "best"}, InvalidArgumentError, "got 'best'"),
+    ({"method": None}, InvalidArgumentError, "got None"),
+    ({"method": ["csr"]}, InvalidArgumentError, "got ['csr']"),
+    ({"method": asktell.Elimination}, InvalidArgumentError, "method must be one of"),
+    ({"method": "csr"}, IncompatibleMethodError, "'csr' is for BestFeasible, but the goal is a ParetoSet"),
+    ({"method": "ege-sr", "goal": BestFeasible("a")}, IncompatibleMethodError, "for ParetoSet"),
+    ({"method": preset("csr", BestFeasible("a"))}, IncompatibleMethodError, "ConstrainedRanking does not fit"),
+    ({"method": preset("ege-sr", GOAL), "goal": BestFeasible("a")}, IncompatibleMethodError, "ParetoGap does not fit"),
+    # Published successive rejects pull nobody when there is one pull per prompt.
+    ({"method": preset("ege-sr", GOAL, schedule="published"), "budget": 3}, BudgetTooSmallError, "of the 3 prompts"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "said"), CONSTRUCTION)
+def test_construction(arguments: dict[str, Any], error: type[AsktellError], said: str) -> None:
+    with pytest.raises(AsktellError) as raised:
+        selector(**arguments)
+    assert type(raised.value) is error
+    assert said in str(raised.value)
+
+
+PARTS: dict[str, Any] = {
+    "scheduler": SuccessiveRejects(),
+    "allocator": Uniform(),
+    "estimator": SampleMean(),
+    "rule": ParetoGap(),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"scheduler": Uniform()}, IncompatibleMethodError, "scheduler of an Elimination must be an AbstractScheduler"),
+        ({"allocator": "uniform"}, IncompatibleMethodError, "AbstractAllocator, got 'uniform'"),
+        ({"estimator": SampleMean}, IncompatibleMethodError, "AbstractEstimator"),
+        ({"rule": None}, IncompatibleMethodError, "AbstractEliminationRule, got None"),
+        ({"data": "all"}, InvalidArgumentError, "data must be one of ['pooled', 'round'], got 'all'"),
+    ],
+)
+def test_composition(changes: dict[str, Any], error: type[AsktellError], said: str) -> None:
+    with pytest.raises(AsktellError) as raised:
+        asktell.Elimination(**(PARTS | changes))
+    assert type(raised.value) is error
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": "csr-shh"}, "got 'csr-shh'"),
+        ({"name": 3}, "got 3"),
+        ({"schedule": "tight"}, "one of ['default', 'published'], got 'tight'"),
+        ({"data": "all"}, "got 'all'"),
+    ],
+)
+def test_presets(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidArgumentError) as raised:
+        preset(**({"name": "uniform", "goal": GOAL} | arguments))
+    assert said in str(raised.value)
+
+
+def midway() -> Selector:
+    """Trial 0 told, 1 out, 2 failed, 3 released, 4 out."""
+    midway = selector(prompts={"x": "alpha", "y": "beta", "z": "gamma"}, method="uniform")
+    trials = [midway.ask() for _ in range(5)]
+    assert all(trials)
+    midway.tell(0, [0.5, 0.25])
+    midway.fail(2, "boom")
+    midway.release(3)
+    midway.observe("z", [1.0, 1.0], example=7)
+    return midway
+
+
+Use = Callable[[Selector], object]
+USE: list[tuple[Use, type[AsktellError], str]] = [
+    (lambda s: s.ask(-1), InvalidArgumentError, "n must be a whole number from 0"),
+    (lambda s: s.ask(1.5), InvalidArgumentError, "got 1.5"),
+    (lambda s: s.ask("3"), InvalidArgumentError, "got '3'"),
+    (lambda s: s.ask(True), InvalidArgumentError, "got True"),
+    # Trials
+    (lambda s: s.tell(99, [1, 1]), UnknownTrialError, "Trial 99 is not out. Trials out: 1, 4."),
+    (lambda s: s.tell(-1, [1, 1]), UnknownTrialError, "Trial -1 is not out"),
+    (lambda s: s.tell(10**30, [1, 1]), UnknownTrialError, "is not out"),
+    (lambda s: s.tell(Trial(99, "x", "alpha", 1), [1, 1]), UnknownTrialError, "Trial 99 is not out"),
+    (lambda s: s.tell(Trial("1", "x", "alpha", 1), [1, 1]), InvalidArgumentError, "'1'"),  # type: ignore[arg-type]
+    (lambda s: s.tell(Trial([1], "x", "alpha", 1), [1, 1]), InvalidArgumentError, "[1]"),  # type: ignore[arg-type]
+    (lambda s: s.tell(Trial(None, "x", "alpha", 1), [1, 1]), InvalidArgumentError, "None"),  # type: ignore[arg-type]
+    (lambda s: s.tell(2, [1, 1]), UnknownTrialError, "Trial 2 has failed"),
+    (lambda s: s.tell(0, [1, 1]), ConflictingTellError, "Trial 0 was told {'a': 0.5, 'b': 0.25} before"),
+    (lambda s: s.tell("gamma", [1, 1]), UnknownTrialError, "'gamma' has no trial out"),
+    (lambda s: s.tell("delta", [1, 1]), InvalidArgumentError, "no prompt 'delta'"),
+    (lambda s: s.tell(None, [1, 1]), InvalidArgumentError, "got None (NoneType)"),
+    (lambda s: s.tell(1.0, [1, 1]), InvalidArgumentError, "got 1.0 (float)"),
+    (lambda s: s.tell(True, [1, 1]), InvalidArgumentError, "got True (bool)"),
+    (lambda s: s.tell([1], [1, 1]), InvalidArgumentError, "got [1] (list)"),
+    # Scores
+    (lambda s: s.tell(1, None), InvalidScoresError, "NoneType"),
+    (lambda s: s.tell(1, 0.5), InvalidScoresError, "float"),
+    (lambda s: s.tell(1, [1]), InvalidScoresError, "1 scores, expected 2"),
+    (lambda s: s.tell(1, [1, NAN]), InvalidScoresError, "'b' must be finite; got nan"),
+    (lambda s: s.tell(1, [INF, 1]), InvalidScoresError, "'a' must be finite; got inf"),
+    (lambda s: s.tell(1, {"a": 1}), InvalidScoresError, "missing: ['b']"),
+    (lambda s: s.tell(1, {"a": 1, "b": 1, "c": 1}), InvalidScoresError, "unknown: ['c']"),
+    (lambda s: s.tell(1, {"a": 1, "b": "1"}), InvalidScoresError, "'b' must be a number, got '1'"),
+    (lambda s: s.tell(0, [NAN, 1]), InvalidScoresError, "must be finite"),
+    # Costs
+    (lambda s: s.tell(1, [1, 1], cost=-1), InvalidArgumentError, "got -1.0"),
+    (lambda s: s.tell(1, [1, 1], cost=NAN), InvalidArgumentError, "got nan"),
+    (lambda s: s.tell(1, [1, 1], cost="1"), InvalidArgumentError, "cost must be a number, got '1'"),
+    (lambda s: s.tell(1, [1, 1], cost=10**400), InvalidArgumentError, "cost"),
+    (lambda s: s.tell(1, [1, 1], cost=np.ones(2)), InvalidArgumentError, "cost"),
+    # Releases and failures
+    (lambda s: s.release(0), UnknownTrialError, "Trial 0 has been told already"),
+    (lambda s: s.release(2), UnknownTrialError, "Trial 2 has failed"),
+    (lambda s: s.release(3), UnknownTrialError, "Trial 3 is not out"),  # released before
+    (lambda s: s.release(99), UnknownTrialError, "Trial 99 is not out"),
+    (lambda s: s.release(None), InvalidArgumentError, "got None"),
+    (lambda s: s.fail(0, "x"), UnknownTrialError, "Trial 0 has been told already"),
+    (lambda s: s.fail(2, "x"), UnknownTrialError, "Trial 2 has failed"),
+    (lambda s: s.fail(1, None), InvalidArgumentError, "text or an exception, got None"),
+    (lambda s: s.fail(1, ValueError), InvalidArgumentError, "text or an exception"),
+    # Observations
+    (lambda s: s.observe("delta", [1, 1]), InvalidArgumentError, "no prompt 'delta'. Name one by its text, or its id: 'x'"),
+    (lambda s: s.observe(0, [1, 1]), InvalidArgumentError, "no prompt 0"),  # the ids are x, y, z
+    (lambda s: s.observe(None, [1, 1]), InvalidArgumentError, "no prompt None"),
+    (lambda s: s.observe(["x"], [1, 1]), InvalidArgumentError, "no prompt ['x']"),
+    (lambda s: s.observe("x", [1]), InvalidScoresError, "1 scores"),
+    (lambda s: s.observe("x", [1, 1], example=10), InvalidArgumentError, "from 0 to 9, got 10"),
+    (lambda s: s.observe("x", [1, 1], example=-1), InvalidArgumentError, "got -1"),
+    (lambda s: s.observe("x", [1, 1], example="7"), InvalidArgumentError, "got '7'"),
+    (lambda s: s.result().plot(x="c"), InvalidArgumentError, "['a', 'b'], got 'c'"),
+]
+
+
+@pytest.mark.parametrize(("use", "error", "said"), USE)
+def test_use(use: Use, error: type[AsktellError], said: str) -> None:
+    selector = midway()
+    before, pending = selector.to_json(), selector.pending
+    with pytest.raises(AsktellError) as raised:
+        use(selector)
+    assert type(raised.value) is error
+    assert said in str(raised.value)
+    assert selector.to_json() == before
+    assert selector.pending == pending
+
+
+def test_after_an_error_the_trial_can_still_be_told() -> None:
+    selector = midway()
+    with pytest.raises(InvalidScoresError):
+        selector.tell(1, [1, NAN])
+    selector.tell(1, [1, 1])
+    assert 1 not in [trial.id for trial in selector.pending]
+
+
+def test_observing_an_example_needs_examples() -> None:
+    unknown = selector(examples=None)
+    before = unknown.to_json()
+    with pytest.raises(InvalidArgumentError, match="made without `examples`"):
+        unknown.observe("alpha", [1, 1], example=0)
+    assert unknown.to_json() == before
+
+
+def test_messages_stay_short_whatever_came() -> None:
+    many = selector(prompts=[f"{'long ' * 1000}{k}" for k in range(300)], budget=300)
+    many.ask(250)
+    for use in (lambda: many.tell(999, [1, 1]), lambda: many.observe("x" * 10**6, [1, 1])):
+        with pytest.raises(AsktellError) as raised:
+            use()
+        assert len(str(raised.value)) < 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "must be JSON text, got NoneType"),
+        ({}, "got dict"),
+        ("", "not whole JSON"),
+        ("{", "truncated"),
+        (b"\xff\xfe{}", "not whole JSON"),
+        ("[]", "must be an object, got list"),
+        ("null", "got NoneType"),
+        ("{}", "its format is None"),
+        ('{"format": "optuna.study", "version": 1}', "not a saved asktell selector: its format is 'optuna.study'"),
+        ('{"format": ["asktell.selector"]}', "its format is ['asktell.selector']"),
+        ('{"format": "asktell.selector"}', "version None"),
+        ('{"format": "asktell.selector", "version": 2, "asktell": "9.1"}', "version 2, this asktell reads 1"),
+        ('{"format": "asktell.selector", "version": "1"}', "version '1'"),
+        ('{"format": "asktell.selector", "version": 1}', "has no prompts"),
+        ('{"format": "asktell.selector", "version": 1, "prompts": NaN}', "NaN is not a JSON number"),
+        ("[" * 100_000, "not whole JSON"),
+    ],
+)
+def test_loading_something_else(text: Any, said: str) -> None:
+    with pytest.raises(InvalidStateError) as raised:
+        Selector.from_json(text)
+    assert said in str(raised.value)
+
+
+def test_every_error_is_an_asktell_error_and_what_python_code_expects() -> None:
+    for name in asktell.errors.__dict__:
+        kind = getattr(asktell.errors, name)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            assert issubclass(kind, AsktellError)
+            assert getattr(asktell, name) is kind
+    assert issubclass(InvalidArgumentError, ValueError)
+    assert issubclass(UnknownTrialError, KeyError)
+    assert str(UnknownTrialError("no quotes")) == "no quotes"
+    assert issubclass(asktell.MissingExtraError, ImportError)
+
+
+def test_a_scheduler_of_ones_own_cannot_be_combined_with_a_wrong_goal_rule() -> None:
+    method = asktell.Elimination(SequentialHalving(), Uniform(), SampleMean(), ConstrainedRanking())
+    with pytest.raises(IncompatibleMethodError, match="does not fit the goal ParetoSet"):
+        selector(method=method)
