@@ -1,0 +1,97 @@
+"""A small neural network on the arms' features (MLP-CSR, MLP-EGE of GENSEC and GENPSI), as an ensemble.
+
+The paper leaves the optimizer, its steps and the scaling open: here full-batch Adam, standardized inputs and
+targets, and the average of several networks.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from asktell.arrays import Features
+from asktell.errors import IncompatibleMethodError
+from asktell.estimators._padding import pad_rows, padded_size
+from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+
+
+@final
+@dataclass(frozen=True)
+class MLP(AbstractEstimator):
+    """One hidden ReLU layer, refitted from scratch at every decision to the sample means, weighted by pulls.
+
+    `hidden` units, averaged over `members` networks that differ in their random start; `regularization` times the
+    sum of squared parameters is added to the mean squared error; `steps` of Adam at `learning_rate`. Networks are
+    fitted to all pulled arms; an arm without a pull is predicted like the others, and flagged.
+    """
+
+    hidden: int = 30
+    members: int = 5
+    regularization: float = 1e-3
+    learning_rate: float = 0.01
+    steps: int = 400
+
+    needs_features: ClassVar[bool] = True
+    needs_every_arm: ClassVar[bool] = False
+
+    def estimate(self, evidence: Evidence) -> Estimates:
+        """Predictions of the active arms.
+
+        Their squared standard errors add the spread between the networks to the part of the sample means' spread
+        about the prediction that noise does not explain: what the features do not tell.
+
+        Raises:
+            IncompatibleMethodError: there are no features.
+        """
+        if evidence.features is None:
+            raise IncompatibleMethodError("MLP needs features, one row per prompt; none were given.")
+        tally, active = evidence.tally, evidence.active
+        pulled = tally.counts > 0
+        weights = tally.counts / tally.counts.sum()
+        sample = np.where(pulled[:, None], tally.means, 0.0)
+        centre = weights @ sample
+        spread = np.sqrt(weights @ np.where(pulled[:, None], sample - centre, 0.0) ** 2)
+        # A metric that is constant up to rounding is predicted as that constant.
+        varies = spread > 1e-12 * np.abs(centre)
+        unit = np.where(varies, spread, 1.0)
+        targets = np.where(pulled[:, None] & varies, (sample - centre) / unit, 0.0)
+        outputs = self._outputs(_standardized(evidence.features), targets, weights, evidence.seed)
+        mean = outputs.mean(axis=0)
+        between = outputs.var(axis=0, ddof=1) if self.members > 1 else np.zeros_like(mean)
+        noise = np.nan_to_num(tally.pooled_variance) / unit**2
+        # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of 1 / n_i.
+        unexplained = weights @ (targets - mean) ** 2 - noise * pulled.sum() / tally.counts.sum()
+        errors = np.sqrt(between + np.maximum(unexplained, 0.0)) * np.where(varies, unit, 0.0)
+        means = centre + np.where(varies, unit, 0.0) * mean
+        return Estimates(means[active], errors[active], ~pulled[active])
+
+    def _outputs(self, x: Features, y: Features, weights: Features, seed: int) -> Features:
+        """(members, K, m) from padded arrays, so that one compilation serves every round."""
+        from asktell.estimators import _mlp_jax
+
+        n, size = len(x), padded_size(len(x))
+        outputs = _mlp_jax.fit_predict(
+            *(pad_rows(a.astype(np.float32), size) for a in (x, y, weights)),
+            np.uint32(seed & 0xFFFFFFFF),
+            self.regularization,
+            self.learning_rate,
+            hidden=self.hidden,
+            members=self.members,
+            steps=self.steps,
+        )
+        return np.asarray(outputs, dtype=np.float64)[:, :n]
+
+
+def compilations() -> int:
+    """How often the networks' fit has been compiled in this process: once per padded shape and hyperparameters."""
+    from asktell.estimators import _mlp_jax
+
+    return int(_mlp_jax.fit_predict._cache_size())
+
+
+def _standardized(features: Features) -> Features:
+    centred = features - features.mean(axis=0)
+    spread = centred.std(axis=0)
+    rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
+    standardized: Features = np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
+    return standardized
