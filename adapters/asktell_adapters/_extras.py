@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +26,17 @@ def needs_extra(extra: str) -> Iterator[None]:
         raise MissingExtraError(
             f"{error}. Run: pip install 'asktell[{extra}]'", name=error.name, path=error.path
         ) from error
+
+
+def check_extra(extra: str, *modules: str) -> None:
+    """See that optional modules are installed, without importing them: for constructors, to fail early.
+
+    Raises:
+        MissingExtraError: one is missing.
+    """
+    for module in modules:
+        if module not in sys.modules and importlib.util.find_spec(module) is None:
+            raise MissingExtraError(f"No module named {module!r}. Run: pip install 'asktell[{extra}]'", name=module)
 
 
 def import_extra(module: str, extra: str) -> Any:

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from asktell.errors import EvaluatorError, InvalidArgumentError, MissingExtraError
-from asktell_adapters._extras import import_extra
+from asktell_adapters._llama import import_llama_cpp
 from asktell_adapters._machine import cache_dir
 
 _FTYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 7, "bf16": 32}  # llama_ftype of llama.h
@@ -82,7 +82,7 @@ def _fingerprint(path: Path) -> str:
 
 
 def _convert(source: Path, target: Path, ftype: int) -> None:
-    llama_cpp = import_extra("llama_cpp", "llama-cpp")
+    llama_cpp = import_llama_cpp()
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = ftype
     parameters.allow_requantize = True

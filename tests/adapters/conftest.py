@@ -59,6 +59,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
+    torch.set_num_threads(1)  # On a busy machine, threads that wait for each other take 20 times longer.
     words = ["<eos>", "<unk>", "system", "user", "assistant", *(f"w{index}" for index in range(59))]
     base = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
     base.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()

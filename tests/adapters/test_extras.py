@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from asktell.errors import MissingExtraError
-from asktell_adapters._extras import import_extra, needs_extra
+from asktell_adapters._extras import check_extra, import_extra, needs_extra
 
 MODULES = [
     "asktell_adapters",
@@ -26,6 +26,12 @@ def test_a_missing_package_names_the_extra() -> None:
         import_extra("no_such_x", "openai")
     assert caught.value.name == "no_such_x"
     assert isinstance(caught.value, ImportError)
+
+
+def test_constructors_can_check_without_importing() -> None:
+    check_extra("openai", "sys", "wave")
+    with pytest.raises(MissingExtraError, match=r"No module named 'no_such_x'. Run: pip install 'asktell\[openai\]'"):
+        check_extra("openai", "sys", "no_such_x")
 
 
 def test_other_errors_pass_through() -> None:

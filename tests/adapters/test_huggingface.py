@@ -148,11 +148,11 @@ def test_bad_arguments_are_refused(tmp_path: Path, tiny_model: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="tokenizer"):
         HuggingFace(object())
     with pytest.raises(InvalidArgumentError, match="no dtype 'float31'"):
-        HuggingFace(tiny_model, dtype="float31", device="cpu").complete(requests(1))
+        HuggingFace(tiny_model, dtype="float31", device="cpu").load()
     with pytest.raises(EvaluatorError, match="no GGUF file"):
-        HuggingFace(tmp_path / "gone.gguf").complete(requests(1))
+        HuggingFace(tmp_path / "gone.gguf").load()
     with pytest.raises(EvaluatorError, match="could not load"):
-        HuggingFace(tmp_path).complete(requests(1))
+        HuggingFace(tmp_path).load()
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"not a model")
     with pytest.raises(EvaluatorError, match=r"could not load .*broken\.gguf"):
-        LlamaCpp(broken).complete([chat("x")])
+        LlamaCpp(broken).load()
 
 
 def test_a_template_without_a_system_role_gets_it_in_the_user_turn() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters.evaluators.base import Completion, CompletionError, Request, without_system
 
 _Row = tuple[int, list[int], Request]  # position among the requests, prompt's token ids, request
@@ -33,6 +33,7 @@ class HuggingFace:
 
     Raises:
         InvalidArgumentError: batch_size is not positive, or a loaded model came without its tokenizer.
+        MissingExtraError: torch or transformers is not installed.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class HuggingFace:
             raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size!r}")
         if not isinstance(model, str | Path) and tokenizer is None:
             raise InvalidArgumentError("a loaded model needs its tokenizer too: HuggingFace(model, tokenizer=...)")
+        check_extra("huggingface", "torch", "transformers")
         self._source: Any = model
         self._model: Any = None
         self._tokenizer: Any = tokenizer
@@ -63,7 +65,6 @@ class HuggingFace:
 
         Raises:
             EvaluatorError: the model cannot be loaded.
-            MissingExtraError: torch, transformers or (for a GGUF file) gguf is not installed.
         """
         with self._lock:
             self._load()
@@ -80,6 +81,17 @@ class HuggingFace:
                 answers.update(self._answer_all(batch))
         return [answers[position] for position in range(len(requests))]
 
+    def load(self) -> None:
+        """Load the model now, to learn now whether it can be; otherwise the first request does.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
+            InvalidArgumentError: torch has no such dtype.
+            MissingExtraError: gguf or accelerate, which a GGUF file needs, is not installed.
+        """
+        with self._lock:
+            self._load()
+
     def _load(self) -> None:
         if self._model is not None:
             return
@@ -91,7 +103,7 @@ class HuggingFace:
         else:
             folder, options = self._location()
             if "gguf_file" in options:
-                import_extra("gguf", "huggingface")
+                check_extra("huggingface", "gguf", "accelerate")
             dtype = getattr(torch, self.dtype or ("float32" if self.device == "cpu" else "bfloat16"), None)
             if not isinstance(dtype, torch.dtype):
                 raise InvalidArgumentError(f"torch has no dtype {self.dtype!r}")

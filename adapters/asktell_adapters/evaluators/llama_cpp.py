@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell_adapters._extras import check_extra
+from asktell_adapters._llama import import_llama_cpp
 from asktell_adapters._machine import physical_cores
 from asktell_adapters.evaluators.base import Completion, CompletionError, Request, without_system
 
@@ -25,8 +26,8 @@ class LlamaCpp:
     Args:
         model: path of a GGUF file, or a ready `llama_cpp.Llama`.
         n_ctx: tokens of context, answer included; 0 for what the model was trained with.
-        n_threads: by default the physical cores that this process may use. On a busy machine, or with several
-            processes at once, give 1: threads that wait for each other are many times slower than one.
+        n_threads: by default the physical cores that this process may use. With several such processes at once, or on
+            a busy machine, give each 1: threads that wait for each other gain nothing there.
         n_gpu_layers: layers put on a GPU, where llama.cpp was built for one; -1 for all.
         reuse_prefix: False evaluates each request from scratch. A reused prefix is cut into other batches, whose sums
             round differently, so a greedy answer can depend on the request before it; False makes it a function of
@@ -34,6 +35,7 @@ class LlamaCpp:
 
     Raises:
         InvalidArgumentError: there is no such file.
+        MissingExtraError: llama-cpp-python is not installed.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class LlamaCpp:
                 raise InvalidArgumentError(f"there is no GGUF file {str(self._path)!r}")
         else:
             self._llama = model
+        if self._llama is None:
+            check_extra("llama-cpp", "llama_cpp")
         self.n_ctx = n_ctx
         self.n_threads = physical_cores() if n_threads is None else n_threads
         self.n_gpu_layers = n_gpu_layers
@@ -64,11 +68,19 @@ class LlamaCpp:
 
         Raises:
             EvaluatorError: the model cannot be loaded.
-            MissingExtraError: llama-cpp-python is not installed.
         """
         with self._lock:
-            llama = self._load()
-            return [self._answer(llama, request) for request in requests]
+            self._load()
+            return [self._answer(self._llama, request) for request in requests]
+
+    def load(self) -> None:
+        """Load the model now, to learn now whether it can be; otherwise the first request does.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
+        """
+        with self._lock:
+            self._load()
 
     def close(self) -> None:
         """Free the model's memory, if this object loaded it; the next request loads it again."""
@@ -77,9 +89,9 @@ class LlamaCpp:
                 self._llama.close()
                 self._llama = None
 
-    def _load(self) -> Any:
+    def _load(self) -> None:
         if self._llama is None:
-            llama_cpp = import_extra("llama_cpp", "llama-cpp")
+            llama_cpp = import_llama_cpp()
             try:
                 self._llama = llama_cpp.Llama(
                     model_path=str(self._path),
@@ -91,7 +103,6 @@ class LlamaCpp:
                 )
             except (ValueError, RuntimeError, AssertionError) as error:
                 raise EvaluatorError(f"llama.cpp could not load {str(self._path)!r}: {error}") from error
-        return self._llama
 
     def _answer(self, llama: Any, request: Request) -> Completion | Exception:
         if not self.reuse_prefix:

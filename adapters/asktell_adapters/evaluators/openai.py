@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.evaluators.base import Completion, CompletionError, Request
 
@@ -72,6 +72,8 @@ class OpenAIChat:
 
     Raises:
         InvalidArgumentError: a number is out of range, or the price table lacks the model.
+        EvaluatorError: there is neither an API key nor a base_url.
+        MissingExtraError: openai or tenacity is not installed.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class OpenAIChat:
             if model not in price:
                 raise InvalidArgumentError(f"the price table has {sorted(price)}, but not the model {model!r}")
             price = price[model]
+        check_extra("openai", "openai", "tenacity")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self.model = model
         self.base_url = base_url
@@ -118,25 +121,23 @@ class OpenAIChat:
         self._loop = LoopThread()
         self._client: Any = None
         self._slots: asyncio.Semaphore | None = None
+        self._key()
 
     async def acomplete(self, request: Request, /) -> Completion:
         """The answer to one request.
 
         Raises:
             CompletionError: no usable answer; its `cost` and `attempts` say what the trying took.
-            EvaluatorError: there is no API key.
-            MissingExtraError: `openai` or `tenacity` is not installed.
         """
         return await asyncio.wrap_future(self._loop.submit(self._complete(request)))
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests, `concurrency` at a time; failures are returned in their places.
-
-        Raises:
-            EvaluatorError: there is no API key.
-            MissingExtraError: `openai` or `tenacity` is not installed.
-        """
-        return self._loop.submit(self._complete_all(requests)).result()
+        """Answers in the order of the requests, `concurrency` at a time; failures are returned in their places."""
+        future = self._loop.submit(self._complete_all(requests))
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # Ctrl-C also ends the requests under way.
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
@@ -241,16 +242,18 @@ class OpenAIChat:
         """The client and the slots, made in the loop that uses them."""
         if self._client is None:
             openai = import_extra("openai", "openai")
-            import_extra("tenacity", "openai")
-            key = os.environ.get(self.api_key_env)
-            if not key and self.base_url is None:
-                raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")
-            # The SDK insists on a key; a local server ignores it. Retries are ours, so that each one is counted.
+            # Retries are ours, so that each one is counted.
             self._client = openai.AsyncOpenAI(
-                api_key=key or "none", base_url=self.base_url, timeout=self.timeout, max_retries=0
+                api_key=self._key(), base_url=self.base_url, timeout=self.timeout, max_retries=0
             )
             self._slots = asyncio.Semaphore(self.concurrency)
             self._loop.at_close(self._client.close)
+
+    def _key(self) -> str:
+        key = os.environ.get(self.api_key_env)
+        if not key and self.base_url is None:
+            raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")
+        return key or "none"  # The SDK insists on a key; a local server ignores it.
 
     def _wait(self, state: Any) -> float:
         """Seconds before the next attempt."""

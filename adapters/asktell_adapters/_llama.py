@@ -1,0 +1,28 @@
+"""Imports llama.cpp so that its threads sleep, not spin, while they wait for each other."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from asktell_adapters._extras import import_extra
+
+
+def import_llama_cpp() -> Any:
+    """The module `llama_cpp`.
+
+    OpenMP's default is to spin at each of the many barriers of a token. With one more busy process on the machine than
+    cores, that made two threads 5 to 20 times slower than one; asleep they share it fairly.
+    OpenMP reads the variable once, when its library is loaded, so it is set for that moment only, unless the user did.
+
+    Raises:
+        MissingExtraError: llama-cpp-python is not installed.
+    """
+    if "llama_cpp" in sys.modules or "OMP_WAIT_POLICY" in os.environ:
+        return import_extra("llama_cpp", "llama-cpp")
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    try:
+        return import_extra("llama_cpp", "llama-cpp")
+    finally:
+        del os.environ["OMP_WAIT_POLICY"]
