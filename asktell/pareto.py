@@ -2,19 +2,27 @@
 
 Dominance is weak: y dominates x if it is at least as good everywhere and better somewhere, so duplicates of a
 Pareto-optimal point are all Pareto-optimal.
+
+With m(i, j) = min_k (v_jk - v_ik) and M(i, j) = -m(i, j), the gap of a dominated row is D_i = max_{j != i} m(i, j),
+and that of a non-dominated one min_{j != i} min(M(i, j), M(j, i)+ + (D_j)+) (Kone, Kaufmann & Richert 2024, Lemma 1).
+Only front points matter for D_i and for M(i, j): a row that i alone dominates has D_j <= M(i, j), and any other
+dominated row has a front point in its place that is at least as close. Non-dominated j have (D_j)+ = 0.
 """
 
 import numpy as np
+import numpy.typing as npt
 
-from asktell.arrays import Mask, Values
+from asktell.arrays import Indices, Mask, Values
 
-_BLOCK = 1 << 22  # elements of one block of pairwise differences; 32 MiB
+_BLOCK = 1 << 16  # elements of one block of pairwise differences; half a MiB, so that it stays in the cache
+
+Vector = npt.NDArray[np.float64]
 
 
 def pareto_mask(values: Values) -> Mask:
     """True for the rows that no other row dominates; (n, q) finite values to (n,).
 
-    Two columns take O(n log n); more take O(n * size of the front) after a sort.
+    Two columns take O(n log n); more take O(n * size of the front) at worst, and much less where most are dominated.
     """
     n, q = values.shape
     if n == 0:
@@ -22,77 +30,191 @@ def pareto_mask(values: Values) -> Mask:
     if q == 1:
         best: Mask = values[:, 0] == values[:, 0].max()
         return best
+    mask = np.zeros(n, dtype=bool)
     if q == 2:
-        return _pareto_mask_2d(values)
-    # A row can only be dominated by one that comes before it in this order, so one sweep finds the front.
-    order = np.lexsort(tuple(-values[:, j] for j in reversed(range(q))))
-    ranked = values[order]
-    alive = np.ones(n, dtype=bool)
-    for i in range(n):
-        if alive[i]:
-            rest = ranked[i + 1 :]
-            dominated = (ranked[i] >= rest).all(axis=1) & (ranked[i] > rest).any(axis=1)
-            alive[i + 1 :] &= ~dominated
-    mask = np.empty(n, dtype=bool)
-    mask[order] = alive
+        mask[_front_2d(values)] = True
+        return mask
+    # Rounded sums are monotone too, so a row is only dominated by one that comes before it.
+    order = np.lexsort((*(-values[:, j] for j in reversed(range(q))), -values.sum(axis=1)))
+    rest = np.ascontiguousarray(values[order].T)
+    while len(order):
+        beaten, same = rest[0] <= rest[0, 0], rest[0] == rest[0, 0]
+        for column in rest[1:]:
+            beaten &= column <= column[0]
+            same &= column == column[0]
+        mask[order[same]] = True
+        order, rest = order[~beaten], rest[:, ~beaten]
     return mask
 
 
-def _pareto_mask_2d(values: Values) -> Mask:
-    order = np.lexsort((-values[:, 1], -values[:, 0]))
+def _front_2d(values: Values) -> Indices:
+    """Positions of the non-dominated rows by ascending first column, duplicates next to each other."""
+    order = np.lexsort((values[:, 1], values[:, 0]))[::-1]
     first, second = values[order, 0], values[order, 1]
-    # The best second value among rows with a strictly larger first one, and among rows with the same first one.
-    new = np.empty(len(order), dtype=bool)
-    new[0] = True
-    new[1:] = first[1:] < first[:-1]
-    group = np.cumsum(new) - 1
-    group_best = second[new]
-    before = np.concatenate(([-np.inf], np.maximum.accumulate(group_best)))[:-1]
-    alive = (second == group_best[group]) & (second > before[group])
-    mask = np.empty(len(order), dtype=bool)
-    mask[order] = alive
-    return mask
+    highest = np.maximum.accumulate(second)
+    before = np.empty(len(order))
+    before[0] = -np.inf
+    before[1:] = highest[:-1]
+    alive = second > before
+    # A duplicate of a row on the front has the same values as the last row that raised the maximum.
+    last = np.maximum.accumulate(np.where(alive, np.arange(len(order)), 0))
+    alive = (second == second[last]) & (first == first[last])
+    front: Indices = order[alive][::-1]
+    return front
 
 
-def pareto_gaps(values: Values) -> tuple[Values, Mask]:
-    """EGE's gap of every row, and the non-dominated mask; (n, q) finite values.
+def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
+    """EGE's gap of every row, and the non-dominated mask; (n, q) finite values. A row alone has an infinite gap.
 
-    With m(i, j) = min_k (v_jk - v_ik), M(i, j) = -m(i, j) and D_i = max_{j != i} m(i, j): a dominated row's gap is
-    D_i; a non-dominated row's is min_{j != i} min(M(i, j), M(j, i)+ + (D_j)+), infinite for a row alone.
-    Source: Kone, Kaufmann & Richert 2024, Lemma 1. Pairs are visited in blocks, never all at once.
+    Two columns take O(n log n) time and O(n) memory; more take O(n * size of the front) at worst, in blocks.
     """
+    n, q = values.shape
+    if n < 2:
+        return np.full(n, np.inf), np.ones(n, dtype=bool)
+    if q == 1:
+        return pareto_gaps(np.repeat(values, 2, axis=1))
+    return _gaps_2d(values) if q == 2 else _gaps_blocked(values)
+
+
+def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
     n = len(values)
-    optimal = pareto_mask(values)
-    best = np.full(n, -np.inf)  # D_i
-    rows = max(1, _BLOCK // max(1, n))
-    blocks = [np.arange(start, min(start + rows, n)) for start in range(0, n, rows)]
-    for block in blocks:
-        m = _least_gain(values[block], values)
-        m[np.arange(len(block)), block] = -np.inf
-        best[block] = m.max(axis=1) if n > 1 else -np.inf
-    gaps = best.copy()
-    reach = np.maximum(best, 0.0)
-    for block in blocks:
-        block = block[optimal[block]]
-        if not len(block):
-            continue
-        own = np.arange(len(block))
-        to_lose = -_least_gain(values[block], values)
-        to_win = np.maximum(-_least_gain_reversed(values[block], values), 0.0) + reach
-        to_lose[own, block] = np.inf
-        to_win[own, block] = np.inf
-        gaps[block] = np.minimum(to_lose, to_win).min(axis=1)
+    front = _front_2d(values)
+    optimal = np.zeros(n, dtype=bool)
+    optimal[front] = True
+    x, y = values[front, 0], values[front, 1]
+    twin = (x[1:] == x[:-1]) & (y[1:] == y[:-1])
+    first = np.concatenate(([True], ~twin))
+    group = np.cumsum(first) - 1
+    x, y = x[first], y[first]  # ascending and descending, strictly
+    size = len(x)
+
+    # Between front points the neighbours are the nearest; a duplicate is at distance 0.
+    nearest = np.full(size, np.inf)
+    step = np.minimum(np.diff(x), -np.diff(y))
+    nearest[1:] = step
+    np.minimum(nearest[:-1], step, out=nearest[:-1])
+    alone = np.bincount(group) == 1
+    nearest[~alone] = 0.0
+
+    gaps = np.empty(n)
+    below = np.flatnonzero(~optimal)
+    if len(below):
+        gaps[below], nearest = _gaps_below(values[below], x, y, nearest)
+    gaps[front] = nearest[group]
     return gaps, optimal
 
 
-def _least_gain(points: Values, others: Values) -> Values:
-    """m(i, j) = min_k (others_jk - points_ik), (points, others)."""
-    gain = others[None, :, 0] - points[:, None, 0]
-    for k in range(1, others.shape[1]):
-        np.minimum(gain, others[None, :, k] - points[:, None, k], out=gain)
-    return gain
+def _gaps_below(points: Values, x: Vector, y: Vector, nearest: Vector) -> tuple[Vector, Vector]:
+    """Gaps D of dominated points, and the front's gaps lowered by min_j M(j, i)+ + D_j.
+
+    The front has ascending `x` and descending `y`; `nearest` are its gaps among itself. The front points that
+    dominate point j are those from low_j to high_j; those before it are exceeded in x only, those behind in y only.
+    """
+    a, b = points[:, 0], points[:, 1]
+    size = len(x)
+    low = np.searchsorted(x, a, side="left")
+    high = np.searchsorted(-y, -b, side="right") - 1
+    # x - a rises and y - b falls along the front: the least of the two is largest where they cross.
+    cross = np.clip(np.searchsorted(x - y, a - b), low, high)
+    before = np.maximum(cross - 1, low)
+    gap = np.maximum(np.minimum(x[cross] - a, y[cross] - b), np.minimum(x[before] - a, y[before] - b))
+
+    # For the dominating front points: the least D over intervals, each covered by two blocks of a power of two.
+    level = np.frexp(high - low + 1)[1] - 1
+    table = np.full((int(level.max()) + 1, size), np.inf)
+    np.minimum.at(table, (level, low), gap)
+    np.minimum.at(table, (level, high + 1 - (1 << level)), gap)
+    for h in range(len(table) - 1, 0, -1):
+        half = 1 << (h - 1)
+        np.minimum(table[h - 1], table[h], out=table[h - 1])
+        np.minimum(table[h - 1, half:], table[h, :-half], out=table[h - 1, half:])
+    nearest = np.minimum(nearest, table[0])
+
+    # For those before and behind: the least of a + D over later points, of b + D over earlier ones.
+    later = np.full(size + 1, np.inf)
+    np.minimum.at(later, low, a + gap)
+    later = np.minimum.accumulate(later[::-1])[::-1]
+    earlier = np.full(size + 1, np.inf)
+    np.minimum.at(earlier, high + 1, b + gap)
+    earlier = np.minimum.accumulate(earlier)
+    return gap, np.minimum(nearest, np.minimum(later[1:] - x, earlier[:-1] - y))
 
 
-def _least_gain_reversed(points: Values, others: Values) -> Values:
-    """m(j, i) = min_k (points_ik - others_jk), (points, others)."""
-    return _least_gain(-points, -others)
+def _gaps_blocked(values: Values) -> tuple[Vector, Mask]:
+    optimal = pareto_mask(values)
+    gaps = np.empty(len(values))
+    front, below = values[optimal], values[~optimal]
+    depth = _depths(below, front)
+    gaps[~optimal] = depth
+    gaps[optimal] = _reached(front, below, depth, _nearest(front))
+    return gaps, optimal
+
+
+def _depths(below: Values, front: Values) -> Vector:
+    """D of dominated points: the largest least gain over the front."""
+    q = front.shape[1]
+    sums = front.sum(axis=1)
+    by_sum = np.argsort(-sums, kind="stable")
+    front, sums = front[by_sum], sums[by_sum]
+    width = 64
+    depth = np.full(len(below), -np.inf)
+    # Neighbours in this order have similar sums, so they are done at about the same time.
+    for rows in np.array_split(np.argsort(below.sum(axis=1), kind="stable"), -(-len(below) // (_BLOCK // width)) or 1):
+        points = below[rows]
+        for start in range(0, len(front), width):
+            if start:
+                # The least gain is at most the average one, and later front points have smaller sums.
+                open_ = sums[start] - points.sum(axis=1) > q * depth[rows]
+                if not open_.all():
+                    rows, points = rows[open_], points[open_]
+            if not len(rows):
+                break
+            gain = _extreme_difference(front[start : start + width], points, np.minimum)
+            depth[rows] = np.maximum(depth[rows], gain.max(axis=0))
+    return depth
+
+
+def _nearest(front: Values) -> Vector:
+    """min_{j != i} min(M(i, j), M(j, i)) of every front point; infinite for one alone."""
+    size = len(front)
+    nearest = np.full(size, np.inf)
+    width = 256
+    for i in range(0, size, width):
+        for j in range(i, size, width):
+            one, other = front[i : i + width], front[j : j + width]
+            apart = np.minimum(
+                _extreme_difference(one, other, np.maximum), -_extreme_difference(one, other, np.minimum)
+            )
+            if i == j:
+                np.fill_diagonal(apart, np.inf)
+            np.minimum(nearest[i : i + width], apart.min(axis=1), out=nearest[i : i + width])
+            np.minimum(nearest[j : j + width], apart.min(axis=0), out=nearest[j : j + width])
+    return nearest
+
+
+def _reached(front: Values, below: Values, depth: Vector, nearest: Vector) -> Vector:
+    """The front's gaps `nearest`, lowered by min_j M(j, i)+ + D_j over dominated points j."""
+    reached = nearest.copy()
+    by_depth = np.argsort(depth, kind="stable")
+    open_ = np.arange(len(front))
+    start = 0
+    while start < len(below):
+        # Nothing that comes later is nearer than its own D.
+        open_ = open_[reached[open_] > depth[by_depth[start]]]
+        if not len(open_):
+            break
+        rows = by_depth[start : start + max(16, _BLOCK // len(open_))]
+        start += len(rows)
+        away = np.maximum(_extreme_difference(below[rows], front[open_], np.maximum), 0.0) + depth[rows][:, None]
+        reached[open_] = np.minimum(reached[open_], away.min(axis=0))
+    return reached
+
+
+def _extreme_difference(these: Values, those: Values, extreme: np.ufunc) -> Values:
+    """The largest (np.maximum) or smallest (np.minimum) of these_ik - those_jk over k, (these, those)."""
+    result: Values = these[:, None, 0] - those[:, 0]
+    other = np.empty_like(result)
+    for k in range(1, these.shape[1]):
+        np.subtract(these[:, None, k], those[:, k], out=other)
+        extreme(result, other, out=result)
+    return result

@@ -1,0 +1,158 @@
+"""Best linear unbiased prediction: what the features say about an arm, plus the arm's own effect.
+
+Means a = g 1 + f(features) + own effect, with f a Gaussian process (RBF plus linear kernel), and sample means
+with noise s^2 / n_i about a. Where own effects dominate this shrinks every sample mean to the average (empirical
+Bayes); where they vanish it is a feature model; the marginal likelihood decides, per metric.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.arrays import Counts, Features, Means
+from asktell.estimators._padding import pad_rows, padded_size
+from asktell.estimators.base import AbstractEstimator, Estimates, Evidence, Tally
+
+_BLOCK = 2048
+
+# In units of the variance of the sample means: log variances of smooth part, linear part, own effect, noise.
+_START = np.log([0.3, 0.3, 0.3])
+_PRIOR = np.array([[-1.5, -1.5, -0.7, 0.0], [0.1, 0.1, 1.0, 0.0]])  # means, precisions
+
+
+class Prediction(NamedTuple):
+    """Of all K arms: `means` and `standard_errors` (K, m).
+
+    `variances` (m, 4), in squared metric units: of the part smooth in the features, the part linear in them, the
+    own effects, and the noise of one pull.
+    """
+
+    means: Means
+    standard_errors: Means
+    variances: npt.NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class BLUP(AbstractEstimator):
+    """Gaussian process on the features plus an independent effect of every arm.
+
+    `noise_share` applies where examples are drawn without replacement, so that arms share them: the part of the
+    variance within arms that remains in differences between arms (0.37 in the median over 45 recorded tables); the
+    rest belongs to the examples and moves all arms alike. It enters the standard errors, not the weights.
+
+    The variances are found on the `max_fit` arms with the most pulls; up to `max_exact` arms the prediction given
+    them is exact, beyond it the smooth part goes through `max_fit` landmark arms.
+    """
+
+    noise_share: float = 0.4
+    max_fit: int = 512
+    max_exact: int = 2048
+
+    needs_features: ClassVar[bool] = True
+    needs_every_arm: ClassVar[bool] = False
+
+    def estimate(self, evidence: Evidence) -> Estimates:
+        """Posterior means and standard errors of the active arms; arms without a pull are flagged.
+
+        Without features every sample mean is shrunk to the average.
+        """
+        n_arms = len(evidence.tally.counts)
+        features = np.zeros((n_arms, 1)) if evidence.features is None else evidence.features
+        prediction = self.predict(evidence.tally, features, evidence.population)
+        active = evidence.active
+        unseen = evidence.tally.counts[active] == 0
+        return Estimates(prediction.means[active], prediction.standard_errors[active], unseen)
+
+    def predict(self, tally: Tally, features: Features, population: int | None = None) -> Prediction:
+        """Estimates of all K arms, from at least one pull; `features` (K, d)."""
+        import jax
+
+        from asktell.estimators import _blup_jax
+
+        x = _standardized(features)
+        counts, pulled = tally.counts, tally.counts > 0
+        centre, scale = _location_and_scale(tally)
+        unit = np.where(scale > 0, scale, 1.0)
+        y = np.where(pulled[:, None], (tally.means - centre) / unit, 0.0)
+        left = _noise_share(counts, population)
+        few = _most_pulled(counts, self.max_fit)
+        squared_length = _median_squared_distance(x[few])
+        share = 1.0 if population is None else self.noise_share
+        noise = _noise(tally, unit, share)
+        size = padded_size(len(few))
+        with jax.enable_x64(True):
+            seen = [pad_rows(a, size) for a in (x[few], y[few], left[few], pulled[few].astype(float))]
+            found = _blup_jax.fit(*seen, squared_length, _blup_jax.Noise(*noise), _PRIOR, _START)
+            if len(x) <= self.max_exact:
+                size = padded_size(len(x))
+                rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]
+                posterior = _blup_jax.predict(*rows, squared_length, found)
+            else:
+                size = -(-len(x) // _BLOCK) * _BLOCK
+                rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]
+                blocks = [a.reshape(-1, _BLOCK, *a.shape[1:]) for a in rows]
+                posterior = _blup_jax.predict_low_rank(*blocks, squared_length, found, x[few])
+            m = y.shape[1]
+            mean = np.asarray(posterior.mean).reshape(m, -1)[:, : len(x)].T
+            error = np.asarray(posterior.standard_error).reshape(m, -1)[:, : len(x)].T
+            variances = np.exp(np.asarray(found)) * scale[:, None] ** 2
+        common = (1.0 / share - 1.0) * variances[:, 3] * np.where(pulled, left, left[pulled].min())[:, None]
+        errors = np.sqrt((scale * error) ** 2 + common)
+        if not counts.max() > 1 and pulled.sum() < 2:
+            errors[:] = np.nan  # a single pull says nothing about its error
+        return Prediction(centre + scale * mean, errors, variances)
+
+
+def _standardized(features: Features) -> Features:
+    centred = features - features.mean(axis=0)
+    spread = centred.std(axis=0)
+    rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
+    standardized: Features = np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
+    return standardized
+
+
+def _location_and_scale(tally: Tally) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(m,) each: the average of the sample means, and their deviation, else that of single pulls; 0 if constant."""
+    means = tally.means[tally.counts > 0]
+    centre = means.mean(axis=0)
+    spread = means.std(axis=0, ddof=1) if len(means) > 1 else np.zeros_like(centre)
+    spread = np.where(spread > 1e-12 * np.abs(means).max(axis=0), spread, np.sqrt(np.nan_to_num(tally.pooled_variance)))
+    return centre, spread
+
+
+def _noise_share(counts: Counts, population: int | None) -> npt.NDArray[np.float64]:
+    """(K,) variance of each sample mean over that of one pull: (1 - n / N) / n; 1 for arms without a pull."""
+    left = 1.0 if population is None else np.clip(1.0 - counts / population, 0.0, None)
+    return left / np.maximum(counts, 1.0)
+
+
+def _most_pulled(counts: Counts, most: int) -> npt.NDArray[np.int64]:
+    """Positions of up to `most` arms with the most pulls, none without; ties spread evenly over the positions."""
+    pulled = np.flatnonzero(counts)
+    if len(pulled) <= most:
+        return pulled
+    spread = np.argsort(np.arange(len(pulled)) * 0.6180339887498949 % 1.0, kind="stable")
+    order = spread[np.argsort(-counts[pulled[spread]], kind="stable")]
+    return np.sort(pulled[order[:most]])
+
+
+def _median_squared_distance(x: Features) -> float:
+    norms = (x**2).sum(axis=1)
+    distances = (norms[:, None] + norms - 2 * x @ x.T)[np.triu_indices(len(x), 1)]
+    median = float(np.median(distances)) if len(distances) else 0.0
+    return median if median > 1e-9 else 1.0
+
+
+def _noise(tally: Tally, unit: npt.NDArray[np.float64], share: float) -> list[npt.NDArray[np.float64]]:
+    """Fields of `_blup_jax.Noise`, (m,) each."""
+    freedom = int(np.maximum(tally.counts - 1, 0).sum())
+    ones = np.ones(len(unit))
+    if not freedom:
+        # No arm was pulled twice: most of the spread of single pulls is noise.
+        mean_count = tally.counts[tally.counts > 0].mean()
+        return [np.log(mean_count * ones), ones, 0 * ones, 0 * ones]
+    within = share * tally.pooled_variance / unit**2
+    return [np.log(np.maximum(within, 1e-6)), 0 * ones, within, freedom * ones]
