@@ -6,6 +6,7 @@ asyncio and tqdm are imported where they are needed, to keep `import asktell` li
 import contextlib
 import inspect
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
@@ -128,7 +129,8 @@ class _Board:
         if error is not None:
             where = f"trial {trial.id} (prompt {trial.prompt_id!r}, example {trial.example!r})"
             _log.warning("%s failed: %r", where, error)
-            self.selector.fail(trial, error)
+            cost = getattr(error, "cost", None)  # what an adapter knows a failed request to have cost
+            self.selector.fail(trial, error, cost if isinstance(cost, float) and 0 <= cost < math.inf else None)
         self._out.pop(trial.id, None)
         self._bar.show()
         if self._on_tell is not None:

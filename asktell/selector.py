@@ -216,14 +216,15 @@ class Selector:
                 raise self._unknown(id_)
             self._state = apply(self._state, Released(id_))
 
-    def fail(self, trial: Trial | int | str, reason: str | BaseException) -> None:
+    def fail(self, trial: Trial | int | str, reason: str | BaseException, cost: float | None = None) -> None:
         """Count a failed evaluation; the prompt goes on with its next example.
 
         A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
-        costs no budget.
+        is not counted as an evaluation; what it cost all the same is summed up in the result.
 
         Raises:
             UnknownTrialError: the trial is not out.
+            InvalidArgumentError: the reason is neither text nor an exception, or the cost is not a number >= 0.
         """
         with self._lock:
             id_ = self._trial_id(trial)
@@ -233,7 +234,8 @@ class Selector:
                 reason = f"{type(reason).__name__}: {reason}"
             if not isinstance(reason, str):
                 raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
-            self._state = apply(self._state, Failed(id_, reason))
+            cost = None if cost is None else check_cost(cost)
+            self._state = apply(self._state, Failed(id_, reason, cost))
             self._advance()
 
     def _advance(self) -> None:

@@ -100,6 +100,7 @@ class Failed(NamedTuple):
 
     trial: int
     reason: str
+    cost: float | None = None
 
 
 class Observed(NamedTuple):
@@ -301,7 +302,7 @@ def _failed(state: State, event: Failed) -> State:
     pull, state = _close(state, event.trial)
     arm = pull.arm
     failures = (*state.failures.get(arm, ()), Failure(event.trial, pull.example, event.reason))
-    state = state._replace(failures=state.failures.set(arm, failures))
+    state = state._replace(failures=state.failures.set(arm, failures), cost=state.cost + (event.cost or 0.0))
     if arm in state.left:
         return state
     if len(failures) >= state.problem.max_failures:

@@ -1,0 +1,1 @@
+"""Scripts whose numbers the docs quote; run each as `python -m benchmarks.NAME`."""

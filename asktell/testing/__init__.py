@@ -1,0 +1,1 @@
+"""For whoever writes an evaluator or an adapter: fakes with scripted faults."""
