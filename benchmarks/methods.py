@@ -1,0 +1,120 @@
+"""Every method of the comparison by name: ours through `asktell.Selector`, and the rivals.
+
+A name of `asktell.METHODS` is ours in our settings: shared examples, default schedules. With `-published` it runs as
+in the paper: an example drawn for every pull, published schedules.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import asktell
+from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
+from asktell.goals import BestFeasible, Goal, ParetoSet
+from benchmarks.problems import Problem
+from benchmarks.rivals.ape import ape
+from benchmarks.rivals.capo import capo_race
+from benchmarks.rivals.in_full import in_full
+from benchmarks.rivals.pool import Pool
+from benchmarks.rivals.triple import triple_sh
+from benchmarks.rivals.ucb_e import ucb_e
+
+PUBLISHED = "-published"
+BOTH: tuple[type[Goal], ...] = (BestFeasible, ParetoSet)
+
+
+class Outcome(NamedTuple):
+    """Positions of the chosen prompts, and the evaluations spent."""
+
+    answer: list[int]
+    spent: int
+
+
+class NotApplicableError(Exception):
+    """The method is not for this goal or budget, or lacks features."""
+
+
+class Rival(NamedTuple):
+    """A function (pool, goal, seed) -> answer; the goals it is for; whether it draws examples independently."""
+
+    run: Callable[[Pool, Goal, int], list[int]]
+    goals: tuple[type[Goal], ...]
+    iid: bool = False
+
+
+def _optuna(name: str) -> Callable[[Pool, Goal, int], list[int]]:
+    def run(pool: Pool, goal: Goal, seed: int) -> list[int]:
+        from benchmarks.rivals import optuna_samplers  # late: optuna is not needed for the other methods
+
+        return getattr(optuna_samplers, name)(pool, goal, seed)  # type: ignore[no-any-return]
+
+    return run
+
+
+RIVALS = {
+    "optuna-random": Rival(_optuna("random_search"), BOTH),
+    "optuna-nsga2": Rival(_optuna("nsga2"), BOTH),
+    "optuna-tpe": Rival(_optuna("tpe"), BOTH),
+    "optuna-tpe-constrained": Rival(_optuna("tpe_constrained"), (BestFeasible,)),
+    "triple-sh": Rival(triple_sh, (BestFeasible,), iid=True),
+    "capo-race": Rival(capo_race, BOTH),
+    "ucb-e": Rival(ucb_e, (BestFeasible,)),
+    "ape": Rival(ape, (ParetoSet,)),
+    "in-full": Rival(in_full, BOTH),
+}
+OURS = tuple(asktell.METHODS)
+PAPER = ("uniform", "csr", "csr-sh", "mlp-csr", "lcsh", "ege-sr", "ege-sh", "mlp-ege", "gege")
+"""Those with a published setting."""
+LINEAR = ("lcsh", "gege")
+"""Published with estimates from the current round only; the others pool all rounds."""
+REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
+"""The published methods that the headline compares with."""
+
+
+def names() -> list[str]:
+    """Of every method there is."""
+    published = [f"{name}{PUBLISHED}" for name in PAPER if name in OURS]
+    return [*OURS, *published, *RIVALS]
+
+
+def run(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
+    """Spend the budget on the problem and answer.
+
+    Raises:
+        NotApplicableError: the method is not for this goal or budget, or lacks features.
+        KeyError: there is no such method.
+    """
+    rival = RIVALS.get(method)
+    if rival is None:
+        return _run_ours(method, problem, budget, seed)
+    if not isinstance(problem.goal, rival.goals):
+        raise NotApplicableError(f"{method} is not for {problem.goal_name}")
+    pool = Pool(problem.scores, budget, seed, rival.iid)
+    return Outcome(rival.run(pool, problem.goal, seed), pool.spent)
+
+
+def _run_ours(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
+    name = method.removesuffix(PUBLISHED)
+    published = name != method
+    if method not in names():
+        raise KeyError(f"There is no method {method!r}; there are {names()}.")
+    try:
+        selector = asktell.Selector(
+            problem.table.prompts,
+            problem.goal,
+            budget,
+            _published(name, problem.goal) if published else name,
+            examples=problem.scores.shape[1],
+            features=problem.table.features,
+            seed=seed,
+            sampling="iid" if published else "shared",
+        )
+    except (IncompatibleMethodError, BudgetTooSmallError) as error:
+        raise NotApplicableError(str(error)) from error
+    scores = problem.scores.tolist()
+    while trial := selector.ask():
+        selector.tell(trial, scores[trial.prompt_id][trial.example])
+    return Outcome([int(entry.id) for entry in selector.result().selected], selector.spent)
+
+
+def _published(name: str, goal: Goal) -> asktell.Elimination:
+    return asktell.preset(name, goal, schedule="published", data="round" if name in LINEAR else "pooled")

@@ -1,0 +1,85 @@
+"""How good an answer is, by the true means of the problem."""
+
+import numpy as np
+from pymoo.indicators.hv import HV
+
+from benchmarks.problems import PARETO, Problem
+
+TOLERATED = 0.1  # of the threshold, by the soft constrained reward
+
+
+def evaluate(problem: Problem, answer: list[int]) -> dict[str, float]:
+    """Every metric of the problem's goal, by name; `quality` is the headline's."""
+    if problem.goal_name == PARETO:
+        return pareto_set(problem, answer)
+    return best_feasible(problem, answer)
+
+
+def best_feasible(problem: Problem, answer: list[int]) -> dict[str, float]:
+    """Of the first prompt of the answer.
+
+    - `quality`: 0 if infeasible, else 1 - (best - chosen) / (best - median) over the feasible prompts, at least 0.
+    - `hard`, `soft`: the chosen prompt's objective over the best's (constrained reward); 0 if it misses the
+      threshold (hard), or misses it by more than a tenth of it (soft, as published).
+    - `violation`: how far the threshold is missed; `infeasible`: whether.
+    - `identified`: whether it is the best. `regret`: how far its objective is below the best's, 0 if above.
+    """
+    objective, constrained = problem.means[:, 0], problem.means[:, 1]
+    feasible, threshold = problem.feasible, problem.threshold
+    best, median = float(objective[feasible].max()), float(np.median(objective[feasible]))
+    if not answer:
+        return {"quality": 0.0, "hard": 0.0, "soft": 0.0, "infeasible": 1.0, "identified": 0.0}
+    arm = answer[0]
+    chosen, keeps = float(objective[arm]), bool(feasible[arm])
+    quality = max(0.0, 1.0 - (best - chosen) / (best - median)) if best > median else float(chosen >= best)
+    relative = chosen / best if best > 0 else float(chosen >= best)
+    tolerated = keeps or bool(constrained[arm] >= threshold - TOLERATED * abs(threshold))
+    return {
+        "quality": quality * keeps,
+        "hard": relative * keeps,
+        "soft": relative * tolerated,
+        "violation": max(0.0, threshold - float(constrained[arm])) * (not keeps),
+        "infeasible": float(not keeps),
+        "identified": float(keeps and chosen >= best),
+        "regret": max(0.0, best - chosen),
+    }
+
+
+def pareto_set(problem: Problem, answer: list[int]) -> dict[str, float]:
+    """Of the whole answer.
+
+    - `hypervolume`: of the answer's true means over that of the true Pareto set, from the worst value of each
+      metric among all prompts, in units of its range. It never falls when more prompts are returned.
+    - `precision`, `recall`, `f1` of the set, its `size`.
+    - `quality`: the mean of hypervolume and F1.
+    """
+    front = problem.front
+    chosen = np.zeros(len(front), dtype=bool)
+    chosen[answer] = True
+    hits = float((chosen & front).sum())
+    volume = relative_hypervolume(problem, chosen)
+    precision = hits / chosen.sum() if chosen.any() else 0.0
+    recall = hits / front.sum()
+    f1 = 2 * hits / (chosen.sum() + front.sum())
+    return {
+        "quality": float((volume + f1) / 2),
+        "hypervolume": volume,
+        "f1": float(f1),
+        "precision": float(precision),
+        "recall": float(recall),
+        "size": float(chosen.sum()),
+    }
+
+
+def relative_hypervolume(problem: Problem, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
+    """The volume that the chosen prompts dominate, over the one that the true front dominates."""
+    low, high = problem.means.min(axis=0), problem.means.max(axis=0)
+    unit = (problem.means - low) / np.where(high > low, high - low, 1.0)
+    unit = unit[:, high > low]  # a constant metric tells nothing
+    if not unit.shape[1]:
+        return float(chosen.any())
+    indicator = HV(ref_point=np.zeros(unit.shape[1]))  # pymoo minimizes
+    whole = float(indicator(-unit[problem.front]))
+    if whole == 0.0:
+        return float((chosen & problem.front).any())
+    return float(indicator(-unit[chosen])) / whole if chosen.any() else 0.0

@@ -1,0 +1,52 @@
+"""Problems by name: synthetic ones and recorded tables."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from benchmarks.problems import replay, synthetic
+from benchmarks.problems.base import BEST, GOALS, PARETO, Problem
+from benchmarks.problems.table import InvalidTableError, Table, read_table, write_table
+
+__all__ = [
+    "BEST",
+    "GOALS",
+    "PARETO",
+    "InvalidTableError",
+    "Problem",
+    "Table",
+    "half",
+    "load",
+    "names",
+    "read_table",
+    "write_table",
+]
+
+INSTANCES = 10
+
+
+def names(folder: Path | None) -> list[str]:
+    """Of every problem there is: the synthetic ones, then the recorded tables."""
+    return [*synthetic.NAMES, *replay.replay_names(folder)]
+
+
+def half(name: str) -> str:
+    """Development for the problems that methods may be tuned on, report for the others."""
+    table = name.partition("@")[0]
+    return "development" if table in synthetic.NAMES or table in replay.DEVELOPMENT else "report"
+
+
+@lru_cache(maxsize=64)
+def load(name: str, goal: str, folder: Path | None = None, seed: int = 0) -> Problem:
+    """The problem `name`, or `name@K` for (at most) K prompts instead of 100.
+
+    A recorded table is the same for every seed; a synthetic one has ten instances, which the seeds take in turn.
+    """
+    table, _, k = name.partition("@")
+    if table in synthetic.NAMES:
+        return Problem(synthetic.synthetic_table(table, int(k or 100), instance=seed % INSTANCES), goal)
+    return Problem(_replayed(table, folder, int(k or 100)), goal)
+
+
+@lru_cache(maxsize=32)
+def _replayed(name: str, folder: Path | None, n_arms: int) -> Table:
+    return replay.replay_table(name, folder, n_arms)

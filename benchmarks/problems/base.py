@@ -1,0 +1,59 @@
+"""A problem: a table of scores, the truth in it, and what is looked for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import asktell
+from asktell.goals import Goal
+from asktell.pareto import pareto_mask
+from benchmarks.problems.table import Array, Table
+
+PARETO = "pareto"
+BEST = ("best@.25", "best@.5", "best@.75")
+GOALS = (*BEST, PARETO)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """`goal_name` is "pareto", or "best@q": the best first metric among the prompts whose second is large enough.
+
+    The threshold is the q-quantile of the prompts' true means of the second metric, so 1 - q of the prompts keep it.
+    """
+
+    table: Table
+    goal_name: str
+
+    @cached_property
+    def threshold(self) -> float:
+        """Of the second metric."""
+        return float(np.quantile(self.table.means[:, 1], float(self.goal_name.removeprefix("best@"))))
+
+    @cached_property
+    def goal(self) -> Goal:
+        """As a selector takes it."""
+        if self.goal_name == PARETO:
+            return asktell.ParetoSet(*self.table.metrics)
+        objective, constrained = self.table.metrics[:2]
+        return asktell.BestFeasible(objective, subject_to={constrained: self.threshold})
+
+    @cached_property
+    def scores(self) -> Array:
+        """(K, N, q) of the goal's metrics, in its order."""
+        return self.table.scores[:, :, : len(self.goal.metrics)]
+
+    @cached_property
+    def means(self) -> Array:
+        """(K, q) the truth, of the goal's metrics."""
+        return self.table.means[:, : len(self.goal.metrics)]
+
+    @cached_property
+    def feasible(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """(K,) which prompts keep the threshold in truth."""
+        return np.asarray((self.goal.values(self.means)[:, 1:] >= 0).all(axis=1))
+
+    @cached_property
+    def front(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """(K,) which prompts are Pareto-optimal in truth."""
+        return pareto_mask(self.means)

@@ -1,0 +1,1 @@
+"""Other people's methods on the same cells, one file each."""

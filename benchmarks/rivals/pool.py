@@ -1,0 +1,77 @@
+"""What a rival sees: prompts that can be pulled, a budget, and sample means."""
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell import counters
+from asktell.elimination import ConstrainedRanking
+from asktell.goals import BestFeasible, Goal
+from asktell.pareto import pareto_mask
+
+Array = npt.NDArray[np.float64]
+
+
+class Pool:
+    """Hands out each cell as if just evaluated, and counts.
+
+    The t-th pull of every prompt takes the t-th example of the seed's order, the one our own methods have: the rivals
+    get shared examples without replacement, which is better for them than what most of them do. A prompt that has
+    seen all examples starts again from the first. `iid=True` draws an example for every pull instead.
+    """
+
+    def __init__(self, scores: Array, budget: int, seed: int, iid: bool = False) -> None:
+        self._scores = scores
+        self._order = counters.permutation(seed, "example order", scores.shape[1])
+        self._seed, self._iid = seed, iid
+        self.n_arms, self.n_examples, n_metrics = scores.shape
+        self.budget = budget
+        self.spent = 0
+        self.counts = np.zeros(self.n_arms, dtype=np.int64)
+        self.sums = np.zeros((self.n_arms, n_metrics))
+        self.squares = np.zeros((self.n_arms, n_metrics))
+
+    @property
+    def left(self) -> int:
+        """Pulls that the budget still allows."""
+        return self.budget - self.spent
+
+    def pull(self, arm: int) -> Array:
+        """Scores (m,) of the prompt's next example."""
+        if self.left <= 0:
+            raise RuntimeError("The rival has overspent its budget.")
+        nth = int(self.counts[arm])
+        if self._iid:
+            example = int(counters.integers(self._seed, "example", self.n_examples, arm, nth).item())
+        else:
+            example = int(self._order[nth % self.n_examples])
+        row: Array = self._scores[arm, example]
+        self.spent += 1
+        self.counts[arm] += 1
+        self.sums[arm] += row
+        self.squares[arm] += row**2
+        return row
+
+    @property
+    def means(self) -> Array:
+        """(K, m) sample means; NaN where nothing is known."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.sums / self.counts[:, None])
+
+    @property
+    def deviation(self) -> Array:
+        """(m,) pooled standard deviation of a score within a prompt; 1 while nothing is known of it."""
+        degrees = int(np.maximum(self.counts - 1, 0).sum())
+        if degrees == 0:
+            return np.ones(self.sums.shape[1])
+        within = self.squares - self.sums**2 / np.maximum(self.counts, 1)[:, None]
+        return np.sqrt(np.maximum(within.sum(axis=0) / degrees, 1e-12))
+
+    def best(self, goal: Goal, among: npt.NDArray[np.int64] | None = None) -> list[int]:
+        """The answer by sample means among the pulled prompts: the best feasible prompt, or the Pareto set."""
+        arms = np.flatnonzero(self.counts) if among is None else among[self.counts[among] > 0]
+        if not len(arms):
+            return []
+        values = goal.values(self.means[arms])
+        if isinstance(goal, BestFeasible):
+            return [int(i) for i in arms[ConstrainedRanking().answer(values)]]
+        return [int(i) for i in arms[pareto_mask(values)]]
