@@ -8,6 +8,7 @@ It changes JAX's configuration of the whole process, which is why a library does
 
 import os
 from pathlib import Path
+from typing import Any
 
 
 def enable(path: str | os.PathLike[str]) -> Path:
@@ -19,7 +20,8 @@ def enable(path: str | os.PathLike[str]) -> Path:
 
     folder = Path(path).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    config: Any = jax.config  # its methods carry no types
+    config.update("jax_compilation_cache_dir", str(folder))
+    config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder

@@ -15,8 +15,9 @@ _JITTER = 1e-9
 
 
 class Noise(NamedTuple):
-    """What is known about the noise of one pull: prior mean and precision of its log variance, and the variance
-    within arms with its degrees of freedom (0: none was seen).
+    """What is known about the noise of one pull.
+
+    Prior mean and precision of its log variance; the variance within arms and its degrees of freedom (0: unseen).
     """
 
     log_mean: Array
@@ -44,7 +45,8 @@ def _covariance(log_variances: Array, rbf: Array, linear: Array, left: Array, pr
     covariance = smooth * rbf + slope * linear
     both = present[:, None] * present[None, :]
     diagonal = jnp.where(present > 0, own + noise * left + _JITTER, 1.0)
-    return covariance * both + jnp.diag(diagonal)
+    total: Array = covariance * both + jnp.diag(diagonal)
+    return total
 
 
 def _factor(covariance: Array, y: Array, present: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -153,10 +155,12 @@ def fit(
         first = jnp.append(start, noise.log_mean)
         unknown = Objective(jnp.asarray(jnp.inf), jnp.zeros(4), jnp.eye(4))
         search = _Search(first, first, unknown, jnp.asarray(0.1), jnp.asarray(0), jnp.asarray(jnp.inf))
-        return jax.lax.while_loop(unfinished, advance, search).best
+        found: Array = jax.lax.while_loop(unfinished, advance, search).best
+        return found
 
     # One metric after another: LAPACK calls on single matrices are faster than a batch of them.
-    return jax.lax.map(one_metric, (y.T, noise))
+    found: Array = jax.lax.map(one_metric, (y.T, noise))
+    return found
 
 
 @jax.jit
@@ -175,7 +179,8 @@ def predict(x: Array, y: Array, left: Array, present: Array, squared_length: Arr
         variance = jnp.diag(prior) - (loads**2).sum(axis=0) + missing**2 / information
         return Posterior(level + loads.T @ white, jnp.sqrt(jnp.maximum(variance, 0.0)))
 
-    return jax.lax.map(one_metric, (y.T, log_variances))
+    posterior: Posterior = jax.lax.map(one_metric, (y.T, log_variances))
+    return posterior
 
 
 @jax.jit
@@ -235,6 +240,8 @@ def predict_low_rank(
             variance += missing**2 / information
             return Posterior(fitted[:, 1] + level * missing, jnp.sqrt(jnp.maximum(variance, 0.0)))
 
-        return jax.lax.map(answer, (x, y, left, present))
+        blocks: Posterior = jax.lax.map(answer, (x, y, left, present))
+        return blocks
 
-    return jax.lax.map(one_metric, (jnp.moveaxis(y, 2, 0), log_variances))
+    posterior: Posterior = jax.lax.map(one_metric, (jnp.moveaxis(y, 2, 0), log_variances))
+    return posterior

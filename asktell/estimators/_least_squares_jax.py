@@ -40,9 +40,10 @@ def fit(features: Array, means: Array, counts: Array, active: Array, ridge: Arra
     centre = (x * active[:, None]).sum(axis=0) / n_active if intercept else jnp.zeros(x.shape[1])
     x = x - centre
     scale = jnp.sqrt((x**2 * active[:, None]).sum(axis=0) / n_active)
-    # A column that is constant up to rounding has no spread of its own.
-    scale = jnp.where(scale > 100 * _EPS, scale, jnp.inf)
-    x = x / scale
+    # A column that is constant up to rounding has no spread of its own among the active arms.
+    varies = scale > 100 * _EPS
+    scale = jnp.where(varies, scale, 1.0)
+    x = jnp.where(varies | (active[:, None] == 0), x / scale, 0.0)
     if intercept:
         x = jnp.concatenate((x, jnp.ones((n_rows, 1))), axis=1)
     # Coordinates z in an orthonormal basis of the active span: the fit does not depend on the basis.

@@ -9,19 +9,20 @@ import optax
 from jax import Array
 
 
-class Network(nn.Module):
+class Network(nn.Module):  # type: ignore[misc]  # flax is not followed by the type checker
     """One hidden ReLU layer, linear outputs."""
 
     hidden: int
     outputs: int
 
-    @nn.compact
+    @nn.compact  # type: ignore[untyped-decorator]
     def __call__(self, x: Array) -> Array:
         """(n, d) to (n, outputs)."""
-        return nn.Dense(self.outputs)(nn.relu(nn.Dense(self.hidden)(x)))
+        outputs: Array = nn.Dense(self.outputs)(nn.relu(nn.Dense(self.hidden)(x)))
+        return outputs
 
 
-@partial(jax.jit, static_argnames=("hidden", "members", "steps"))
+@partial(jax.jit, static_argnames=("hidden", "members"))
 def fit_predict(
     x: Array,
     y: Array,
@@ -29,10 +30,10 @@ def fit_predict(
     seed: Array,
     regularization: Array,
     learning_rate: Array,
+    steps: Array,
     *,
     hidden: int,
     members: int,
-    steps: int,
 ) -> Array:
     """Outputs (members, P, m) of networks fitted from scratch; `weights` (P,) sum to 1, 0 where there is no target.
 
@@ -40,22 +41,25 @@ def fit_predict(
     a cosine.
     """
     network = Network(hidden, y.shape[1])
-    optimizer = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
+    # Not optax's schedule, which would need to know the number of steps when it is compiled.
+    optimizer = optax.adam(lambda step: learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * step / steps)))
 
     def loss(parameters: optax.Params) -> Array:
         residual = network.apply(parameters, x) - y
         penalty = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(parameters))
-        return weights @ (residual**2).sum(axis=1) + regularization * penalty
+        total: Array = weights @ (residual**2).sum(axis=1) + regularization * penalty
+        return total
 
     def member(key: Array) -> Array:
         parameters = network.init(key, x)
 
-        def step(carry: tuple[optax.Params, optax.OptState], _: None) -> tuple[tuple[optax.Params, optax.OptState], None]:
+        def step(_: Array, carry: tuple[optax.Params, optax.OptState]) -> tuple[optax.Params, optax.OptState]:
             parameters, state = carry
             updates, state = optimizer.update(jax.grad(loss)(parameters), state)
-            return (optax.apply_updates(parameters, updates), state), None
+            return optax.apply_updates(parameters, updates), state
 
-        (parameters, _), _ = jax.lax.scan(step, (parameters, optimizer.init(parameters)), length=steps)
-        return network.apply(parameters, x)
+        parameters, _ = jax.lax.fori_loop(0, steps, step, (parameters, optimizer.init(parameters)))
+        outputs: Array = network.apply(parameters, x)
+        return outputs
 
     return jax.vmap(member)(jax.random.split(jax.random.key(seed), members))

@@ -85,7 +85,9 @@ class BLUP(AbstractEstimator):
         size = padded_size(len(few))
         with jax.enable_x64(True):
             seen = [pad_rows(a, size) for a in (x[few], y[few], left[few], pulled[few].astype(float))]
-            found = _blup_jax.fit(*seen, squared_length, _blup_jax.Noise(*noise), _PRIOR, _START)
+            found = _blup_jax.fit(
+                *seen, squared_length, _blup_jax.Noise(*map(jax.numpy.asarray, noise)), _PRIOR, _START
+            )
             if len(x) <= self.max_exact:
                 size = padded_size(len(x))
                 rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]

@@ -5,7 +5,7 @@ targets, and the average of several networks.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -75,18 +75,19 @@ class MLP(AbstractEstimator):
             np.uint32(seed & 0xFFFFFFFF),
             self.regularization,
             self.learning_rate,
+            self.steps,
             hidden=self.hidden,
             members=self.members,
-            steps=self.steps,
         )
         return np.asarray(outputs, dtype=np.float64)[:, :n]
 
 
 def compilations() -> int:
-    """How often the networks' fit has been compiled in this process: once per padded shape and hyperparameters."""
+    """How often the networks' fit has been compiled in this process: once per padded shape, width and ensemble size."""
     from asktell.estimators import _mlp_jax
 
-    return int(_mlp_jax.fit_predict._cache_size())
+    fit: Any = _mlp_jax.fit_predict  # the size of its cache is not in JAX's types
+    return int(fit._cache_size())
 
 
 def _standardized(features: Features) -> Features:

@@ -1,0 +1,157 @@
+"""BLUP against the dense formulas, against what it interpolates between, and its approximation for many arms."""
+
+import numpy as np
+import pytest
+
+from asktell.estimators import Evidence, Tally
+from asktell.estimators.blup import BLUP
+from asktell.estimators.least_squares import LeastSquares
+
+
+def problem(
+    n_arms: int, pulls: int, *, smooth: float, own: float, noise: float = 1.0, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, Tally]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_arms, 3))
+    truth = (smooth * (np.sin(x[:, 0]) + 0.5 * x[:, 1]) + own * rng.normal(size=n_arms))[:, None]
+    arms = np.repeat(np.arange(n_arms), pulls)
+    return x, truth, Tally.empty(n_arms, 1).plus(arms, truth[arms] + noise * rng.normal(size=(len(arms), 1)))
+
+
+def error(means: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.sqrt(((means - truth) ** 2).mean()))
+
+
+@pytest.mark.parametrize(("smooth", "own"), [(1.0, 0.0), (0.0, 0.5), (1.0, 0.5), (0.0, 0.0)])
+def test_is_at_least_as_good_as_sample_means_and_as_the_linear_model(smooth: float, own: float) -> None:
+    blup, mean, linear = [], [], []
+    for seed in range(6):
+        x, truth, tally = problem(60, 3, smooth=smooth, own=own, seed=seed)
+        evidence = Evidence(tally, np.arange(60), x)
+        blup.append(error(BLUP().estimate(evidence).means, truth))
+        mean.append(error(tally.means, truth))
+        linear.append(error(LeastSquares().estimate(evidence).means, truth))
+    assert np.mean(blup) < 0.95 * np.mean(mean)
+    assert np.mean(blup) < 1.1 * np.mean(linear)
+
+
+def test_means_and_errors_are_the_dense_formula_at_the_variances_found() -> None:
+    x, _, tally = problem(40, 3, smooth=1.0, own=0.3)
+    counts = tally.counts.copy()
+    prediction = BLUP().predict(tally, x)
+    smooth, slope, own, noise = prediction.variances[0]
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    squared = ((z[:, None] - z[None]) ** 2).sum(axis=2)
+    median = np.median(squared[np.triu_indices(40, 1)])
+    prior = smooth * np.exp(-0.5 * squared / median) + slope * z @ z.T / 3 + own * np.eye(40)
+    inverse = np.linalg.inv(prior + np.diag(noise / counts))
+    y, ones = tally.means[:, 0], np.ones(40)
+    level = (ones @ inverse @ y) / (ones @ inverse @ ones)
+    mean = level + prior @ inverse @ (y - level)
+    missing = 1 - prior @ inverse @ ones
+    variance = np.diag(prior - prior @ inverse @ prior) + missing**2 / (ones @ inverse @ ones)
+    np.testing.assert_allclose(prediction.means[:, 0], mean, atol=1e-6)
+    np.testing.assert_allclose(prediction.standard_errors[:, 0], np.sqrt(variance), atol=1e-6)
+
+
+def test_the_gradient_written_out_is_that_of_the_loss() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    from asktell.estimators import _blup_jax
+
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        x = jnp.asarray(rng.normal(size=(12, 2)))
+        y = jnp.asarray(rng.normal(size=12)) * jnp.append(jnp.ones(10), jnp.zeros(2))
+        left = jnp.asarray(1 / rng.integers(1, 5, size=12))
+        present = jnp.append(jnp.ones(10), jnp.zeros(2))
+        rbf, linear = _blup_jax.kernels(x, x, jnp.asarray(2.0))
+        noise = _blup_jax.Noise(*map(jnp.asarray, (-0.5, 0.7, 0.8, 9.0)))
+        prior = jnp.array([[-1.0, -2.0, -0.5, 0.0], [0.3, 0.2, 1.0, 0.0]])
+
+        def found(at: jax.Array) -> _blup_jax.Objective:
+            return _blup_jax.objective(at, rbf, linear, y, left, present, noise, prior)
+
+        at = jnp.array([-0.3, -1.2, 0.4, 0.1])
+        gradient = jax.grad(lambda point: found(point).loss)(at)
+        np.testing.assert_allclose(found(at).gradient, gradient, rtol=1e-7)
+        assert (np.linalg.eigvalsh(found(at).curvature) > 0).all()
+
+
+def test_variances_are_recovered() -> None:
+    x, _, tally = problem(400, 4, smooth=0.0, own=0.7, noise=1.0)
+    variances = BLUP().predict(tally, x).variances[0]
+    assert variances[:2].sum() < 0.1
+    assert variances[2] == pytest.approx(0.49, rel=0.25)
+    assert variances[3] == pytest.approx(1.0, rel=0.1)
+
+
+def test_without_features_sample_means_are_shrunk_to_the_average() -> None:
+    _, truth, tally = problem(60, 3, smooth=0.0, own=0.3)
+    estimates = BLUP().estimate(Evidence(tally, np.arange(60)))
+    ratio = (estimates.means - tally.means.mean()) / (tally.means - tally.means.mean())
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-6)
+    assert 0 < ratio[0, 0] < 1
+    assert error(estimates.means, truth) < error(tally.means, truth)
+
+
+def test_an_arm_that_has_seen_every_example_is_known_exactly() -> None:
+    x, _, tally = problem(30, 5, smooth=1.0, own=0.3)
+    estimates = BLUP().estimate(Evidence(tally, np.arange(30), x, population=5))
+    np.testing.assert_allclose(estimates.means, tally.means, atol=1e-6)
+    np.testing.assert_allclose(estimates.standard_errors, 0.0, atol=1e-3)
+
+
+def test_unpulled_arms_are_predicted_with_larger_errors_and_flagged() -> None:
+    x, truth, _ = problem(100, 1, smooth=1.0, own=0.0)
+    arms = np.repeat(np.arange(80), 4)
+    noise = 0.3 * np.random.default_rng(1).normal(size=(len(arms), 1))
+    tally = Tally.empty(100, 1).plus(arms, truth[arms] + noise)
+    estimates = BLUP().estimate(Evidence(tally, np.arange(100), x))
+    assert estimates.flagged.tolist() == [False] * 80 + [True] * 20
+    assert estimates.standard_errors[80:].mean() > estimates.standard_errors[:80].mean()
+    assert error(estimates.means[80:], truth[80:]) < 0.6 * truth[80:].std()
+
+
+@pytest.mark.parametrize("pulls", [1, 4])
+def test_standard_errors_are_calibrated(pulls: int) -> None:
+    scores = []
+    for seed in range(6):
+        x, truth, tally = problem(60, pulls, smooth=1.0, own=0.3, seed=seed)
+        prediction = BLUP().predict(tally, x)
+        scores.append((((prediction.means - truth) / prediction.standard_errors) ** 2).mean())
+    assert 0.6 < np.mean(scores) < 1.6
+
+
+def test_low_rank_agrees_with_exact() -> None:
+    x, _, tally = problem(150, 2, smooth=1.0, own=0.3)
+    exact = BLUP().predict(tally, x)
+    landmarks_everywhere = BLUP(max_exact=1).predict(tally, x)
+    np.testing.assert_allclose(landmarks_everywhere.means, exact.means, atol=1e-4)
+    np.testing.assert_allclose(landmarks_everywhere.standard_errors, exact.standard_errors, rtol=1e-3)
+    few = BLUP(max_fit=100, max_exact=1).predict(tally, x)
+    assert error(few.means, exact.means) < 0.1 * exact.means.std()
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1e6])
+def test_a_constant_metric_stays_constant(value: float) -> None:
+    x, _, _ = problem(20, 1, smooth=1.0, own=0.0)
+    tally = Tally.empty(20, 1).plus(np.repeat(np.arange(20), 2), np.full((40, 1), value))
+    estimates = BLUP().estimate(Evidence(tally, np.arange(20), x))
+    np.testing.assert_allclose(estimates.means, value, rtol=1e-12)
+    np.testing.assert_array_equal(estimates.standard_errors, 0.0)
+
+
+def test_units_and_shifts_of_a_metric_do_not_matter() -> None:
+    x, _, tally = problem(40, 3, smooth=1.0, own=0.3)
+    moved = Tally(tally.counts, 1000 * tally.first + 5, 1000 * tally.sums, 1e6 * tally.squares)
+    one, other = BLUP().predict(tally, x), BLUP().predict(moved, x)
+    np.testing.assert_allclose(1000 * one.means + 5, other.means, rtol=1e-4)
+    np.testing.assert_allclose(1000 * one.standard_errors, other.standard_errors, rtol=1e-3)
+
+
+def test_one_pull_is_enough() -> None:
+    tally = Tally.empty(5, 2).plus(np.array([3]), np.array([[0.4, 7.0]]))
+    estimates = BLUP().estimate(Evidence(tally, np.arange(5), np.eye(5)))
+    np.testing.assert_allclose(estimates.means, [[0.4, 7.0]] * 5, atol=1e-9)

@@ -1,0 +1,95 @@
+"""The MLP learns as well as a reference regressor, is deterministic, and compiles once for all rounds."""
+
+import numpy as np
+import pytest
+
+from asktell.errors import IncompatibleMethodError
+from asktell.estimators import Evidence, Tally
+from asktell.estimators.mlp import MLP, compilations
+
+
+def smooth_problem(n_arms: int, pulls: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Tally]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_arms, 4)) * np.array([1.0, 10.0, 0.1, 1.0]) + 3
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    truth = np.column_stack((np.sin(z[:, 0]) + 0.5 * z[:, 1] ** 2, 100 + 20 * np.tanh(z[:, 2])))
+    arms = np.repeat(np.arange(n_arms), pulls)
+    scores = truth[arms] + noise * truth.std(axis=0) * rng.normal(size=(len(arms), 2))
+    return x, truth, Tally.empty(n_arms, 2).plus(arms, scores)
+
+
+def test_is_as_accurate_as_a_reference_regressor() -> None:
+    neural_network = pytest.importorskip("sklearn.neural_network")
+    x, truth, tally = smooth_problem(100, pulls=4, noise=0.4)
+    everyone = np.arange(100)
+    ours = MLP().estimate(Evidence(tally, everyone, x)).means
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    centre, unit = tally.means.mean(axis=0), tally.means.std(axis=0)
+    members = [
+        neural_network.MLPRegressor(
+            hidden_layer_sizes=(30,), solver="lbfgs", alpha=1e-3 * 100 / 2, max_iter=2000, random_state=seed
+        ).fit(z, (tally.means - centre) / unit)
+        for seed in range(5)
+    ]
+    theirs = np.mean([member.predict(z) for member in members], axis=0) * unit + centre
+
+    def error(means: np.ndarray) -> np.ndarray:
+        return np.sqrt(((means - truth) ** 2).mean(axis=0)) / truth.std(axis=0)
+
+    assert (error(ours) < 1.15 * error(theirs)).all()
+    assert (error(ours) < error(tally.means)).all()
+    assert (error(ours) < 0.3).all()
+
+
+def test_is_deterministic_under_the_seed() -> None:
+    x, _, tally = smooth_problem(30, pulls=2, noise=0.3)
+    evidence = [Evidence(tally, np.arange(30), x, seed=seed) for seed in (1, 1, 2**63 - 1)]
+    one, same, other = (MLP(steps=50).estimate(e).means for e in evidence)
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_compiles_once_for_all_rounds_and_seeds() -> None:
+    x, _, tally = smooth_problem(60, pulls=2, noise=0.3)
+    method = MLP(steps=20)
+    method.estimate(Evidence(tally, np.arange(60), x))
+    before = compilations()
+    for left in (59, 30, 15, 2):
+        method.estimate(Evidence(tally, np.arange(left), x, seed=left))
+    assert compilations() == before
+
+
+def test_unpulled_arms_are_predicted_and_flagged() -> None:
+    x, truth, _ = smooth_problem(100, pulls=1, noise=0.0)
+    arms = np.arange(0, 100, 2)
+    tally = Tally.empty(100, 2).plus(arms, truth[arms])
+    estimates = MLP().estimate(Evidence(tally, np.arange(100), x))
+    assert estimates.flagged.tolist() == [i % 2 == 1 for i in range(100)]
+    unseen = estimates.flagged
+    error = np.sqrt(((estimates.means - truth)[unseen] ** 2).mean(axis=0)) / truth.std(axis=0)
+    assert (error < 0.6).all()
+    assert np.isfinite(estimates.standard_errors).all()
+
+
+def test_a_constant_metric_stays_constant() -> None:
+    x, truth, _ = smooth_problem(20, pulls=1, noise=0.0)
+    scores = np.column_stack((truth[:, 0], np.full(20, 0.3)))
+    estimates = MLP(steps=20).estimate(Evidence(Tally.empty(20, 2).plus(np.arange(20), scores), np.arange(20), x))
+    np.testing.assert_allclose(estimates.means[:, 1], 0.3, rtol=1e-12)
+    np.testing.assert_array_equal(estimates.standard_errors[:, 1], 0.0)
+
+
+def test_pulls_are_weights() -> None:
+    """Many pulls of an arm weigh as much as many arms with the same features and the same mean."""
+    x = np.linspace(-1, 1, 12)[:, None]
+    y = np.abs(x)
+    counts = np.arange(1, 13)
+    tally = Tally(counts, y, np.zeros_like(y), np.zeros_like(y))
+    doubled = Tally(2 * counts, y, np.zeros_like(y), np.zeros_like(y))
+    one, two = (MLP(steps=100).estimate(Evidence(t, np.arange(12), x)).means for t in (tally, doubled))
+    np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+def test_needs_features() -> None:
+    with pytest.raises(IncompatibleMethodError, match="features"):
+        MLP().estimate(Evidence(Tally.empty(2, 1), np.arange(2)))
