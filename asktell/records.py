@@ -14,7 +14,7 @@ import numpy as np
 from immutables import Map
 
 from asktell import allocators, elimination, estimators, schedulers
-from asktell.arguments import LARGEST
+from asktell.arguments import LARGEST, SMALLEST_RANGE
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.history import History
@@ -103,10 +103,10 @@ def load_goal(data: object) -> Goal:
             metric, at_most = c.get("metric"), c.get("at_most")
             if not isinstance(metric, str) or not isinstance(at_most, bool):
                 raise InvalidStateError(f"A constraint of the saved goal is malformed: {c!r}.")
-            scale = _number("a constraint's scale", c.get("scale"))
-            if scale <= 0:
-                raise InvalidStateError(f"A constraint's scale must be positive, got {scale}.")
-            constraints.append(Constraint(metric, _number("a bound", c.get("bound")), at_most, scale))
+            scale, bound = _number("a constraint's scale", c.get("scale")), _number("a bound", c.get("bound"))
+            if not SMALLEST_RANGE <= scale <= 2 * LARGEST or abs(bound) > LARGEST:
+                raise InvalidStateError(f"A constraint's scale or bound is too large or too small: {c!r}.")
+            constraints.append(Constraint(metric, bound, at_most, scale))
         return BestFeasible(_load_objective(record.get("objective")), constraints)
     if record.get("type") == "ParetoSet":
         return ParetoSet(*[_load_objective(o) for o in _list("goal.objectives", record.get("objectives"))])
@@ -182,9 +182,9 @@ def load_decided(data: object, problem: Problem) -> Decided:
         arm, status, reason, means, errors = _list("a departure", item, 5)
         if status not in (ACCEPTED, REJECTED, FAILED) or not isinstance(reason, str):
             raise InvalidStateError(f"A departure is malformed: {item!r}.")
-        for vector in (means, errors):
-            if len(_list("a departure's estimate", vector)) not in (0, n_metrics):
-                raise InvalidStateError(f"A departure's estimate needs {n_metrics} numbers, got {vector!r}.")
+        lengths = {len(_list("a departure's estimate", vector)) for vector in (means, errors)}
+        if lengths not in ({0}, {n_metrics}):
+            raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {item!r}.")
         departures.append(
             Departure(
                 _whole("arm", arm, 0, n_arms - 1),
@@ -242,7 +242,10 @@ def load_state(data: object, problem: Problem) -> State:
     examples = _column("examples", record.get("examples"), -1, n_examples - 1, len(trials))
     scores = _matrix("scores", record.get("scores"), len(trials), len(problem.goal.metrics))
     told = trials[trials >= 0]
-    asked = _whole("asked", record.get("asked"), 0, top)
+    failures = _load_failures(record.get("failures"), n_arms)
+    # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
+    most = (n_arms + 1) * problem.budget + sum(len(entries) for entries in failures.values())
+    asked = _whole("asked", record.get("asked"), 0, most)
     if len(np.unique(told)) < len(told) or told.max(initial=-1) >= asked:
         raise InvalidStateError("A trial was told twice, or before it was asked.")
     if _whole("spent", record.get("spent"), 0) != len(told):
@@ -280,9 +283,9 @@ def load_state(data: object, problem: Problem) -> State:
         returned=tuple(returned),
         plan_arms=tuple(arms_column.tolist()),
         plan_examples=tuple(examples_column.tolist()),
-        draws=_column("draws", record.get("draws"), 0, top, n_arms),
-        redraws=Map({_whole("arm", arm, 0, n_arms - 1): _whole("redraws", extra, 1) for arm, extra in redraws}),
-        failures=Map(_load_failures(record.get("failures"), n_arms)),
+        draws=_column("draws", record.get("draws"), 0, most + len(trials), n_arms),
+        redraws=Map({_whole("arm", arm, 0, n_arms - 1): _whole("redraws", extra, 1, most) for arm, extra in redraws}),
+        failures=Map(failures),
     )
     left = state.left
     for item in _list("failed_out", record.get("failed_out")):

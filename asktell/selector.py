@@ -359,8 +359,13 @@ class Selector:
         if not isinstance(method, Elimination):
             raise InvalidStateError(f"The saved method must be an Elimination, got {method!r}.")
         method.check(problem)
+        state = records.load_state(data.get("state"), problem)
+        if not state.finished and len(state.decisions) > len(method.rounds(problem)):
+            raise InvalidStateError(
+                f"{len(state.decisions)} rounds were decided, but the method has {len(method.rounds(problem))}."
+            )
         selector = cls.__new__(cls)
-        selector._set(ids, texts, method, records.load_state(data.get("state"), problem))
+        selector._set(ids, texts, method, state)
         return selector
 
     # Looking up
