@@ -1,0 +1,448 @@
+"""Saved, reloaded and continued equals never interrupted, bit for bit; and nothing but a whole file is ever loaded."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import asktell
+from asktell import Elimination, InvalidStateError, ParetoSet, Selector
+from asktell.allocators import Uniform
+from asktell.elimination import ParetoGap
+from asktell.estimators import SampleMean
+from asktell.schedulers import AbstractScheduler, Round
+from asktell.testing.fakes import Table
+
+ASSETS = Path(__file__).parent / "assets"
+PRESETS = ["uniform", "csr", "csr-sh", "ege-sr", "ege-sh"]
+
+New = Callable[..., Selector]
+RandomTable = Callable[..., Table]
+
+
+def step(selector: Selector, table: Table, rng: random.Random) -> Any:
+    """One thing that a user may do, chosen by `rng` and by what the selector shows; returns what happened."""
+    pending = selector.pending
+    roll = rng.random()
+    trial = rng.choice(pending) if pending else None
+    if trial is None or roll < 0.45:
+        asked = selector.ask()
+        if asked is not None or trial is None:
+            return asked
+    if roll < 0.85:
+        selector.tell(trial, table(trial.prompt, trial.example or 0), cost=rng.choice([None, 0.1]))
+        return "told", trial
+    if roll < 0.92:
+        selector.release(trial)
+        return "released", trial
+    if roll < 0.96:
+        selector.fail(trial, f"failure {rng.randrange(9)}")
+        return "failed", trial
+    prompt = rng.choice(table.prompts)
+    n_examples = selector.state.problem.n_examples
+    example = None if n_examples is None or rng.random() < 0.5 else rng.randrange(n_examples)
+    selector.observe(prompt, table(prompt, example or 0), example)
+    return "observed", prompt, example
+
+
+def finish(selector: Selector, table: Table, rng: random.Random) -> list[Any]:
+    log: list[Any] = []
+    while not selector.done:
+        log.append(step(selector, table, rng))
+    return log
+
+
+CASES = [
+    (method, schedule, sampling)
+    for method in PRESETS
+    for schedule in ("default", "published")
+    for sampling in ("shared", "iid")
+]
+
+
+@pytest.mark.parametrize(("method", "schedule", "sampling"), CASES)
+def test_reloading_before_every_step_changes_nothing(
+    method: str, schedule: str, sampling: str, new_selector: New, random_table: RandomTable
+) -> None:
+    seed = CASES.index((method, schedule, sampling))
+    table = random_table(6, 9, 1 + seed % 3, seed=seed)
+    options = {"budget": 24, "schedule": schedule, "sampling": sampling, "seed": seed, "max_failures": 2}
+    straight, reloaded = (new_selector(table, method, **options) for _ in range(2))
+    left, right = random.Random(seed), random.Random(seed)
+    while not straight.done:
+        reloaded = Selector.from_json(reloaded.to_json())
+        assert step(straight, table, left) == step(reloaded, table, right)
+        assert straight.to_json() == reloaded.to_json()
+    assert reloaded.done
+    assert straight.result() == reloaded.result()
+
+
+@pytest.mark.parametrize(("method", "sampling"), [("csr", "shared"), ("ege-sr", "iid"), ("ege-sh", "shared")])
+def test_interrupting_once_anywhere_changes_nothing(
+    method: str, sampling: str, new_selector: New, random_table: RandomTable
+) -> None:
+    table = random_table(5, 6, seed=1)
+    straight = new_selector(table, method, budget=15, sampling=sampling)
+    rng = random.Random(3)
+    points = []
+    log: list[Any] = []
+    while not straight.done:
+        points.append((straight.to_json(), rng.getstate(), len(log)))
+        log.append(step(straight, table, rng))
+    assert len(points) > 30
+    kinds = {entry[0] for entry in log if isinstance(entry, tuple) and isinstance(entry[0], str)}
+    assert kinds == {"told", "released", "failed", "observed"}
+    for text, state, done in points:
+        rng.setstate(state)
+        interrupted = Selector.from_json(text)
+        assert finish(interrupted, table, rng) == log[done:]
+        assert interrupted.to_json() == straight.to_json()
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(CASES),
+    st.integers(0, 10**6),
+    st.integers(1, 6),
+    st.sampled_from([None, 1, 3, 8]),
+    st.integers(0, 60),
+)
+def test_any_play_interrupted_anywhere_is_the_same(
+    new_selector: New,
+    random_table: RandomTable,
+    case: tuple[str, str, str],
+    seed: int,
+    n_prompts: int,
+    n_examples: int | None,
+    when: int,
+) -> None:
+    method, schedule, sampling = case
+    table = random_table(n_prompts, n_examples or 5, 2, seed=seed)
+    options = {"budget": 3 * n_prompts + 1, "schedule": schedule, "sampling": sampling, "examples": n_examples}
+    straight = new_selector(table, method, **options)
+    rng = random.Random(seed)
+    for _ in range(when):
+        step(straight, table, rng)
+    other = random.Random()
+    other.setstate(rng.getstate())
+    again = Selector.from_json(straight.to_json())
+    assert finish(again, table, other) == finish(straight, table, rng)
+    assert again.to_json() == straight.to_json()
+    assert again.result().to_dict() == straight.result().to_dict()
+
+
+ELSEWHERE = """
+import sys, json
+from asktell import Selector
+selector = Selector.from_json(sys.stdin.read())
+log = [list(trial) for trial in selector.pending]
+for prompt, example in [t[2:] for t in log]:
+    selector.tell(prompt, [len(prompt) / 7, (example * 37 % 11) / 11])
+while trials := selector.ask(3):
+    for trial in trials:
+        log.append(list(trial))
+        selector.tell(trial, [len(trial.prompt) / 7 + trial.example / 3, (trial.example * 37 % 11) / 11])
+print(json.dumps([log, selector.result().to_dict(), selector.to_json()]))
+"""
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "4242"])
+def test_another_process_continues_in_the_same_way(hash_seed: str) -> None:
+    prompts = {f"id-{k}": "x" * (k + 1) for k in range(7)}
+    selector = Selector(prompts, ParetoSet("a", asktell.minimize("b")), 40, examples=9, seed=11)
+    for trial in selector.ask(5)[:3]:
+        selector.tell(trial, [1.5, 0.5])
+    selector.fail(selector.pending[0], "boom")
+    selector.observe("id-3", [2.0, 0.25], example=1)
+    text = selector.to_json()
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    process = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], input=text, capture_output=True, text=True, env=environment, check=True
+    )
+    log, result, saved = json.loads(process.stdout)
+
+    def score(trial: asktell.Trial, late: bool) -> list[float]:
+        assert trial.example is not None
+        return [len(trial.prompt) / 7 + (0 if late else trial.example / 3), (trial.example * 37 % 11) / 11]
+
+    here = list(selector.pending)
+    for trial in here[:]:
+        selector.tell(trial, score(trial, late=True))
+    while trials := selector.ask(3):
+        for trial in trials:
+            here.append(trial)
+            selector.tell(trial, score(trial, late=False))
+    assert log == [list(trial) for trial in here]
+    assert len(log) > 20
+    assert result == json.loads(json.dumps(selector.result().to_dict()))
+    assert saved == selector.to_json()
+
+
+# What is in a file
+
+
+def midway(method: str = "ege-sr") -> Selector:
+    goal = asktell.BestFeasible("a", {"b": 0.4}) if method.startswith("csr") else ParetoSet("a", "b")
+    selector = Selector([f"prompt {k}" for k in range(4)], goal, 20, method, examples=6, max_failures=2)
+    for k in range(9):
+        trial = selector.ask()
+        assert trial is not None
+        if k in (2, 5):
+            selector.fail(trial, "boom")
+        elif k not in (3, 7):
+            selector.tell(trial, [k / 10, (k * 7 % 5) / 5])
+    selector.release(selector.pending[0])
+    selector.observe(2, [0.5, 0.5], example=4)
+    selector.observe(3, [0.5, 0.5])
+    return selector
+
+
+def test_saving_is_plain_json_with_a_format_and_a_version() -> None:
+    data = json.loads(midway().to_json())
+    assert (data["format"], data["version"]) == ("asktell.selector", 1)
+    assert data["method"]["type"] == "Elimination"
+
+
+def test_saving_does_not_change_the_selector_and_bytes_load_too() -> None:
+    selector = midway()
+    text = selector.to_json()
+    assert selector.to_json() == text
+    assert Selector.from_json(text.encode()).to_json() == text
+
+
+@pytest.mark.parametrize("method", PRESETS)
+def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
+    goal: asktell.goals.Goal
+    if method.startswith("ege"):
+        goal = ParetoSet("a", asktell.minimize("b", range=(0, 10)))
+    else:
+        goal = asktell.BestFeasible(
+            asktell.minimize("a"), {"b": 0.1, asktell.minimize("c", range=(1, 9)): 3, "a": asktell.at_most(2)}
+        )
+    composed = asktell.preset(method, goal, schedule="published", data="round")
+    prompts = {"ü\n": "\u2603 \ud800 'quotes' \"", "": "", "plain": "\x00"}
+    selector = Selector(
+        prompts, goal, 17, composed, None, [[0.1, 1 / 3], [2, 3], [4, 5e-300]], 2**64 - 1, "iid", max_failures=7
+    )
+    again = Selector.from_json(selector.to_json())
+    assert (again.method, again.goal, again.budget) == (composed, goal, 17)
+    problem, loaded = selector.state.problem, again.state.problem
+    assert problem.features is not None
+    assert loaded.features is not None
+    assert loaded.features.tolist() == problem.features.tolist()
+    assert (loaded.seed, loaded.sampling, loaded.max_failures, loaded.n_examples) == (2**64 - 1, "iid", 7, None)
+    assert [(e.id, e.prompt) for e in again.result().prompts] == list(prompts.items())
+
+
+@pytest.mark.parametrize("change", [*[{"version": v} for v in (2, 0, None, "1")], {"format": "x"}])
+def test_unknown_versions_and_formats_are_refused(change: dict[str, Any]) -> None:
+    data = json.loads(midway().to_json()) | change
+    with pytest.raises(InvalidStateError, match=r"version|format"):
+        Selector.from_json(json.dumps(data))
+
+
+@final
+@dataclass(frozen=True)
+class TwoHalves(AbstractScheduler):
+    """A third party's scheduler."""
+
+    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+        half = budget // 2
+        return (Round(half, max(1, n_arms // 2)), Round(half, 1))
+
+
+def test_a_part_of_ones_own_cannot_be_saved_but_the_method_can_be_given_again(random_table: RandomTable) -> None:
+    table = random_table(6, 10)
+    own = Elimination(TwoHalves(), Uniform(), SampleMean(), ParetoGap())
+    selector = Selector(table.prompts, ParetoSet("a", "b"), 24, own, examples=10)
+    with pytest.raises(InvalidStateError, match=r"TwoHalves is not one of.*from_json\(text, method="):
+        selector.to_json()
+    # A file says which method it was written with; the method given takes its place.
+    data = json.loads(Selector(table.prompts, ParetoSet("a", "b"), 24, examples=10).to_json())
+    data["method"] = {"type": "Elimination", "scheduler": {"type": "TwoHalves"}}
+    with pytest.raises(InvalidStateError, match="'TwoHalves'"):
+        Selector.from_json(json.dumps(data))
+    again = Selector.from_json(json.dumps(data), method=own)
+    assert again.method is own
+    finish(again, table, random.Random(0))
+    assert again.done
+
+
+@pytest.mark.parametrize("method", ["ege-sr", "csr"])
+def test_a_file_cut_anywhere_is_refused(method: str) -> None:
+    text = midway(method).to_json()
+    for end in range(len(text)):
+        with pytest.raises(InvalidStateError):
+            Selector.from_json(text[:end])
+
+
+NODES = [
+    *[None, True, False, -1, 0, 1, 2, 3, 7, 10**4, 2**40, 2**62, 2**63, 10**30, -0.5, 0.5, 1e300, 1e99],
+    *["", "x", "Elimination", "SampleMean", "csr", "failed", "accepted"],
+    *[[], {}, [0], [[0, 0]], [1, 2, 3], {"type": "x"}],
+]
+
+
+def mutate(data: Any, draw: Callable[[Any], Any]) -> Any:
+    """Replace, delete, duplicate or swap one node somewhere."""
+    path = []
+    node = data
+    while isinstance(node, (dict, list)) and node and (not path or draw(st.integers(0, 5))):
+        keys = sorted(node) if isinstance(node, dict) else range(len(node))
+        key = draw(st.sampled_from(keys))
+        path.append((node, key))
+        node = node[key]
+    if not path:
+        return draw(st.sampled_from(NODES))
+    parent, key = path[-1]
+    action = draw(st.sampled_from(["replace", "replace", "delete", "duplicate", "swap"]))
+    if action == "delete":
+        del parent[key]
+    elif action == "replace":
+        parent[key] = draw(st.sampled_from(NODES))
+    elif isinstance(parent, list):
+        other = draw(st.integers(0, len(parent) - 1))
+        if action == "duplicate":
+            parent.insert(other, parent[key])
+        else:
+            parent[key], parent[other] = parent[other], parent[key]
+    else:
+        parent[draw(st.sampled_from(sorted(parent)))] = parent[key]
+    return data
+
+
+def load_or_refuse(saved: Any) -> None:
+    """A file is refused whole, or what is loaded can be used to the end."""
+    if isinstance(saved, dict) and type(saved.get("budget")) is int:
+        saved["budget"] = min(saved["budget"], 10**3)  # a plan of many pulls takes long to make
+    if isinstance(saved, dict) and type(saved.get("examples")) is int and saved["examples"] < 2**31:
+        saved["examples"] = min(saved["examples"], 10**4)  # and so does their order
+    try:
+        selector = Selector.from_json(json.dumps(saved))
+    except InvalidStateError:
+        return
+    assert str(selector.result())
+    json.dumps(selector.result().to_dict(), allow_nan=False)
+    for trial in selector.pending:
+        selector.tell(trial, [0.5] * len(selector.metrics))
+    for _ in range(8):
+        for trial in selector.ask(4):
+            selector.tell(trial, [0.5] * len(selector.metrics))
+    selector.result()
+    Selector.from_json(selector.to_json())
+
+
+def saved_selectors(method: str) -> list[Any]:
+    """One in the middle of a run, and one that has finished."""
+    selector = midway(method)
+    saved = [json.loads(selector.to_json())]
+    finish(selector, Table([[[k / 5, k / 7]] * 6 for k in range(4)]), random.Random(0))
+    return [*saved, json.loads(selector.to_json())]
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.data(), st.sampled_from(["ege-sr", "csr", "csr-sh", "uniform"]), st.booleans(), st.integers(1, 3))
+def test_a_file_changed_in_some_places_is_refused_or_usable(
+    data: st.DataObject, method: str, finished: bool, times: int
+) -> None:
+    saved = saved_selectors(method)[finished]
+    for _ in range(times):
+        saved = mutate(saved, data.draw)
+    load_or_refuse(saved)
+
+
+def paths(node: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items: Any = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield (*before, key)
+        yield from paths(value, (*before, key))
+
+
+def changed(saved: Any, path: tuple[Any, ...], change: Any) -> Any:
+    saved = json.loads(json.dumps(saved))
+    parent = saved
+    for key in path[:-1]:
+        parent = parent[key]
+    if change == "deleted":
+        del parent[path[-1]]
+    elif change == "doubled":
+        if isinstance(parent, list):
+            parent.insert(path[-1], parent[path[-1]])
+    else:
+        parent[path[-1]] = change
+    return saved
+
+
+# Values that the nodes of a file may be mistaken for, and that once broke what was loaded.
+VALUES = [None, -1, 0, 7, 2**40, 2**62, 0.5, 1e300, "", [], "deleted", "doubled"]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_file_changed_in_any_one_place_is_refused_or_usable(finished: bool, request: pytest.FixtureRequest) -> None:
+    thorough = request.config.getoption("--run-slow")
+    saved = saved_selectors("csr-sh")[finished]
+    for i, path in enumerate(paths(saved)):
+        for change in VALUES if thorough else (VALUES[i % len(VALUES)], VALUES[(i * 5 + 1) % len(VALUES)]):
+            try:
+                load_or_refuse(changed(saved, path, change))
+            except Exception as error:
+                raise AssertionError(f"{change!r} at {path}: {error!r}") from error
+
+
+def test_more_decisions_than_the_method_has_rounds_are_refused() -> None:
+    saved = json.loads(midway("csr-sh").to_json())
+    decisions = saved["state"]["decisions"]
+    for number in range(len(decisions), 9):
+        rows, decided = decisions[-1]
+        decisions.append([rows, decided | {"round": number, "departures": []}])
+    with pytest.raises(InvalidStateError, match="9 rounds were decided, but the method has"):
+        Selector.from_json(json.dumps(saved))
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=50), st.text(max_size=50))
+def test_noise_is_refused(raw: bytes, text: str) -> None:
+    for junk in (raw, text):
+        with pytest.raises(InvalidStateError):
+            Selector.from_json(junk)
+
+
+# Files of earlier versions
+
+
+def close(left: Any, right: Any) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(close(left[k], right[k]) for k in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(close(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, float) and isinstance(right, float):
+        return left == pytest.approx(right, rel=1e-9, abs=1e-12)
+    return bool(left == right)
+
+
+@pytest.mark.parametrize("path", sorted(ASSETS.glob("selector-v*.json")), ids=lambda path: path.stem)
+def test_selectors_saved_by_every_version_go_on_as_they_did_then(path: Path) -> None:
+    expected = json.loads((ASSETS / f"expected-{path.stem}.json").read_text())
+    selector = Selector.from_json(path.read_text())
+    assert json.loads(json.dumps(selector.pending)) == expected["pending"]
+    assert close(json.loads(json.dumps(selector.result().to_dict())), expected["result"])
+    assert expected["next"]
+    assert json.loads(json.dumps(selector.ask(5))) == expected["next"]
+    while not selector.done:
+        for trial in selector.pending:
+            selector.tell(trial, [(trial.id * 37 % 101) / 101 + j / 7 for j in range(len(selector.metrics))])
+        selector.ask(3)
+    assert close(json.loads(json.dumps(selector.result().to_dict())), expected["final"]["result"])
+
+
+def test_there_are_files_of_version_1() -> None:
+    assert len(list(ASSETS.glob("selector-v1-*.json"))) >= 2
