@@ -86,7 +86,8 @@ def _thresholds(ax: "Axes", goal: BestFeasible, x: str, y: str) -> None:
 def _front(ax: "Axes", goal: ParetoSet, selected: "list[PromptResult]", x: str, y: str) -> None:
     """The staircase below which (in the directions of the objectives) everything is dominated."""
     means = np.array([[e.estimate[metric] for metric in goal.metrics] for e in selected], dtype=float)
-    optimal = pareto_mask(goal.values(means)) if selected else []
+    means = means.reshape(len(selected), len(goal.metrics))
+    optimal = pareto_mask(goal.values(means))
     points = sorted((e.estimate[x], e.estimate[y]) for e, on in zip(selected, optimal, strict=True) if on)
     minimized = {o.metric: o.minimize for o in goal.objectives}
     where = "pre" if not minimized[x] else "post"
