@@ -200,7 +200,8 @@ def _run(arguments: argparse.Namespace) -> int:
             _same(config, saved, folder)
         selector, known = folder.load(config.selector)
         if selector.done:
-            folder.save(selector)  # it may have been killed between the last evaluation and this
+            with folder.appending():  # it may have been killed between the last evaluation and its end
+                folder.save(selector)
         else:
             evaluator = evaluator or config.evaluator()
             if saved is None:
@@ -219,11 +220,22 @@ def _same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> None:
     from asktell_adapters.config import differences
 
     if found := differences(saved, config.setup):
+        if saved.get("prompts") != config.setup["prompts"] and folder.state_file.exists():
+            found = [item for item in found if not item.startswith("prompts ")]
+            found.append(_changed_prompts(folder.load()[0], config.selector))
         raise InvalidArgumentError(
             f"{config.path.name}: the run in {str(folder.path)!r} was started with another set-up: {'; '.join(found)}. "
             "Undo the change to go on with it, give another `output`, or start anew with --fresh (the old folder is "
             "kept)."
         )
+
+
+def _changed_prompts(saved: Selector, now: Selector) -> str:
+    """Which prompts are not the same, in words."""
+    before, after = ({entry.id: entry.prompt for entry in s.result().prompts} for s in (saved, now))
+    changed = [id_ for id_ in {**before, **after} if before.get(id_) != after.get(id_)]
+    shown = ", ".join(repr(id_) for id_ in changed[:5]) + (", ..." if len(changed) > 5 else "")
+    return f"prompts ({len(changed)} changed, added or dropped: {shown})"
 
 
 def _drive(

@@ -417,10 +417,14 @@ class Recorder:
         """Save everything: the run has come to its end.
 
         Raises:
-            StopRun: nothing but failures came.
+            StopRun: it was brought there by failures.
         """
-        if self._failing and not selector.spent and self._patience < math.inf:
-            raise StopRun(self._hopeless())
+        if self._failing and self._patience < math.inf:
+            result = selector.result()
+            prompts = {prompt for prompt, _, _ in self._failing}
+            gone = prompts <= {entry.id for entry in result.prompts if entry.status == "failed"}
+            if gone and (len(prompts) > 1 or not result.selected):
+                raise StopRun(self._hopeless())
         self._flush()
         self._save(selector)
 

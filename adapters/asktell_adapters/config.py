@@ -234,8 +234,8 @@ def load_config(path: Path) -> Config:
         "budget": budget,
         **settings,
         "features": features,
-        "goal": data["goal"],
-        "metrics": {name: given for name, given in data["metrics"].items() if given is not False},
+        "goal": {"type": "best-feasible", **data["goal"]},
+        "metrics": {name: {} if given is True else given for name, given in _given(data["metrics"])},
         "model": {name: value for name, value in model.items() if name not in _TUNING},
         "prompts": {"count": len(prompts), "sha256": _digest(list(_items(prompts)))},
         "data": {"count": len(examples), "sha256": _digest(_rows(examples))},
@@ -495,9 +495,7 @@ def _metrics(
     if "metrics" not in top:
         raise ConfigError(f"{top.file}: the table [metrics] is missing. There are {_listed(list(_METRICS))}.")
     found: dict[str, Any] = {}
-    for name, given in top.take("metrics", "table").items():
-        if given is False:
-            continue
+    for name, given in _given(top.take("metrics", "table")):
         if not isinstance(given, dict) and given is not True:
             raise ConfigError(
                 f"{top.file}: {name!r} in [metrics] must be true, or a table of options, got {_short(given)}."
@@ -530,6 +528,11 @@ def _metrics(
     if not found:
         raise ConfigError(f"{top.file}: [metrics] is empty. There are {_listed(list(_METRICS))}.")
     return found
+
+
+def _given(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The metrics that are on."""
+    return ((name, given) for name, given in table.items() if given is not False)
 
 
 def _metric(kind: str, arguments: dict[str, Any]) -> Metric:
@@ -628,7 +631,7 @@ def _call(table: _Table, dotted: str, arguments: Mapping[str, Any], path: Path) 
     except MissingExtraError:
         raise
     except Exception as error:  # a function of the user's own may raise anything
-        raise table.error("loader", f"{dotted!r} failed: {type(error).__name__}: {error}") from error
+        raise table.error("loader", f"failed: {dotted} raised {type(error).__name__}: {error}") from error
 
 
 def _refuse_secrets(file: str, data: Any, place: tuple[str, ...]) -> None:

@@ -1,0 +1,617 @@
+"""The command line, end to end, with an LLM that is a few lines of Python."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell import cli
+from asktell.files import RunFolder, replay, write_atomically
+
+_numbers = itertools.count()
+
+LLM = """
+import json, os, signal
+from asktell_adapters.evaluators import Completion
+
+class Down(Exception):
+    pass
+
+class Sync:
+    def __init__(self, paid, stop_at=0, stop_by="", broken=(), down=False):
+        self.paid, self.stop_at, self.stop_by, self.broken, self.down = paid, stop_at, stop_by, broken, down
+        self.calls = 0
+
+    def complete(self, requests):
+        return [self.one(request) for request in requests]
+
+    def one(self, request):
+        self.calls += 1
+        if self.calls == self.stop_at:
+            if self.stop_by == "ctrl-c":
+                raise KeyboardInterrupt
+            os.kill(os.getpid(), getattr(signal, self.stop_by))
+        prompt, text = request.messages[-1]["content"].split("\\n\\n")
+        if self.down or any(name in prompt for name in self.broken):
+            return Down("no \\x1b[31mconnection")
+        with open(self.paid, "a") as file:
+            file.write(json.dumps([prompt, text]) + "\\n")
+        words = text.split() + ["x"] * (int(prompt.split()[-1]) + len(text) % 3)
+        return Completion(" ".join(words), completion_tokens=len(words), cost=0.5)
+
+class Async(Sync):
+    async def acomplete(self, request):
+        answer = self.one(request)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    complete = None
+"""
+
+
+class Project:
+    """A folder with a configuration that can be run in this process."""
+
+    def __init__(self, home: Path, kind: str = "Sync", n_prompts: int = 6) -> None:
+        self.home = home
+        self.config = home / "a.toml"
+        self.folder = RunFolder(home / "out")
+        self.module = f"llm_of_test_{next(_numbers)}"
+        self.kind = kind
+        self.changes: dict[str, str] = {}
+        (home / f"{self.module}.py").write_text(LLM)
+        rows = [{"input": "word " * (1 + i % 4) + str(i), "reference": "word word " + str(i)} for i in range(8)]
+        (home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.prompts = {f"p{i}": f"Answer with noise {i}" for i in range(n_prompts)}
+        self.write()
+
+    def write(self, *, changes: dict[str, str] | None = None, **arguments: Any) -> None:
+        given = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arguments.items())
+        text = textwrap.dedent(f"""\
+            output = "out"
+            budget = 24
+            concurrency = 3
+            [prompts]
+            texts = {{ {", ".join(f"{name} = {json.dumps(text)}" for name, text in self.prompts.items())} }}
+            [data]
+            file = "data.jsonl"
+            [model]
+            loader = "{self.module}:{self.kind}"
+            arguments = {{ paid = {json.dumps(str(self.home / "paid.jsonl"))}{", " if given else ""}{given} }}
+            [metrics]
+            token_f1 = true
+            brevity = {{ low = 2, high = 12 }}
+            output_tokens = true
+            cost = true
+            [goal]
+            maximize = "token_f1"
+            at_least = {{ brevity = 0.3 }}
+            """)
+        for old, new in (changes or {}).items():
+            assert old in text
+            text = text.replace(old, new)
+        self.config.write_text(text)
+
+    def run(self, *flags: str) -> int:
+        # The arguments of the LLM say how it is interrupted; they are no other set-up.
+        saved = None if flags == ("--as-it-is",) else self.folder.read_setup()
+        if saved is not None:
+            saved["model"]["arguments"] = self.arguments
+            self.folder.write_setup(saved)
+        return cli.main(["run", str(self.config), *(flag for flag in flags if flag != "--as-it-is")])
+
+    @property
+    def arguments(self) -> Any:
+        import tomllib
+
+        return tomllib.loads(self.config.read_text())["model"]["arguments"]
+
+    @property
+    def paid(self) -> list[Any]:
+        path = self.home / "paid.jsonl"
+        return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.folder.log_file.read_text().splitlines()]
+
+    @property
+    def result(self) -> Any:
+        return json.loads(self.folder.result_file.read_text())
+
+    @property
+    def spent(self) -> int:
+        return int(json.loads(self.folder.state_file.read_text())["state"]["spent"])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.fixture(params=["Sync", "Async"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
+    return Project(tmp_path, request.param)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The result of the same run without any interruption."""
+    project = Project(tmp_path_factory.mktemp("undisturbed"))
+    assert project.run() == 0
+    return project.result
+
+
+def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, capsys: Any, undisturbed: Any) -> None:
+    assert either.run() == 0
+    out = capsys.readouterr().out
+    assert "24 of 24 evaluations spent" in out
+    assert f"Files: {either.folder.path}" in out
+    assert len(either.lines) == len(either.paid) == either.spent == 24
+    line = either.lines[0]
+    assert set(line["scores"]) == {"token_f1", "brevity", "output_tokens", "cost"}
+    assert line["prompt"] in either.prompts
+    assert line["example_id"] == str(line["example"] + 1)
+    assert line["output"].startswith("word")
+    assert line["seconds"] >= 0
+    assert either.result["done"]
+    assert either.result["cost"] == pytest.approx(12)
+    assert either.result == undisturbed
+
+
+def test_a_finished_run_repeated_prints_its_result_at_once(
+    project: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.run()
+    first = capsys.readouterr().out
+    from asktell_adapters.config import Config
+
+    monkeypatch.setattr(Config, "evaluator", None)  # the model is not even loaded
+    assert project.run() == 0
+    assert capsys.readouterr().out == first
+    assert len(project.paid) == 24
+
+
+@pytest.mark.parametrize("at", [1, 2, 11, 24])
+def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, capsys: Any, undisturbed: Any) -> None:
+    either.write(stop_at=at, stop_by="ctrl-c")
+    assert either.run() == 130
+    if either.kind == "Sync":
+        assert either.spent == len(either.lines) == at - 1  # in a batch that was cut off, too
+        assert f"Stopped after {at - 1} of 24" in capsys.readouterr().err
+    either.write()
+    assert either.run() == 0
+    assert max(Counter(either.paid).values()) == 1
+    assert len(either.paid) == 24
+    assert either.result == undisturbed
+
+
+@pytest.mark.parametrize(("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)])
+def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, code: int, undisturbed: Any) -> None:
+    project.write(stop_at=14, stop_by=signal)
+    command = [sys.executable, "-m", "asktell.cli", "run", str(project.config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(project.lines) == 13
+    project.write()
+    assert project.run() == 0
+    assert len(project.paid) == len(set(project.paid)) == 24
+    assert project.result == undisturbed
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"trial": 9, "pro', b"\x00\x00\x00"])
+@pytest.mark.parametrize("state", [True, False])
+def test_every_cut_of_the_evaluations_continues_to_the_same_result(
+    project: Project, torn: bytes, state: bool, capsys: Any
+) -> None:
+    project.run()
+    wanted, lines = project.result, project.folder.log_file.read_bytes().splitlines(keepends=True)
+    for cut in (0, 1, 7, 12, 23, 24):
+        project.folder.log_file.write_bytes(b"".join(lines[:cut]) + torn)
+        project.folder.state_file.unlink()
+        if state:
+            from asktell_adapters.config import load_config
+
+            project.folder.save(load_config(project.config).selector)
+        before = len(project.paid)
+        assert project.run() == 0
+        assert len(project.paid) - before == 24 - cut
+        assert project.result == wanted
+        assert len(project.lines) == 24
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(project: Project) -> None:
+    project.write(stop_at=10, stop_by="ctrl-c")
+    project.run()
+    project.folder.log_file.write_bytes(project.folder.log_file.read_bytes()[:-1])
+    project.folder.state_file.unlink()
+    project.write()
+    assert project.run() == 0
+    assert len(project.paid) == len(project.lines) == 24
+
+
+def test_a_line_in_the_middle_that_is_no_evaluation_is_named(project: Project, capsys: Any) -> None:
+    project.run()
+    lines = project.folder.log_file.read_bytes().splitlines(keepends=True)
+    project.folder.log_file.write_bytes(b"".join([*lines[:3], b'{"trial": 1}\n', *lines[3:]]))
+    assert project.run() == 2
+    assert "line 4: not an evaluation" in capsys.readouterr().err
+
+
+def test_a_state_that_is_damaged_says_how_to_rebuild_it(project: Project, capsys: Any) -> None:
+    project.write(stop_at=10, stop_by="ctrl-c")
+    project.run()
+    project.folder.state_file.write_text("{")
+    project.write()
+    capsys.readouterr()
+    assert project.run() == 2
+    assert "Delete this file" in capsys.readouterr().err
+    project.folder.state_file.unlink()
+    assert project.run() == 0
+    assert len(project.paid) == 24
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("budget = 24", "budget = 25", "budget (24 then, 25 now)"),
+        ("concurrency = 3", "concurrency = 3\nseed = 1", "seed (0 then, 1 now)"),
+        ("concurrency = 3", 'concurrency = 3\nmethod = "csr"', "method ('auto' then, 'csr' now)"),
+        ("brevity = 0.3", "brevity = 0.4", "goal.at_least.brevity (0.3 then, 0.4 now)"),
+        ("high = 12", "high = 13", "metrics.brevity.high (12 then, 13 now)"),
+        ("p1 = ", "q1 = ", "prompts (2 changed, added or dropped: 'p1', 'q1')"),
+        ("noise 2", "noise 7", "prompts (1 changed, added or dropped: 'p2')"),
+        ("[data]", "[data]\nlimit = 7", "data (others than the 8 examples then, 7 now)"),
+        ("[data]", "[data]\nshuffle = 1", "data (others than the 8 examples then, 8 now)"),
+        ("[model]", "[model]\nmax_new_tokens = 9", "model.max_new_tokens (512 then, 9 now)"),
+        ("[model]", "[model]\nsystem = false", "model.system ("),
+    ],
+)
+def test_another_set_up_is_not_mixed_into_a_run(project: Project, old: str, new: str, named: str, capsys: Any) -> None:
+    project.run()
+    before = project.folder.state_file.read_bytes()
+    project.write(changes={old: new})
+    assert project.run("--as-it-is") == 2
+    error = capsys.readouterr().err
+    assert named in error
+    assert "--fresh" in error
+    assert project.folder.state_file.read_bytes() == before
+
+
+def test_what_cannot_change_an_answer_may_change(project: Project) -> None:
+    project.write(stop_at=5, stop_by="ctrl-c")
+    project.run()
+    changes = {
+        "concurrency = 3": "concurrency = 1",
+        "token_f1 = true": "token_f1 = {}",
+        "[goal]": "[goal]\ntype = 'best-feasible'",
+    }
+    project.write(changes=changes)
+    assert project.run() == 0
+
+
+def test_fresh_starts_anew_and_keeps_the_old_folder(project: Project, capsys: Any) -> None:
+    project.run()
+    old = project.folder.state_file.read_bytes()
+    for number in (1, 2):
+        project.write(changes={"budget = 24": f"budget = {24 + number}"})
+        assert project.run("--fresh") == 0
+        assert f"out.{number}" in capsys.readouterr().err
+    assert (project.home / "out.1" / "state.json").read_bytes() == old
+    assert project.result["budget"] == 26
+
+
+def test_a_mistake_with_fresh_leaves_the_old_folder_where_it_is(project: Project) -> None:
+    project.run()
+    project.write(no_such_argument=1)
+    assert project.run("--fresh") == 2
+    assert project.folder.result_file.exists()
+
+
+def test_two_runs_do_not_share_a_folder(project: Project, capsys: Any) -> None:
+    with project.folder.locked():
+        assert project.run() == 1
+        assert f"Another run (process {os.getpid()})" in capsys.readouterr().err
+        assert project.folder.runner == str(os.getpid())
+    assert project.folder.runner is None
+    assert project.run() == 0
+
+
+def test_a_folder_of_unknown_set_up_is_refused(project: Project, capsys: Any) -> None:
+    project.run()
+    project.folder.setup_file.unlink()
+    assert project.run() == 2
+    assert "--fresh" in capsys.readouterr().err
+    project.folder.setup_file.write_text('{"format": "asktell.run", "version": 99, "setup": {}}')
+    assert project.run("--as-it-is") == 2
+    assert "version 99" in capsys.readouterr().err
+
+
+def test_failures_are_counted_kept_and_shown(either: Project, capsys: Any) -> None:
+    either.write(broken=["noise 3"])
+    assert either.run() == 0
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert "Down" in err
+    failed = [line for line in either.lines if "error" in line]
+    assert [line["prompt"] for line in failed] == ["p3"] * 3
+    assert cli.main(["status", str(either.folder.path)]) == 0
+    assert "failures     3" in capsys.readouterr().out
+    assert cli.main(["result", str(either.folder.path)]) == 0
+    out = capsys.readouterr().out
+    assert "p3 failed 3 times, last: Down: no \\x1b[31mconnection" in out
+    assert "\x1b" not in out
+    # All of it can be rebuilt, failures too.
+    wanted, paid = either.result, len(either.paid)
+    either.folder.state_file.unlink()
+    assert either.run() == 0
+    assert either.result["selected"] == wanted["selected"]
+    assert len(either.paid) == paid
+
+
+@pytest.mark.parametrize("n_prompts", [2, 6, 20])
+def test_when_nothing_succeeds_the_run_stops_and_nothing_is_counted(
+    tmp_path: Path, n_prompts: int, capsys: Any
+) -> None:
+    project = Project(tmp_path, "Async", n_prompts)
+    project.write(down=True)
+    assert project.run() == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "in a row failed, the last one with Down: no \\x1b[31mconnection" in error
+    project.write()
+    assert project.run() == 0
+    assert len(project.paid) == len(project.lines) == min(24, 8 * n_prompts)
+    assert all(entry["failures"] == 0 for entry in project.result["prompts"])
+
+
+def test_an_outage_in_the_middle_costs_no_prompt_its_place(project: Project, undisturbed: Any) -> None:
+    project.write(stop_at=9, stop_by="ctrl-c")
+    project.run()
+    project.write(down=True)
+    assert project.run() == 1
+    assert project.spent == len(project.lines) == 8
+    project.write()
+    assert project.run() == 0
+    assert project.result == undisturbed
+
+
+def test_keep_going_counts_every_failure(project: Project, capsys: Any) -> None:
+    project.write(down=True)
+    assert project.run("--keep-going") == 0
+    assert "Nothing selected" in capsys.readouterr().out
+    assert {entry["status"] for entry in project.result["prompts"]} == {"failed"}
+
+
+def test_a_score_that_is_no_number_is_a_failure_of_its_evaluation(project: Project) -> None:
+    (project.home / f"{project.module}_metrics.py").write_text(
+        "def odd(completion, example):\n    return float('nan') if example.id == '3' else 1.0\n"
+    )
+    odd = f'{{ loader = "{project.module}_metrics:odd" }}'
+    project.write(changes={"cost = true": f"extra = {odd}\nodd = {odd}", "brevity = 0.3": "odd = 0.5"})
+    assert project.run() == 0
+    failed = [line for line in project.lines if "error" in line]
+    assert {line["example_id"] for line in failed} == {"3"}
+    assert all("finite" in line["error"] for line in failed)
+
+
+def test_a_metric_beyond_the_goal_may_be_no_number(project: Project) -> None:
+    (project.home / f"{project.module}_metrics.py").write_text(
+        "def odd(completion, example):\n    return float('inf')\n"
+    )
+    project.write(changes={"cost = true": f'odd = {{ loader = "{project.module}_metrics:odd" }}'})
+    assert project.run() == 0
+    assert {line["scores"]["odd"] for line in project.lines} == {None}
+
+
+def test_a_missing_package_ends_the_run_with_its_cure(project: Project, capsys: Any) -> None:
+    (project.home / f"{project.module}_metrics.py").write_text(
+        "from asktell import MissingExtraError\n"
+        "def odd(completion, example):\n"
+        "    raise MissingExtraError(\"No module named 'q'. Run: pip install 'asktell[q]'\")\n"
+    )
+    project.write(changes={"cost = true": f'odd = {{ loader = "{project.module}_metrics:odd" }}'})
+    assert project.run() == 2
+    assert capsys.readouterr().err == "asktell: No module named 'q'. Run: pip install 'asktell[q]'\n"
+    assert project.lines == []
+
+
+def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    real = os.write
+    monkeypatch.setattr("asktell.files.os.write", lambda handle, line: real(handle, line[: len(line) // 2]))
+    assert project.run() == 1
+    assert "the disk is full" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert project.run() == 0
+    assert len(project.lines) == 24
+
+
+def test_saving_is_rare(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    saves = []
+    real = RunFolder.save
+    monkeypatch.setattr(RunFolder, "save", lambda self, selector: (saves.append(selector.spent), real(self, selector)))
+    project.run()
+    assert len(saves) < 8
+    assert saves[-1] == 24
+
+
+# status and result
+
+
+def test_status_of_a_run_that_goes_on(project: Project, capsys: Any) -> None:
+    project.write(stop_at=15, stop_by="ctrl-c")
+    project.run()
+    capsys.readouterr()
+    files = {file.name: file.read_bytes() for file in project.folder.path.iterdir()}
+    assert cli.main(["status", str(project.config)]) == 0
+    out = capsys.readouterr().out
+    assert "stopped" in out
+    assert "14 of 24 (58%)" in out
+    assert "best so far  p0: token_f1" in out
+    # What is in the evaluations and not yet in the state counts, and looking changes nothing.
+    with project.folder.log_file.open("ab") as log, project.folder.locked():
+        selector, _ = project.folder.load()
+        trial = selector.ask()
+        assert trial is not None
+        line = {
+            "trial": trial.id,
+            "prompt": trial.prompt_id,
+            "example": trial.example,
+            "scores": {"token_f1": 1, "brevity": 1},
+        }
+        log.write(json.dumps(line).encode() + b'\n{"tri')
+        log.flush()
+        files["evaluations.jsonl"] = project.folder.log_file.read_bytes()
+        assert cli.main(["status", str(project.folder.path)]) == 0
+    out = capsys.readouterr().out
+    assert f"running (process {os.getpid()})" in out
+    assert "15 of 24" in out
+    assert {file.name: file.read_bytes() for file in project.folder.path.iterdir() if file.name != "lock"} == {
+        name: data for name, data in files.items() if name != "lock"
+    }
+
+
+def test_result_lists_every_prompt_the_selected_ones_first(project: Project, capsys: Any) -> None:
+    project.run()
+    capsys.readouterr()
+    assert cli.main(["result", str(project.config)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:3] == ["id", "token_f1", "brevity"]
+    rows = lines[2:8]
+    assert sorted(row.replace("*", " ").replace("?", " ").split()[0] for row in rows) == sorted(project.prompts)
+    assert rows[0].startswith("*")
+    assert "accepted" in rows[0]
+    assert all("+-" in row for row in rows)
+
+
+def test_result_as_json_and_as_a_plot(project: Project, tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("matplotlib")
+    project.run()
+    capsys.readouterr()
+    assert cli.main(["result", str(project.config), "--json", "--plot", str(tmp_path / "a.svg")]) == 0
+    assert json.loads(capsys.readouterr().out) == project.result
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    assert cli.main(["result", str(project.config), "--plot", str(tmp_path / "a.gif")]) == 2
+    assert cli.main(["result", str(project.config), "--plot", str(tmp_path / "nowhere" / "a.svg")]) == 1
+
+
+def test_a_pareto_set_is_ranked_too(project: Project, capsys: Any) -> None:
+    project.write(
+        changes={
+            'maximize = "token_f1"': 'type = "pareto-set"\nmaximize = "token_f1"\nminimize = "output_tokens"',
+            "at_least = { brevity = 0.3 }": "ranges = { output_tokens = [0, 12] }",
+        }
+    )
+    assert project.run() == 0
+    assert cli.main(["result", str(project.config)]) == 0
+    assert "Pareto set: maximize token_f1, minimize output_tokens" in capsys.readouterr().out
+
+
+def test_nothing_that_steers_a_terminal_is_printed(project: Project, capsys: Any) -> None:
+    project.prompts["p0"] = "\x1b[2J\x07red\u202e\x9b noise 0"
+    project.write()
+    assert project.run() == 0
+    for command in ("status", "result"):
+        assert cli.main([command, str(project.config)]) == 0
+    text = capsys.readouterr().out.replace("\n", "")
+    assert text.isprintable()
+    assert "\\x1b[2J\\x07red" in text
+
+
+def test_there_must_be_a_run(tmp_path: Path, capsys: Any) -> None:
+    assert cli.main(["status", str(tmp_path)]) == 2
+    assert "There is no run in" in capsys.readouterr().err
+    assert cli.main(["result", str(tmp_path / "none.toml")]) == 2
+    assert "There is no file" in capsys.readouterr().err
+
+
+# The rest
+
+
+def test_a_mistake_is_one_line_and_debug_shows_where(project: Project, capsys: Any) -> None:
+    project.write(changes={"budget = 24": "budget = 3"})
+    assert project.run() == 2
+    err = capsys.readouterr().err
+    assert err.startswith("asktell: a.toml: A budget of 3 evaluations is too small")
+    assert err.count("\n") == 1
+    with pytest.raises(asktell.AsktellError):
+        project.run("--debug")
+    assert not project.folder.path.exists()
+
+
+def test_version_and_help(capsys: Any) -> None:
+    for argv, wanted in ((["--version"], asktell_version()), (["run", "--help"], "at_least"), (["--help"], "example")):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(argv)
+        assert stop.value.code == 0
+        assert wanted in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        cli.main([])
+    assert stop.value.code == 2
+
+
+def asktell_version() -> str:
+    from importlib.metadata import version
+
+    return version("asktell")
+
+
+def test_a_reader_that_leaves_is_no_error(project: Project) -> None:
+    project.run()
+    command = f"{sys.executable} -m asktell.cli result {project.config} --json | head -c 5"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == '{\n "g'
+    assert done.stderr == ""
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+
+    def fail(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("asktell.files.os.fsync", fail)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("sampling", ["shared", "iid"])
+@pytest.mark.parametrize("examples", [4, None])
+def test_replay_uses_each_evaluation_once(sampling: str, examples: int | None) -> None:
+    from asktell.files import Evaluation
+
+    def selector() -> asktell.Selector:
+        goal = asktell.BestFeasible("a")
+        return asktell.Selector(["x", "y", "z"], goal, 12, examples=examples, sampling=sampling, method="uniform")
+
+    first, evaluations = selector(), []
+    saved = []
+    while trial := first.ask():
+        saved.append(first.to_json())
+        scores = {"a": math.sin(trial.id)}
+        first.tell(trial, scores)
+        evaluations.append(Evaluation(trial.id, trial.prompt_id, trial.example, scores))
+    for text, order in itertools.product(saved, (1, -1)):
+        again = asktell.Selector.from_json(text)
+        assert replay(again, evaluations[::order]) == []
+        assert again.done
+        if examples and sampling == "shared":
+            assert str(again.result()) == str(first.result())
+    stranger = Evaluation(99, 2, 3 if examples else None, {"a": 1.0})
+    again = selector()
+    assert replay(again, [*evaluations, stranger]) == [stranger]
