@@ -82,25 +82,26 @@ def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
     optimal = np.zeros(n, dtype=bool)
     optimal[front] = True
     x, y = values[front, 0], values[front, 1]
-    twin = (x[1:] == x[:-1]) & (y[1:] == y[:-1])
-    first = np.concatenate(([True], ~twin))
-    group = np.cumsum(first) - 1
-    x, y = x[first], y[first]  # ascending and descending, strictly
-    size = len(x)
+    first = np.ones(len(front), dtype=bool)
+    first[1:] = (x[1:] != x[:-1]) | (y[1:] != y[:-1])
+    size = np.count_nonzero(first)
+    if size < len(front):
+        group = np.cumsum(first) - 1
+        x, y = x[first], y[first]
 
-    # Between front points the neighbours are the nearest; a duplicate is at distance 0.
+    # Ascending and descending, strictly. Between front points the neighbours are the nearest.
     nearest = np.full(size, np.inf)
-    step = np.minimum(np.diff(x), -np.diff(y))
+    step = np.minimum(x[1:] - x[:-1], y[:-1] - y[1:])
     nearest[1:] = step
     np.minimum(nearest[:-1], step, out=nearest[:-1])
-    alone = np.bincount(group) == 1
-    nearest[~alone] = 0.0
+    if size < len(front):
+        nearest[np.bincount(group) > 1] = 0.0  # a duplicate is at distance 0
 
     gaps = np.empty(n)
     below = np.flatnonzero(~optimal)
     if len(below):
         gaps[below], nearest = _gaps_below(values[below], x, y, nearest)
-    gaps[front] = nearest[group]
+    gaps[front] = nearest[group] if size < len(front) else nearest
     return gaps, optimal
 
 
@@ -115,7 +116,7 @@ def _gaps_below(points: Values, x: Vector, y: Vector, nearest: Vector) -> tuple[
     low = np.searchsorted(x, a, side="left")
     high = np.searchsorted(-y, -b, side="right") - 1
     # x - a rises and y - b falls along the front: the least of the two is largest where they cross.
-    cross = np.clip(np.searchsorted(x - y, a - b), low, high)
+    cross = np.minimum(np.maximum(np.searchsorted(x - y, a - b), low), high)
     before = np.maximum(cross - 1, low)
     gap = np.maximum(np.minimum(x[cross] - a, y[cross] - b), np.minimum(x[before] - a, y[before] - b))
 
