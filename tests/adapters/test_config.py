@@ -1,0 +1,429 @@
+"""Configuration files: what they may say, and what is said about their mistakes."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell_adapters.config import ConfigError, differences, load_config, output_folder
+from asktell_adapters.evaluators import SYSTEM_INSTRUCTION, Completion
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+
+_numbers = itertools.count()
+
+GOOD = """
+output = "runs/first"
+budget = 30
+{top}
+[prompts]
+{prompts}
+[data]
+{data}
+[model]
+{model}
+[metrics]
+{metrics}
+[goal]
+{goal}
+"""
+PARTS = {
+    "top": "",
+    "prompts": 'texts = ["Be brief", "Be long", "Be odd"]',
+    "data": 'file = "data.jsonl"',
+    "model": 'loader = "MODULE:make"',
+    "metrics": "exact_match = true\nbrevity = { low = 2, high = 12 }",
+    "goal": 'maximize = "exact_match"\nat_least = { brevity = 0.5 }',
+}
+MODULE = """
+from asktell_adapters.evaluators import Completion, Example, ScriptedLLM
+
+def make(answer="a"):
+    return ScriptedLLM(lambda request: Completion(answer, completion_tokens=1))
+
+class Half:
+    def complete(self, requests):
+        return [Completion("a") for _ in requests]
+
+def rows(n=3, **more):
+    return [{"input": f"i{k}", "reference": "a", **more} for k in range(n)]
+
+def examples():
+    return (Example(f"i{k}", "a", id=f"e{k}") for k in range(3))
+
+def number():
+    return 3
+
+def broken():
+    raise RuntimeError("no luck")
+
+def length(completion, example):
+    return len(completion.text)
+
+def at_most(n):
+    return lambda completion, example: float(len(completion.text) <= n)
+
+class Always:
+    def __call__(self, completion, example):
+        return 1.0
+"""
+
+
+def needs(package: str) -> None:
+    """Skip without the package; not importorskip, since importing some takes seconds."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    """Write a configuration, parts of it replaced, and return its path."""
+    module = f"module_of_test_{next(_numbers)}"
+    (tmp_path / f"{module}.py").write_text(MODULE)
+    rows = [{"input": f"i{i}", "reference": "a", "text": f"t{i}", "name": f"n{i}"} for i in range(6)]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "data.csv").write_text("question,answer\nq0,a0\nq1,a1\n")
+
+    def make(**parts: str) -> Path:
+        path = tmp_path / "a.toml"
+        path.write_text(GOOD.format(**{**PARTS, **parts}).replace("MODULE", module))
+        return path
+
+    return make
+
+
+def test_a_good_one(write: Any, tmp_path: Path) -> None:
+    config = load_config(write())
+    assert config.output == tmp_path / "runs" / "first" == output_folder(config.path)
+    assert config.selector.budget == 30
+    assert str(config.selector.goal) == "maximize exact_match subject to brevity >= 0.5"
+    assert [example.input for example in config.examples] == [f"i{i}" for i in range(6)]
+    assert config.names == ["1", "2", "3", "4", "5", "6"]
+    assert config.concurrency == config.batch_size == 1
+    assert config.setup["model"]["system"] == SYSTEM_INSTRUCTION
+    json.dumps(config.setup)
+    assert differences(config.setup, load_config(write()).setup) == []
+
+
+def test_the_output_is_named_after_the_file_by_default(tmp_path: Path) -> None:
+    (tmp_path / "first.toml").write_text("budget = 1")
+    assert output_folder(tmp_path / "first.toml") == tmp_path / "first"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "prompts"),
+    [
+        ("p.txt", "one\ntwo\n", {0: "one", 1: "two"}),
+        ("p.json", '{"a": "one", "b": "two"}', {"a": "one", "b": "two"}),
+        ("p.csv", "id,prompt\na,one\nb,two\n", {"a": "one", "b": "two"}),
+    ],
+)
+def test_prompts_come_from_files_beside(write: Any, tmp_path: Path, name: str, text: str, prompts: Any) -> None:
+    (tmp_path / name).write_text(text)
+    selector = load_config(write(prompts=f'file = "{name}"')).selector
+    assert {entry.id: entry.prompt for entry in selector.result().prompts} == prompts
+
+
+def test_prompts_may_stand_in_the_file(write: Any) -> None:
+    selector = load_config(write(prompts='texts = { a = "one", b = "two" }')).selector
+    assert [entry.id for entry in selector.result().prompts] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("data", "inputs"),
+    [
+        ('file = "data.csv"\ninput = "question"\nreference = "answer"', ["q0", "q1"]),
+        ('file = "data.jsonl"\ninput = "text"\nlimit = 2', ["t0", "t1"]),
+        ('file = "data.jsonl"\nshuffle = 1', ["i2", "i3", "i5", "i0", "i4", "i1"]),
+        ('file = "data.jsonl"\nshuffle = 1\nlimit = 2', ["i2", "i3"]),
+        ('file = "data.jsonl"\nshuffle = false', [f"i{i}" for i in range(6)]),
+        ('loader = "MODULE:rows"', ["i0", "i1", "i2"]),
+        ('loader = "MODULE:rows"\narguments = { n = 2 }', ["i0", "i1"]),
+        ('loader = "MODULE:rows"\ninput = "reference"\nreference = "input"', ["a", "a", "a"]),
+        ('loader = "MODULE:examples"', ["i0", "i1", "i2"]),
+    ],
+)
+def test_data_come_from_files_and_functions(write: Any, data: str, inputs: list[str]) -> None:
+    assert [example.input for example in load_config(write(data=data)).examples] == inputs
+
+
+def test_columns_are_names_and_fields(write: Any) -> None:
+    data = 'file = "data.jsonl"\nid = "name"\nreference = false'
+    config = load_config(write(data=data, metrics="output_tokens = true", goal='minimize = "output_tokens"'))
+    assert config.names[:2] == ["n0", "n1"]
+    assert config.examples[0].reference is None
+    assert config.examples[0].fields == {"reference": "a", "text": "t0"}
+
+
+@pytest.mark.parametrize(
+    ("goal", "said"),
+    [
+        ('maximize = "m"', "maximize m"),
+        ('minimize = "m"', "minimize m"),
+        ('maximize = "m"\nat_most = { n = 2 }\nat_least = { o = 1 }', "maximize m subject to o >= 1, n <= 2"),
+        ('type = "pareto-set"\nmaximize = ["m", "n"]', "Pareto set: maximize m, maximize n"),
+        (
+            'type = "pareto-set"\nmaximize = "m"\nminimize = ["n", "o"]',
+            "Pareto set: maximize m, minimize n, minimize o",
+        ),
+    ],
+)
+def test_goals(write: Any, goal: str, said: str) -> None:
+    metrics = "\n".join(f'{name} = {{ loader = "MODULE:length" }}' for name in "mno")
+    assert str(load_config(write(metrics=metrics, goal=goal)).selector.goal) == said
+
+
+def test_ranges_put_metrics_on_a_common_scale(write: Any) -> None:
+    metrics = "exact_match = true\nlatency = true"
+    goal = 'type = "pareto-set"\nmaximize = "exact_match"\nminimize = "latency"\nranges = { latency = [0, 10] }'
+    assert load_config(write(metrics=metrics, goal=goal)).selector.goal == asktell.ParetoSet(
+        "exact_match", asktell.minimize("latency", range=(0, 10))
+    )
+    goal = 'maximize = "exact_match"\nat_most = { latency = 5 }\nranges = { latency = [0, 10] }'
+    constrained = load_config(write(metrics=metrics, goal=goal)).selector.goal
+    assert isinstance(constrained, asktell.BestFeasible)
+    assert constrained.constraints[0].scale == 10
+
+
+def test_metrics_by_name_and_of_ones_own(write: Any) -> None:
+    metrics = """
+    exact_match = { normalized = false }
+    strict = { metric = "exact_match", normalized = false }
+    brevity = { low = 1, high = 11 }
+    token_f1 = true
+    output_tokens = {}
+    latency = true
+    cost = false
+    length = { loader = "MODULE:length" }
+    short = { loader = "MODULE:at_most", arguments = { n = 2 } }
+    always = { loader = "MODULE:Always" }
+    """
+    config = load_config(write(metrics=metrics))
+    completion = Completion("the a", completion_tokens=6, latency=2.0)
+    assert {name: metric(completion, config.examples[0]) for name, metric in config.metrics.items()} == {
+        "exact_match": 0, "strict": 0, "brevity": 0.5, "token_f1": 1, "output_tokens": 6, "latency": 2,
+        "length": 5, "short": 0, "always": 1,
+    }  # fmt: skip
+
+
+def test_rouge_of_several_kinds(write: Any) -> None:
+    needs("rouge_score")
+    metrics = 'rouge = { split = true }\nrouge1 = { metric = "rouge", rouge_type = "rouge1", use_stemmer = true }'
+    config = load_config(write(metrics=metrics, goal='maximize = "rouge1"', model='loader = "MODULE:Half"'))
+    assert config.evaluator()("Be brief", 0) == {"rouge": 1, "rouge1": 1}
+
+
+def test_scores_carry_the_output(write: Any) -> None:
+    evaluator = load_config(write(model='loader = "MODULE:Half"\nmax_new_tokens = 7\nsystem = false')).evaluator()
+    assert isinstance(evaluator, LLMEvaluator)
+    scores = evaluator("Be brief", 0)
+    assert scores == {"exact_match": 1, "brevity": 1}
+    assert getattr(scores, "output", None) == "a"
+    request = evaluator.request("Be brief", 0)
+    assert request.max_new_tokens == 7
+    assert [message["role"] for message in request.messages] == ["user"]
+
+
+async def test_an_async_llm_makes_an_async_evaluator(write: Any) -> None:
+    model = 'loader = "MODULE:make"\narguments = { answer = "b" }\nsystem = "S"\ntemplate = "{input}|{prompt}"'
+    evaluator = load_config(write(model=model)).evaluator()
+    assert isinstance(evaluator, AsyncLLMEvaluator)
+    scores = await evaluator("Be brief", 0)
+    assert scores["exact_match"] == 0
+    assert getattr(scores, "output", None) == "b"
+    assert [message["content"] for message in evaluator.request("Be brief", 0).messages] == ["S", "i0|Be brief"]
+
+
+def test_an_api_is_asked_many_at_once_and_its_cost_is_summed(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("openai")
+    monkeypatch.setenv("MY_KEY", "secret")
+    model = """
+    type = "openai"
+    model = "small"
+    base_url = "http://127.0.0.1:1/v1"
+    api_key_env = "MY_KEY"
+    timeout = 3
+    price = { input = 1, output = 2.5 }
+    """
+    config = load_config(write(model=model, top="concurrency = 5"))
+    evaluator = config.evaluator()
+    assert isinstance(evaluator, AsyncLLMEvaluator)
+    assert evaluator.with_cost
+    llm: Any = evaluator.llm
+    assert (llm.model, llm.concurrency, llm.timeout, llm.price.output) == ("small", 5, 3, 2.5)
+    assert "secret" not in json.dumps(config.setup)
+    assert "api_key_env" not in config.setup["model"]
+    assert load_config(write(model=model)).concurrency == 8
+    llm.close()
+
+
+def test_without_a_key_nothing_starts(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("openai")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    config = load_config(write(model='type = "openai"\nmodel = "small"'))
+    with pytest.raises(ConfigError, match="set the environment variable OPENAI_API_KEY"):
+        config.evaluator()
+
+
+def test_a_hugging_face_model_takes_batches(write: Any) -> None:
+    model = 'type = "huggingface"\nmodel = "someone/model"\nbatch_size = 4'
+    config = load_config(write(model=model))
+    assert config.concurrency == config.batch_size == 4
+    assert load_config(write(model=model, top="concurrency = 2")).batch_size == 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    ['type = "llama-cpp"\nmodel = "none.gguf"', 'type = "huggingface"\nmodel = "none.gguf"'],
+)
+def test_a_missing_model_file_is_named(write: Any, model: str) -> None:
+    needs("llama_cpp" if "llama" in model else "transformers")
+    with pytest.raises(ConfigError, match=r"a\.toml: \[model\]: there is no GGUF file '.*none\.gguf'"):
+        load_config(write(model=model)).evaluator()
+
+
+MISTAKES = [
+    ({"top": "budgt = 3"}, "unknown key 'budgt' at the top. Did you mean 'budget'?"),
+    ({"top": "frobnicate = 3"}, "unknown key 'frobnicate' at the top. Known are 'output', 'budget'"),
+    ({"goal": PARTS["goal"] + "\nseed = 1"}, "'seed' belongs at the top of the file, before the first [table]"),
+    ({"data": PARTS["data"] + "\nmax_new_tokens = 1"}, "'max_new_tokens' belongs in [model]"),
+    ({"top": "seed = 'x'"}, "'seed' at the top must be a whole number, got 'x'"),
+    ({"top": "seed = true"}, "must be a whole number, got True"),
+    ({"top": "seed = -1"}, "seed must be a whole number from 0"),
+    ({"top": "sampling = 'all'"}, "sampling must be one of ['shared', 'iid']"),
+    ({"top": "method = 'cssr'"}, "method must be one of"),
+    ({"top": "method = 'ege-sr'"}, "is for ParetoSet"),
+    ({"top": "concurrency = 0"}, "'concurrency' at the top must be at least 1, got 0"),
+    ({"prompts": ""}, "[prompts] needs either file = '...' or texts"),
+    ({"prompts": "file = 'a.txt'\ntexts = []"}, "[prompts] needs either"),
+    ({"prompts": "file = 'none.txt'"}, "there is no file"),
+    ({"prompts": "file = 'data.jsonl'"}, "prompts come from .txt, .json or .csv"),
+    ({"prompts": "texts = []"}, "prompts is empty"),
+    ({"prompts": "texts = ['a', ' ']"}, "prompt 1 is empty"),
+    ({"prompts": "texts = ['a', 3]"}, "'texts' in [prompts] must be a list of texts"),
+    ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
+    ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
+    ({"data": "file = 'none.jsonl'"}, "[data]: there is no file"),
+    ({"data": "file = 'data.jsonl'\ninput = 'txt'"}, "line 1: no 'txt'"),
+    ({"data": "file = 'data.jsonl'\narguments = {}"}, "goes with loader"),
+    ({"data": "file = 'data.jsonl'\nlimit = 0"}, "'limit' in [data] must be at least 1"),
+    ({"data": "loader = 'rows'"}, "must look like 'package.module:function'"),
+    ({"data": "loader = 'no_such_module_:f'"}, "cannot be imported: ModuleNotFoundError"),
+    ({"data": "loader = 'MODULE:none'"}, "cannot be imported: AttributeError"),
+    ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
+    ({"data": "loader = 'MODULE:number'"}, "must return a list of rows"),
+    ({"data": "loader = 'MODULE:rows'\ninput = 'x'"}, "row 0 of "),
+    ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
+    ({"data": "loader = 'MODULE:rows'\nlimit = 'x'"}, "must be a whole number"),
+    ({"model": ""}, "'type' in [model] is missing; it is one of 'llama-cpp', 'huggingface', 'openai'"),
+    ({"model": "type = 'openal'\nmodel = 'x'"}, "(did you mean 'openai'?), got 'openal'"),
+    ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
+    ({"model": "type = 'openai'\nmodel = 'x'\nn_ctx = 3"}, "unknown key 'n_ctx' in [model]"),
+    ({"model": "type = 'llama-cpp'\nmodel = 'x'\nn_ctx = 'many'"}, "'n_ctx' in [model] must be a whole number"),
+    ({"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"}, "'output' is missing in [model.price]"),
+    ({"model": PARTS["model"] + "\nmax_new_tokens = 0"}, "must be at least 1, got 0"),
+    ({"model": PARTS["model"] + "\nsystem = true"}, "must be a text, or false for none"),
+    ({"metrics": ""}, "[metrics] is empty"),
+    ({"metrics": "exact_match = 1"}, "'exact_match' in [metrics] must be true, or a table of options, got 1"),
+    ({"metrics": "exactmatch = true"}, "unknown metric 'exactmatch' in [metrics] (did you mean 'exact_match'?)"),
+    ({"metrics": "brevity = true"}, "'low' is missing in [metrics.brevity]; it is a finite number"),
+    ({"metrics": "brevity = { low = 9, high = 3 }"}, "[metrics.brevity]: brevity needs 0 <= tau_low < tau_high"),
+    ({"metrics": "brevity = { low = 1, hihg = 3 }"}, "unknown key 'hihg' in [metrics.brevity]. Did you mean 'high'?"),
+    ({"metrics": "token_f1 = { x = 1 }"}, "unknown key 'x' in [metrics.token_f1]"),
+    ({"metrics": "rouge = { rouge_type = 'rougeX' }"}, "rouge_type must be rouge1 to rouge9"),
+    ({"metrics": "m = { loader = 'MODULE:missing' }"}, "in [metrics.m] cannot be imported"),
+    ({"data": "file = 'data.jsonl'\nreference = false"}, "the metric 'exact_match' needs references"),
+    ({"model": "type = 'llama-cpp'\nmodel = 'x'", "metrics": "cost = true"}, "the metric 'cost' needs prices"),
+    ({"goal": ""}, "needs exactly one metric in maximize or minimize, got none"),
+    ({"goal": "maximize = ['exact_match', 'brevity']"}, "or take type = 'pareto-set'"),
+    ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
+    ({"goal": "maximize = 'brevity'\nat_least = { rouge = 1 }"}, "'rouge', which is not computed"),
+    ({"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"}, "must bound 'exact_match' by a finite number"),
+    ({"goal": "maximize = 'brevity'\nat_least = { exact_match = inf }"}, "must bound 'exact_match' by a finite number"),
+    (
+        {"goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"},
+        "'at_most' in [goal] bounds 'exact_match', as at_least does",
+    ),
+    ({"goal": "type = 'pareto'\nmaximize = 'brevity'"}, "(did you mean 'pareto-set'?)"),
+    ({"goal": "type = 'pareto-set'"}, "[goal] needs metrics"),
+    ({"goal": "type = 'pareto-set'\nmaximize = ['brevity', 'brevity']"}, "got a metric twice"),
+    ({"goal": "type = 'pareto-set'\nmaximize = 'brevity'\nat_least = { brevity = 1 }"}, "goes with type"),
+    ({"goal": "maximize = 'brevity'\nranges = { brevity = [1, 0] }"}, "low < high"),
+    ({"goal": "maximize = 'brevity'\nranges = { brevity = 1 }"}, "must give 'brevity' as [low, high]"),
+    ({"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"}, "which the goal does not use"),
+    ({"goal": "maximize = 3"}, "must be a metric's name, or a list of them, got 3"),
+    ({"prompts": f"texts = {[str(i) for i in range(40)]}"}, "A budget of 30 evaluations is too small"),
+    ({"goal": "maximize = "}, "not TOML: Invalid value (at line"),
+]
+
+
+@pytest.mark.parametrize(("parts", "said"), MISTAKES, ids=[said[:50] for _, said in MISTAKES])
+def test_each_mistake_is_named(write: Any, parts: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(write(**parts))
+    assert said in str(error.value)
+    assert str(error.value).startswith("a.toml: ")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("table", ["prompts", "data", "model", "metrics", "goal"])
+def test_each_table_is_needed(write: Any, table: str) -> None:
+    path = write()
+    before, _, rest = path.read_text().partition(f"[{table}]\n")
+    path.write_text(before + rest[rest.find("\n[") + 1 :] if "\n[" in rest else before)
+    with pytest.raises(ConfigError, match=rf"the table \[{table}\] is missing"):
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("model", "never"),
+    [
+        ('type = "openai"\nmodel = "x"\napi_key = "sk-abcdef123456789"', "abcdef"),
+        ('type = "openai"\nmodel = "x"\napi_key_env = "sk-abcdef123456789"', "abcdef"),
+        ('type = "openai"\nmodel = "sk-abcdef123456789"', "abcdef"),
+        ('type = "openai"\nmodel = "x"\nextra_body = { headers = { Authorization = "abcdef" } }', "abcdef"),
+        ('loader = "MODULE:make"\narguments = { api_key = "abcdef" }', "abcdef"),
+    ],
+)
+def test_a_key_in_the_file_is_refused_and_not_repeated(write: Any, model: str, never: str) -> None:
+    with pytest.raises(ConfigError, match=r"environment variable") as error:
+        load_config(write(model=model))
+    assert never not in str(error.value)
+
+
+@pytest.mark.parametrize("output", [".", "..", "/", "data.jsonl", ""])
+def test_the_output_must_be_a_folder_of_its_own(write: Any, output: str) -> None:
+    path = write()
+    path.write_text(path.read_text().replace("runs/first", output))
+    with pytest.raises(ConfigError, match="'output' at the top must be a folder"):
+        output_folder(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="There is no file"):
+        load_config(tmp_path / "none.toml")
+    with pytest.raises(ConfigError, match="is a folder"):
+        load_config(tmp_path)
+    (tmp_path / "a.toml").write_bytes(b"a = '\xff'")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_config(tmp_path / "a.toml")
+
+
+def test_the_documented_example_is_valid() -> None:
+    needs("aclsum")
+    config = load_config(Path(__file__).parents[2] / "docs" / "examples" / "summarize.toml")
+    assert len(config.examples) == 40
+    assert len(config.selector.result().prompts) == 8
+    # What is commented out there is valid, too.
+    text = config.path.read_text()
+    for line in ("method", "features", "seed", "sampling", "max_failures", "concurrency"):
+        assert f"# {line} = " in text
+        text = text.replace(f"# {line} = ", f"{line} = ")
+    tomllib.loads(text)
