@@ -14,11 +14,10 @@ The format is a `.npz` (numpy, compressed, no pickle) with these arrays; K promp
 | `outputs`     | (K, N)     | text      | optional: what the LLM wrote                                        |
 | `provenance`  | ()         | text      | optional: a JSON object: model, data, command, versions ...         |
 
-`python -m benchmarks.problems.table FILE ...` validates files and describes them.
+`python -m benchmarks.validate FILE ...` validates files and describes them.
 """
 
 import json
-import sys
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -153,18 +152,3 @@ def _shape(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
 def _expect(condition: bool, message: str) -> None:
     if not condition:
         raise InvalidTableError(message)
-
-
-def main() -> None:
-    """Validate the files named on the command line."""
-    for path in sys.argv[1:]:
-        table = read_table(Path(path))
-        k, n, _ = table.scores.shape
-        print(f"{path}: valid, {k} prompts x {n} examples")
-        for metric, shares in zip(table.metrics, table.variance_shares(), strict=True):
-            prompt, example, residual = shares
-            print(f"  {metric}: variance {prompt:.1%} prompt, {example:.1%} example, {residual:.1%} residual")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,191 @@
+"""From lines to docs/benchmarks.md: `python -m benchmarks.report benchmark-output/small.jsonl`.
+
+Replaces the parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->`, and draws docs/images/*.png. The
+prose between them is written by hand. Means are over tables and seeds; intervals (95 %) are normal ones over seeds, a
+seed's value being its mean over the tables, so they say how much of a difference is luck on these very tables.
+"""
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asktell.goals import BestFeasible, ParetoSet
+from benchmarks import methods, problems
+from benchmarks.plots import draw_all
+from benchmarks.run import key, read_lines
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+IMAGES = ROOT / "docs" / "images"
+COLUMNS = {
+    "best": ("quality", "hard", "soft", "infeasible", "violation", "identified", "regret"),
+    "pareto": ("quality", "hypervolume", "f1", "precision", "recall", "size"),
+}
+HEADINGS = {"infeasible": "infeasible answers", "identified": "best identified", "hard": "hard reward"} | {
+    "soft": "soft reward"
+}
+
+Line = dict[str, Any]
+
+
+class Mean(NamedTuple):
+    """A mean over tables and seeds, and half the width of its interval."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ± {self.error:.3f}" if np.isfinite(self.error) else f"{self.value:.3f}"
+
+
+def mean(lines: Iterable[Line], column: str) -> Mean:
+    """Over the lines: a seed's value is its mean over problems and thresholds."""
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for line in lines:
+        by_seed[line["seed"]].append(line.get(column, np.nan))
+    values = np.array([np.nanmean(row) for row in by_seed.values()])
+    error = 1.96 * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return Mean(float(values.mean()), float(error))
+
+
+def load(paths: Iterable[Path]) -> list[Line]:
+    """The lines of all files; of several with the same key (other commits) the last."""
+    found: dict[Any, Line] = {}
+    for path in paths:
+        for line in read_lines(path):
+            found[key(line)] = line
+    return list(found.values())
+
+
+def select(lines: Iterable[Line], **wanted: Any) -> list[Line]:
+    """The lines that ran, of one goal, budget or method; a goal's beginning is enough."""
+    return [
+        line
+        for line in lines
+        if "refused" not in line
+        and all(
+            line[name].startswith(value) if isinstance(value, str) and name == "goal" else line[name] == value
+            for name, value in wanted.items()
+        )
+    ]
+
+
+def families(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    """Synthetic problems apart from recorded tables, and those apart by half."""
+    groups: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        recorded = not line["problem"].startswith("synthetic/")
+        groups[f"recorded tables, {problems.half(line['problem'])} half" if recorded else "synthetic"].append(line)
+    return dict(sorted(groups.items()))
+
+
+def ranking_table(lines: list[Line], goal: str) -> str:
+    """Every method and budget, best first, all metrics of the goal."""
+    columns = COLUMNS[goal]
+    titles = [HEADINGS.get(column, column) for column in columns]
+    rows = []
+    for b in sorted({line["per_prompt"] for line in lines}):
+        part = select(lines, goal=goal, per_prompt=b)
+        everywhere = {line["problem"] for line in part}
+        table = []
+        for method in methods.names():
+            mine = select(part, method=method)
+            if not mine:
+                continue
+            missing = len(everywhere - {line["problem"] for line in mine})
+            n_seeds = len({line["seed"] for line in mine})
+            name = f"`{method}`" + (f" (not on {missing} tables)" if missing else "")
+            means = [mean(mine, column) for column in columns]
+            spent = float(np.mean([line["spent"] / line["k"] for line in mine]))
+            table.append((means[0].value, [f"{b:g}", name, *map(str, means), f"{spent:.2f}", str(n_seeds)]))
+        rows += [row for _, row in sorted(table, key=lambda item: -item[0])]
+    header = ["b", "method", *titles, "spent / K", "seeds"]
+    return "\n".join([_row(header), _row(["---"] * len(header)), *map(_row, rows)])
+
+
+def per_table(lines: list[Line], goal: str, b: float) -> str:
+    """Quality per problem: ours, the published reference, and the best rival with its name."""
+    part = select(lines, goal=goal, per_prompt=b)
+    reference = methods.REFERENCE[ParetoSet if goal == problems.PARETO else BestFeasible]
+    rows = []
+    for problem in sorted({line["problem"] for line in part}):
+        mine = {
+            m: mean(found, "quality") for m in methods.names() if (found := select(part, method=m, problem=problem))
+        }
+        rival = max((m for m in mine if m in methods.RIVALS), key=lambda m: mine[m].value, default=None)
+        cells = [str(mine[m]) if m in mine else "" for m in ("auto", "uniform", reference)]
+        k, n = next((line["k"], line["n"]) for line in part if line["problem"] == problem)
+        best = f"{mine[rival]} `{rival}`" if rival else ""
+        rows.append(_row([problem, f"{k} x {n}", problems.half(problem), *cells, best]))
+    header = ["problem", "K x N", "half", "`auto`", "`uniform`", f"`{reference}`", "best rival"]
+    return "\n".join([_row(header), _row(["---"] * len(header)), *rows])
+
+
+def thresholds(lines: list[Line], b: float) -> str:
+    """Quality as the constraint tightens."""
+    goals = sorted({line["goal"] for line in lines if line["goal"] != problems.PARETO})
+    rows = []
+    for method in methods.names():
+        parts = [select(lines, method=method, goal=goal, per_prompt=b) for goal in goals]
+        if all(parts):
+            rows.append(_row([f"`{method}`", *(str(mean(part, "quality")) for part in parts)]))
+    header = ["method", *(f"feasible: {1 - float(goal.removeprefix('best@')):.0%}" for goal in goals)]
+    return "\n".join([_row(header), _row(["---"] * len(header)), *rows])
+
+
+def parts(lines: list[Line]) -> dict[str, str]:
+    """The page's generated parts, by name."""
+    ran = select(lines)
+    budgets = sorted({line["per_prompt"] for line in ran})
+    b = 3 if 3 in budgets else budgets[0]
+    by_family: Callable[[str], str] = lambda goal: "\n\n".join(  # noqa: E731 - one expression, used twice
+        f"### {family.capitalize()} ({len({line['problem'] for line in group})})\n\n{ranking_table(group, goal)}"
+        for family, group in families(ran).items()
+    )
+    commits = ", ".join(f"`{commit}`" for commit in sorted({line["commit"] for line in ran}))
+    n_problems = len({line["problem"] for line in ran})
+    return {
+        "runs": f"{len(ran):,} runs on {n_problems} problems; commits {commits}.",
+        "best": by_family("best"),
+        "pareto": by_family("pareto"),
+        "per-table-best": per_table(ran, "best", b),
+        "per-table-pareto": per_table(ran, "pareto", b),
+        "thresholds": thresholds(ran, b),
+    }
+
+
+def replace(page: str, generated: dict[str, str]) -> str:
+    """The page with its generated parts renewed; parts that it has no place for are left out."""
+    for name, text in generated.items():
+        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+        page = pattern.sub(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)  # type: ignore[misc]
+    return page
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lines", nargs="+", type=Path, help="files that benchmarks.run has written")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--images", type=Path, default=IMAGES)
+    parser.add_argument("--tables", type=Path, default=problems.replay.default_folder(), help="for the scatter plot")
+    args = parser.parse_args()
+    lines = load(args.lines)
+    if not select(lines):
+        parser.error(f"no runs in {[str(path) for path in args.lines]}")
+    args.page.write_text(replace(args.page.read_text(), parts(lines)))
+    pictures = draw_all(select(lines), args.images, args.tables)
+    print(f"{args.page}, and {', '.join(path.name for path in pictures)} in {args.images}")
+
+
+if __name__ == "__main__":
+    main()
