@@ -50,15 +50,15 @@ def measure(arms: int, metrics: int) -> str:
     start = time.perf_counter()
     for _ in range(repeats):
         means = SampleMean().estimate(Evidence(tally, active)).means
-        leaving = rule.leaving_order(means)[: arms // 2]
-        accepted = rule.accepted(means)
+        judgement = rule.judge(means)
+        leaving = judgement.order[: arms // 2]
         stay = np.setdiff1d(active, leaving)
         priority = np.arange(len(stay))
         capacity = np.full(len(stay), 1000)
         Uniform().allocate(Request(arms, tally.counts[stay], capacity, priority))
     seconds = (time.perf_counter() - start) / repeats
     after = peak()
-    return f"| {arms:,} | {metrics} | {accepted.sum():,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"
+    return f"| {arms:,} | {metrics} | {judgement.accepted.sum():,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"
 
 
 def peak() -> float:
