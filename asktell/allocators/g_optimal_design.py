@@ -14,10 +14,11 @@ from asktell.allocators.base import AbstractAllocator, Request
 from asktell.allocators.uniform import Uniform
 from asktell.arrays import Counts, Features
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators._padding import pad_rows, padded_size
+from asktell.estimators._padding import padded_size
 from asktell.features import span, with_intercept
 from asktell.rounding import leverages, reduce_support, round_design
 
+_WIDTH = 16
 _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
@@ -39,13 +40,16 @@ def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5
     from asktell.allocators import _design_jax
 
     n, d = x.shape
-    size, width = padded_size(n), d
-    padded = pad_rows(x, size)
+    # Columns are padded as well, because the rank falls once fewer arms than features are left.
+    size, width = padded_size(n), -(-d // _WIDTH) * _WIDTH
+    padded = np.zeros((size, width))
+    padded[:n, :d] = x
+    dimensions = (np.arange(width) < d).astype(float)
     start = np.zeros(size)
     start[:n] = 1.0 / n
     with jax.enable_x64(True):
         # Half of the tolerance is left for sparsity.
-        step = _design_jax.mirror_ascent(padded, np.ones(width), start, tolerance / 2, max_iterations)
+        step = _design_jax.mirror_ascent(padded, dimensions, start, tolerance / 2, max_iterations)
         weights = np.array(step.weights)[:n]
     weights = _drop_smallest(x, weights, (1 + tolerance) * d)
     weights = reduce_support(x, weights)

@@ -109,3 +109,14 @@ def test_units_of_the_features_do_not_matter() -> None:
 def test_needs_features() -> None:
     with pytest.raises(IncompatibleMethodError, match="features"):
         GOptimalDesign().allocate(request(None, 5, n_arms=3))
+
+
+def test_rounds_do_not_recompile() -> None:
+    from asktell.allocators import _design_jax
+
+    features = np.random.default_rng(0).normal(size=(60, 10))
+    GOptimalDesign().allocate(request(features, 90))
+    before = _design_jax.mirror_ascent._cache_size()
+    for left in (59, 30, 15, 8, 4, 2):
+        GOptimalDesign().allocate(request(features[:left], 90))
+    assert _design_jax.mirror_ascent._cache_size() == before
