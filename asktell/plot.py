@@ -38,17 +38,22 @@ def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "
     for entry in [e for e in drawn if e.id in chosen][:20]:
         ax.annotate(
             str(entry.id), (entry.estimate[x], entry.estimate[y]), xytext=(6, 6), textcoords="offset points",
-            color=_BLUE, fontsize=9, fontweight="bold", zorder=5,
+            color=_BLUE, fontsize=9, fontweight="bold", zorder=5, parse_math=False,
         )  # fmt: skip
-    ax.set_xlabel(_label(result, x))
-    ax.set_ylabel(_label(result, y))
-    ax.set_title(f"{result.goal}\n{result.spent} of {result.budget} evaluations, {len(drawn)} prompts", fontsize=10)
+    # Names are the user's: a dollar in them is no formula.
+    ax.set_xlabel(_label(result, x), parse_math=False)
+    ax.set_ylabel(_label(result, y), parse_math=False)
+    title = f"{result.goal}\n{result.spent} of {result.budget} evaluations, {len(drawn)} prompts"
+    ax.set_title(title, fontsize=10, parse_math=False)
     ax.grid(alpha=0.25)
     # Below the points rather than on them.
-    ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=4, fontsize=8, frameon=False,
-        title="bars: one standard error", title_fontsize=8,
-    )  # fmt: skip
+    if ax.get_legend_handles_labels()[0]:
+        legend = ax.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=4, fontsize=8, frameon=False,
+            title="bars: one standard error", title_fontsize=8,
+        )  # fmt: skip
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     return ax
 
 
