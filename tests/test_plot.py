@@ -1,0 +1,97 @@
+"""Pictures of results; drawn without a display."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from asktell import BestFeasible, ParetoSet, Selector, at_most, minimize
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def selector(goal: Any, n_told: int = 30, prompts: Any = None) -> Selector:
+    prompts = prompts or [f"prompt {k}" for k in range(8)]
+    selector = Selector(prompts, goal, 32, "uniform", examples=20)
+    for trial in sorted(selector.ask(32))[:n_told]:
+        m = len(selector.metrics)
+        selector.tell(trial, [((trial.id % 8) * (j * 2 - 1) % 7) + (trial.id % 3) / 9 for j in range(m)])
+    return selector
+
+
+GOALS = [
+    BestFeasible("a"),
+    BestFeasible("a", {"b": 3.0}),
+    BestFeasible(minimize("a"), {"b": at_most(3.0), "c": 1.0}),
+    BestFeasible("a", {"b": 1000.0}),
+    BestFeasible("a", {"a": 2.0}),
+    ParetoSet("a"),
+    ParetoSet("a", "b"),
+    ParetoSet(minimize("a"), "b"),
+    ParetoSet("a", minimize("b", range=(0, 9))),
+    ParetoSet(minimize("a"), minimize("b")),
+    ParetoSet("a", "b", "c", "d"),
+]
+
+
+@pytest.mark.parametrize("n_told", [0, 5, 30])
+@pytest.mark.parametrize("goal", GOALS, ids=str)
+def test_draws_every_goal_at_every_stage_into_a_file(goal: Any, n_told: int, tmp_path: Path) -> None:
+    result = selector(goal, n_told).result()
+    axes = result.plot()
+    file = tmp_path / "result.png"
+    axes.figure.savefig(file, dpi=40)
+    assert file.read_bytes().startswith(b"\x89PNG")
+    drawn = sum(len(container.lines[0].get_xdata()) for container in axes.containers)
+    assert drawn == sum(entry.pulls > 0 for entry in result.prompts)
+    assert str(goal) in axes.get_title()
+
+
+def test_points_are_where_the_estimates_are() -> None:
+    result = selector(ParetoSet("a", minimize("b"))).result()
+    axes = result.plot()
+    points = {
+        (float(x), float(y))
+        for container in axes.containers
+        for x, y in zip(*container.lines[0].get_data(), strict=True)
+    }
+    assert points == {(e.estimate["a"], e.estimate["b"]) for e in result.prompts}
+    assert {text.get_text() for text in axes.texts} == {str(e.id) for e in result.selected}
+
+
+def test_thresholds_are_lines_and_fronts_are_staircases() -> None:
+    axes = selector(BestFeasible("a", {"b": 3.0, "c": 1.0})).result().plot()
+    assert [line.get_label() for line in axes.lines if line.get_linestyle() == "--"] == ["b >= 3"]
+    low, high = axes.get_ylim()
+    assert low <= 3.0 <= high
+    axes = selector(BestFeasible("a", {"b": 3.0, "c": 1.0})).result().plot("c", "b")
+    assert {line.get_label() for line in axes.lines if line.get_linestyle() == "--"} == {"b >= 3", "c >= 1"}
+    axes = selector(ParetoSet("a", "b")).result().plot()
+    assert "front" in [line.get_label() for line in axes.lines]
+
+
+def test_axes_and_metrics_can_be_chosen() -> None:
+    _, axes = plt.subplots()
+    result = selector(ParetoSet("a", "b", "c")).result()
+    assert result.plot("c", "a", ax=axes) is axes
+    assert axes.get_xlabel().startswith("c")
+    assert axes.get_ylabel().startswith("a")
+
+
+def test_dollars_in_names_are_no_formulas() -> None:
+    prompts = {f"$\\frac{k}$": f"prompt {k}" for k in range(8)}
+    axes = selector(ParetoSet("$\\a", minimize("^$")), prompts=prompts).result().plot()
+    axes.figure.canvas.draw()
+    assert "$\\a" in axes.get_title()
+    axes = selector(BestFeasible("$\\a", {"^$": 3}), prompts=prompts).result().plot()
+    axes.figure.canvas.draw()

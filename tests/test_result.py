@@ -1,0 +1,121 @@
+"""What a result says."""
+
+import json
+from typing import Any
+
+import pytest
+
+from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, minimize
+
+GOAL = BestFeasible("rouge", {"brevity": 0.5})
+PROMPTS = {"short": "Be brief.", "long": "Write\na lot,\tplease. " + "Really. " * 40, "odd": "\x1b[31m \u202e \u2603"}
+SCORES = {"short": [0.25, 1.0], "long": [0.5, 0.25], "odd": [0.125, 0.75]}
+
+
+def played(goal: Any = GOAL, budget: int = 6) -> Selector:
+    selector = Selector(PROMPTS, goal, budget, "uniform", examples=4)
+    while trial := selector.ask():
+        bonus = 0.125 if trial.id % 2 else 0.0
+        selector.tell(trial, [score + bonus for score in SCORES[str(trial.prompt_id)]], cost=0.5)
+    return selector
+
+
+def test_entries_know_everything_about_a_prompt() -> None:
+    result = played().result()
+    assert [entry.id for entry in result.prompts] == list(PROMPTS)
+    assert [entry.prompt for entry in result.prompts] == list(PROMPTS.values())
+    entry = result.selected[0]
+    assert isinstance(entry, PromptResult)
+    assert (entry.id, entry.prompt, entry.pulls, entry.failures) == ("short", "Be brief.", 2, 0)
+    assert entry.status == "accepted"
+    assert entry.estimate == {"rouge": 0.3125, "brevity": 1.0625}
+    # Two of four examples, 0.125 apart: s = 0.125 / sqrt(2), and sqrt(s^2 / 2 * (1 - 2 / 4)).
+    assert entry.standard_error == pytest.approx({"rouge": 0.04419417, "brevity": 0.04419417})
+    assert (entry.round, entry.reason) == (1, "ranked 1 of 3 by the objective, feasible")
+    assert (entry.feasible, entry.p_feasible, entry.p_optimal) == (True, None, None)
+    long = result.prompts[1]
+    assert (long.status, long.feasible) == ("rejected", False)
+    assert long.reason == "ranked 3 of 3: misses a constraint by 0.1875"
+    assert (result.spent, result.budget, result.cost, result.done, result.feasible) == (6, 6, 3.0, True, True)
+
+
+def test_to_dict_is_json_with_the_same_names() -> None:
+    result = played().result()
+    data = result.to_dict()
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert set(data) - {"metrics"} == {*Result.__dataclass_fields__}
+    assert data["goal"] == "maximize rouge subject to brevity >= 0.5"
+    assert data["metrics"] == ["rouge", "brevity"]
+    assert [entry["id"] for entry in data["prompts"]] == ["short", "long", "odd"]
+    assert data["selected"] == [data["prompts"][0]]
+    assert set(data["selected"][0]) == {*PromptResult.__dataclass_fields__}
+
+
+def test_to_dict_is_json_before_anything_is_known() -> None:
+    result = Selector(["x", "y"], GOAL, 4).result()
+    assert (result.selected, result.feasible, result.done, result.spent) == ([], None, False, 0)
+    entry = json.loads(json.dumps(result.to_dict(), allow_nan=False))["prompts"][0]
+    assert entry["estimate"] == entry["standard_error"] == {"rouge": None, "brevity": None}
+    assert (entry["status"], entry["round"], entry["reason"], entry["feasible"]) == ("active", None, None, None)
+
+
+@pytest.mark.parametrize("n_told", [1, 2, 3])
+def test_an_observation_of_another_prompt_leaves_what_is_unknown_unknown(n_told: int) -> None:
+    selector = Selector(["x", "y"], GOAL, 4, examples=9)
+    for k in range(n_told):
+        selector.observe("x", [0.1 * k, 0.5])
+    data = json.loads(json.dumps(selector.result().to_dict(), allow_nan=False))
+    assert data["prompts"][1]["standard_error"] == {"rouge": None, "brevity": None}
+
+
+def test_the_text_shows_the_answer_on_single_lines_without_control_characters() -> None:
+    goal = ParetoSet("rouge", "brevity")
+    text = str(played(goal).result())
+    lines = text.splitlines()
+    assert lines[0] == "Pareto set: maximize rouge, maximize brevity (final, 6 of 6 evaluations spent)"
+    assert lines[1].split() == ["id", "rouge", "brevity", "pulls", "prompt"]
+    assert lines[2].split()[:8] == ["long", "0.5625", "+-", "0.044", "0.3125", "+-", "0.044", "2"]
+    assert "Write a lot, please. Really." in lines[2]
+    assert lines[2].endswith("...")
+    assert all(c.isprintable() for line in lines for c in line)
+    assert max(map(len, lines)) < 130
+
+
+def test_the_text_says_so_far_and_nothing_selected() -> None:
+    text = str(Selector(["x", "y"], GOAL, 4).result())
+    assert "(so far, 0 of 4 evaluations spent)" in text
+    assert "Nothing selected" in text
+
+
+def test_the_text_says_when_no_prompt_is_feasible() -> None:
+    text = str(played(BestFeasible("rouge", {"brevity": 1.5})).result())
+    assert "No prompt keeps every constraint" in text
+
+
+def test_long_answers_are_cut() -> None:
+    prompts = [f"prompt {k}" for k in range(40)]
+    selector = Selector(prompts, ParetoSet("a", "b"), 40, "uniform")
+    while trial := selector.ask():
+        selector.tell(trial, [trial.id, -trial.id])
+    text = str(selector.result())
+    assert len(selector.result().selected) == 40
+    assert "... and 30 more." in text
+    selector = Selector(prompts, ParetoSet("a"), 40, "uniform")
+    while trial := selector.ask():
+        selector.tell(trial, [trial.id])
+    assert "Not told apart from the answer: 39 of 40 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...)." in str(selector.result())
+
+
+def test_the_set_comes_best_first_by_the_first_objective() -> None:
+    selector = Selector(["x", "y", "z"], ParetoSet(minimize("a"), "b"), 3, "uniform")
+    for trial in selector.ask(3):
+        selector.tell(trial, [[3, 3], [1, 1], [2, 2]][trial.id])
+    assert [entry.id for entry in selector.result().selected] == [1, 2, 0]
+
+
+def test_results_are_snapshots() -> None:
+    selector = Selector(["x", "y"], GOAL, 4)
+    before = selector.result()
+    selector.tell(selector.ask().id, [1, 1])  # type: ignore[union-attr]
+    assert before.spent == 0
+    assert before.prompts[0].pulls == 0

@@ -1,0 +1,133 @@
+"""Which prompts are reported as not told apart from the answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from asktell import BestFeasible, ParetoSet, Selector, Trial, minimize
+from asktell.goals import Goal
+from asktell.testing.fakes import Table
+
+New = Callable[..., Selector]
+Play = Callable[..., list[Trial]]
+
+
+def scores(means: list[list[float]], n_examples: int = 1000, noise: float = 0.1, shared: float = 0.0) -> Table:
+    rng = np.random.default_rng(0)
+    shape = (len(means), n_examples, len(means[0]))
+    common = rng.normal(0, shared, (1, *shape[1:])) if shared else 0.0
+    return Table(np.array(means)[:, None, :] + rng.normal(0, noise, shape) + common)
+
+
+def unresolved(
+    new_selector: New, play: Play, table: Table, goal: Goal, per_prompt: int = 20, **options: Any
+) -> list[Any]:
+    budget = per_prompt * len(table.prompts)
+    selector = new_selector(table, "uniform", budget=budget, goal=goal, **options)
+    play(selector, table)
+    return [entry.id for entry in selector.result().unresolved]
+
+
+FAR, NEAR = 1.0, 0.01
+
+BEST: list[tuple[BestFeasible, list[list[float]], list[int]]] = [
+    (BestFeasible("a"), [[5.0], [5.0 - FAR], [5.0 - NEAR]], [2]),
+    (BestFeasible(minimize("a")), [[5.0], [5.0 + FAR], [5.0 + NEAR]], [2]),
+    # Better, but clearly infeasible; better, but perhaps infeasible; worse, whether feasible or not.
+    (BestFeasible("a", {"b": 0.0}), [[0, 1], [5, -FAR], [5, -0.03], [-FAR, 1], [-FAR, 0]], [2]),
+    (BestFeasible("a", {minimize("b"): 0.0}), [[0, -1], [5, FAR], [5, NEAR], [-FAR, -1]], [2]),
+    # Nobody is feasible: whoever violates clearly more is told apart, however good its objective.
+    (BestFeasible("a", {"b": 9.0}), [[0, 5], [50, 5 - FAR], [-50, 5 - NEAR]], [2]),
+]
+
+
+@pytest.mark.parametrize("sampling", ["shared", "iid"])
+@pytest.mark.parametrize(("goal", "means", "open_"), BEST)
+def test_best_feasible(
+    sampling: str, goal: BestFeasible, means: list[list[float]], open_: list[int], new_selector: New, play: Play
+) -> None:
+    table = scores(means)
+    selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)
+    play(selector, table)
+    result = selector.result()
+    chosen = [entry.id for entry in result.selected]
+    either = {0, *open_}  # the two that are nearly equal may be taken for one another
+    assert set(chosen) <= either
+    assert {entry.id for entry in result.unresolved} == either - set(chosen)
+
+
+PARETO: list[tuple[ParetoSet, list[list[float]], set[int]]] = [
+    (ParetoSet("a", "b"), [[0, 1], [1, 0], [0 - FAR, 1 - FAR], [-NEAR, 1 - NEAR]], {3}),
+    (ParetoSet("a", minimize("b")), [[0, -1], [1, 0], [0 - FAR, -1 + FAR], [-NEAR, -1 + NEAR]], {3}),
+    # Clearly worse in one metric and equal in the other is not clearly dominated.
+    (ParetoSet("a", "b"), [[0, 1], [0 - FAR, 1 - NEAR], [1 + FAR, 0]], {1}),
+]
+
+
+@pytest.mark.parametrize("sampling", ["shared", "iid"])
+@pytest.mark.parametrize(("goal", "means", "near"), PARETO)
+def test_pareto_set(
+    sampling: str, goal: ParetoSet, means: list[list[float]], near: set[int], new_selector: New, play: Play
+) -> None:
+    table = scores(means)
+    selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)
+    play(selector, table)
+    result = selector.result()
+    answer = {entry.id for entry in result.selected} | {entry.id for entry in result.unresolved}
+    clearly_out = {2} if near == {3} else set()
+    assert answer == set(range(len(means))) - clearly_out
+    assert near <= answer
+
+
+def test_common_examples_tell_apart_what_independent_ones_cannot(new_selector: New, play: Play) -> None:
+    table = scores([[0.5], [0.0]], noise=0.05, shared=2.0)
+    goal = BestFeasible("a")
+    assert unresolved(new_selector, play, table, goal) == []
+    assert len(unresolved(new_selector, play, table, goal, sampling="iid")) == 1
+
+
+def test_exact_means_are_told_apart_however_close(new_selector: New, play: Play) -> None:
+    table = scores([[0.5], [0.5], [0.5]], n_examples=10, noise=1.0)
+    table.scores[:] += (np.array([0.0, 1e-9, -1e-9]) - table.scores.mean(axis=1)[:, 0])[:, None, None]
+    assert unresolved(new_selector, play, table, BestFeasible("a"), per_prompt=10) == []
+    assert len(unresolved(new_selector, play, table, BestFeasible("a"), per_prompt=9)) >= 1
+
+
+def test_everything_is_open_before_anything_is_known() -> None:
+    selector = Selector(["x", "y", "z"], BestFeasible("a"), 9, examples=5)
+    assert [entry.id for entry in selector.result().unresolved] == [0, 1, 2]
+    selector.observe("y", [1.0])
+    assert [entry.id for entry in selector.result().unresolved] == [0, 2]
+    for trial in selector.ask(3):
+        selector.tell(trial, [float(trial.id)])
+    result = selector.result()  # a single pull each says nothing of the noise
+    assert len(result.selected) + len(result.unresolved) == 3
+
+
+def test_prompts_that_failed_are_not_open(new_selector: New) -> None:
+    table = scores([[0.5], [0.5], [0.5]])
+    selector = new_selector(table, "uniform", budget=9, goal=BestFeasible("a"), max_failures=1)
+    while trial := selector.ask():
+        if trial.prompt_id == 1:
+            selector.fail(trial, "boom")
+        else:
+            selector.tell(trial, table(trial.prompt, trial.example))
+    result = selector.result()
+    assert 1 not in [entry.id for entry in (*result.selected, *result.unresolved)]
+
+
+@pytest.mark.parametrize("sampling", ["shared", "iid"])
+def test_two_equal_prompts_are_told_apart_in_about_a_twentieth_of_cases(
+    sampling: str, new_selector: New, play: Play
+) -> None:
+    n, wrong = 200, 0
+    for seed in range(n):
+        rng: npt.NDArray[np.float64] = np.random.default_rng(seed).normal(size=(2, 2000, 1))
+        table = Table(rng)
+        selector = new_selector(table, "uniform", budget=40, goal=BestFeasible("a"), sampling=sampling, seed=seed)
+        play(selector, table)
+        wrong += not selector.result().unresolved
+    assert 0.02 * n < wrong < 0.11 * n
