@@ -299,11 +299,13 @@ def _logging() -> Iterator[None]:
             tqdm.write(_safe(record.getMessage()), file=sys.stderr)
 
     handler, log = Handler(), logging.getLogger("asktell")
+    propagate, log.propagate = log.propagate, False  # some packages set up a handler of their own, that would repeat it
     log.addHandler(handler)
     try:
         yield
     finally:
         log.removeHandler(handler)
+        log.propagate = propagate
 
 
 # status and result
