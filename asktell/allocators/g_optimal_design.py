@@ -14,8 +14,8 @@ from asktell.allocators.base import AbstractAllocator, Request
 from asktell.allocators.uniform import Uniform
 from asktell.arrays import Counts, Features
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators._padding import padded_size
 from asktell.features import span, with_intercept
+from asktell.padding import padded_size
 from asktell.rounding import leverages, reduce_support, round_design
 
 _WIDTH = 16

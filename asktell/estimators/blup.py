@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.arrays import Counts, Features, Means
-from asktell.estimators._padding import pad_rows, padded_size
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence, Tally
+from asktell.padding import pad_rows, padded_size
 
 _BLOCK = 2048
 

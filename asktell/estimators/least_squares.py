@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from asktell.arrays import Counts, Features, Mask, Means
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators._padding import pad_rows, padded_size
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.padding import pad_rows, padded_size
 
 
 class LeastSquaresFit(NamedTuple):

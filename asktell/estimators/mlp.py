@@ -11,8 +11,8 @@ import numpy as np
 
 from asktell.arrays import Features
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators._padding import pad_rows, padded_size
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.padding import pad_rows, padded_size
 
 
 @final
