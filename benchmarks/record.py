@@ -5,8 +5,9 @@
 Interrupted and repeated, it goes on where it was: every cell is kept in benchmark-output/NAME-*.cells.jsonl. At the end
 it writes the format of benchmarks/problems/table.py, with outputs, embeddings and provenance, to
 benchmarks/tables/NAME.npz. One process per core with one thread each; cells go document by document and the document
-stands before the prompt, so llama.cpp reads it once for all prompts. A reused prefix is cut into other batches, whose
-sums round differently, so a few answers depend on which process had which cells.
+stands before the prompt, so llama.cpp reads it once for all prompts; what is left is writing, hence 8-bit weights.
+A reused prefix is cut into other batches, whose sums round differently, so a few answers depend on which process had
+which cells.
 """
 
 import argparse
@@ -47,6 +48,7 @@ class Settings:
     """What a cell depends on, besides its prompt and its example."""
 
     model: str
+    dtype: str
     data: str
     section: str
     max_words: int
@@ -67,16 +69,16 @@ def load_data(settings: Settings) -> list[Example]:
     return examples[: settings.n_examples]
 
 
-def model_path(model: str) -> Path:
-    """Of a GGUF file, or of the packaged SmolLM2."""
-    return smollm2() if model == "smollm2" else Path(model)
+def model_path(settings: Settings) -> Path:
+    """Of a GGUF file, or of the packaged SmolLM2 in that type."""
+    return smollm2(settings.dtype) if settings.model == "smollm2" else Path(settings.model)
 
 
 @lru_cache(maxsize=1)
 def evaluator(settings: Settings) -> LLMEvaluator:
     """One per process, on one thread."""
     return LLMEvaluator(
-        LlamaCpp(model_path(settings.model), n_threads=1),
+        LlamaCpp(model_path(settings), n_threads=1),
         load_data(settings),
         {"rouge": Rouge(), "brevity": Brevity(tau_low=settings.tau_low, tau_high=settings.tau_high)},
         template=TEMPLATE,
@@ -99,7 +101,7 @@ def record(settings: Settings, prompts: list[str], cells: Path, jobs: int) -> li
     Raises:
         SystemExit: an evaluation failed; the others are kept, so repeating the command tries those that failed.
     """
-    model_path(settings.model)  # converted once, before the processes look for it
+    model_path(settings)  # converted once, before the processes look for it
     rows: list[list[dict[str, Any]]] = []
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         recorded = Recorded(partial(evaluate, settings), cells, pool)
@@ -119,7 +121,7 @@ def record(settings: Settings, prompts: list[str], cells: Path, jobs: int) -> li
 def write(settings: Settings, prompts: list[str], rows: list[list[dict[str, Any]]], path: Path) -> None:
     """The cells as a table."""
     scores = np.array([[[cell[m] for m in METRICS] for cell in row] for row in rows]).transpose(1, 0, 2)
-    model = model_path(settings.model)
+    model = model_path(settings)
     provenance = {
         **asdict(settings),
         "model": model.name,
@@ -150,6 +152,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, default=Path(__file__).with_name("pools") / "summarize.json")
     parser.add_argument("--max-prompts", type=int, help="only the first of them")
     parser.add_argument("--model", default="smollm2", help="a GGUF file (default: the packaged SmolLM2)")
+    parser.add_argument("--dtype", default="q8_0", help="of SmolLM2's weights; q8_0 writes fastest on a CPU")
     parser.add_argument("--data", default="aclsum", help="aclsum, or a .jsonl or .csv file")
     parser.add_argument("--section", default="abstract", help="of ACLSum (default: %(default)s)")
     parser.add_argument("--max-words", type=int, default=120, help="of a document (default: %(default)s)")
@@ -163,7 +166,7 @@ def main() -> None:
     prompts = list(loaded.values() if isinstance(loaded, dict) else loaded)[: args.max_prompts]
     low, high = args.tau
     settings = Settings(
-        args.model, args.data, args.section, args.max_words, args.examples, args.max_new_tokens, low, high
+        args.model, args.dtype, args.data, args.section, args.max_words, args.examples, args.max_new_tokens, low, high
     )
     # Cells of other settings are other cells.
     tag = hashlib.sha256(repr(settings).encode()).hexdigest()[:8]

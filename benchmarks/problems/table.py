@@ -137,7 +137,7 @@ def write_table(path: Path, **arrays: npt.ArrayLike) -> None:
 
 def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, AttributeError, zipfile.BadZipFile) as error:  # pickled, cut short, or no .npz at all
         raise InvalidTableError(f"{path}: not a .npz of plain arrays: {error}") from error

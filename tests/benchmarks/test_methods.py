@@ -1,0 +1,77 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import asktell
+from benchmarks import methods
+from benchmarks.metrics import evaluate
+from benchmarks.problems import Problem
+from benchmarks.rivals.pool import Pool
+
+MakeProblem = Callable[[str], Problem]
+
+# Those that take seconds to compile are tested with the engine.
+FAST = [name for name in methods.names() if not name.startswith(("mlp-", "blup-", "auto", "lcsh", "gege"))]
+
+
+@pytest.fixture(autouse=True)
+def _needs_optuna(request: pytest.FixtureRequest) -> None:
+    if "optuna" in request.node.name:
+        pytest.importorskip("optuna")
+
+
+@pytest.mark.parametrize("goal", ["best@.5", "pareto"])
+@pytest.mark.parametrize("method", FAST)
+def test_a_method_keeps_to_its_budget_and_repeats_itself(method: str, goal: str, problem: MakeProblem) -> None:
+    for budget in (12, 60):
+        try:
+            outcome = methods.run(method, problem(goal), budget, seed=3)
+        except methods.NotApplicableError:
+            continue
+        assert 0 < outcome.spent <= budget
+        assert outcome.answer
+        assert set(outcome.answer) <= set(range(12))
+        assert methods.run(method, problem(goal), budget, seed=3) == outcome
+
+
+@pytest.mark.parametrize("method", FAST)
+def test_with_everything_evaluated_the_answer_is_right(method: str, exact: Callable[..., Problem]) -> None:
+    means = ((0.1, 0.9), (0.5, 0.8), (0.7, 0.6), (0.9, 0.1), (0.2, 0.2))
+    for goal in ("best@.5", "pareto"):
+        try:
+            outcome = methods.run(method, exact(goal, *means), 100, seed=0)
+        except methods.NotApplicableError:
+            continue
+        assert evaluate(exact(goal, *means), outcome.answer)["quality"] == 1.0
+
+
+def test_every_preset_of_the_engine_is_in_the_table() -> None:
+    assert set(asktell.METHODS) <= set(methods.names())
+    assert {"csr-published", "ege-sr-published"} <= set(methods.names())
+    assert set(methods.REFERENCE.values()) <= set(methods.names())
+
+
+def test_an_unknown_method_is_an_error(problem: MakeProblem) -> None:
+    for name in ("nonsense", "auto-published"):
+        with pytest.raises(KeyError, match=name):
+            methods.run(name, problem("pareto"), 50, 0)
+
+
+def test_rivals_get_the_cells_that_our_methods_get(problem: MakeProblem) -> None:
+    scores = problem("pareto").scores
+    pool = Pool(scores, 100, seed=5)
+    goal = asktell.ParetoSet("quality", "brevity")
+    selector = asktell.Selector(problem("pareto").table.prompts, goal, 100, "uniform", examples=30, seed=5)
+    ours = [trial.example for trial in selector.ask(100) if trial.prompt_id == 0]
+    for example in ours:
+        np.testing.assert_array_equal(pool.pull(0), scores[0, example])
+
+
+def test_a_pool_refuses_to_overspend_and_begins_again_after_the_last_example(problem: MakeProblem) -> None:
+    pool = Pool(problem("pareto").scores, 31, seed=0)
+    rows = [pool.pull(4) for _ in range(31)]
+    np.testing.assert_array_equal(rows[30], rows[0])
+    np.testing.assert_allclose(np.mean(rows[:30], axis=0), problem("pareto").means[4])
+    with pytest.raises(RuntimeError, match="overspent"):
+        pool.pull(4)

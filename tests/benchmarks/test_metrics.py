@@ -1,0 +1,55 @@
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.metrics import evaluate
+from benchmarks.problems import Problem
+
+Exact = Callable[..., Problem]
+
+# The threshold at the .25 quantile of b is 4.75 with these: only the last prompt misses it.
+POOL = ((1.0, 10.0), (2.0, 8.0), (3.0, 6.0), (9.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (2, {"quality": 1.0, "hard": 1.0, "soft": 1.0, "infeasible": 0.0, "identified": 1.0, "regret": 0.0}),
+        (1, {"quality": 0.0, "hard": 2 / 3, "soft": 2 / 3, "infeasible": 0.0, "identified": 0.0, "regret": 1.0}),
+        (0, {"quality": 0.0, "hard": 1 / 3, "regret": 2.0, "violation": 0.0}),
+        (3, {"quality": 0.0, "hard": 0.0, "soft": 0.0, "infeasible": 1.0, "violation": 3.75, "regret": 0.0}),
+    ],
+)
+def test_best_feasible(exact: Exact, answer: int, expected: dict[str, float]) -> None:
+    found = evaluate(exact("best@.25", *POOL), [answer])
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+def test_the_soft_reward_tolerates_a_tenth_of_the_threshold(exact: Exact) -> None:
+    problem = exact("best@.5", (1.0, 10.0), (2.0, 9.5), (3.0, 10.5))
+    assert problem.threshold == 10.0
+    found = evaluate(problem, [1])
+    assert (found["hard"], found["soft"]) == (0.0, pytest.approx(2 / 3))
+
+
+def test_no_answer_is_worth_nothing(exact: Exact) -> None:
+    assert evaluate(exact("best@.25", *POOL), [])["quality"] == 0.0
+    assert evaluate(exact("pareto", *POOL), [])["quality"] == 0.0
+
+
+def test_pareto_set_by_hand(exact: Exact) -> None:
+    # In units of the ranges: (0, 1), (1, 0), (.5, .5) and a dominated (.25, .25).
+    problem = exact("pareto", (0.0, 4.0), (8.0, 0.0), (4.0, 2.0), (2.0, 1.0))
+    assert evaluate(problem, [0, 1, 2])["quality"] == 1.0
+    found = evaluate(problem, [2, 3])
+    assert found["hypervolume"] == pytest.approx(1.0)  # the ends of the front span no area from the worst corner
+    assert (found["precision"], found["recall"], found["size"]) == (0.5, pytest.approx(1 / 3), 2.0)
+    assert found["f1"] == pytest.approx(0.4)
+    assert found["quality"] == pytest.approx(0.7)
+    assert evaluate(problem, [3])["hypervolume"] == pytest.approx(0.25)
+
+
+def test_a_constant_metric_does_not_break_the_hypervolume(exact: Exact) -> None:
+    problem = exact("pareto", (1.0, 1.0), (2.0, 1.0))
+    assert evaluate(problem, [1])["hypervolume"] == 1.0
+    assert evaluate(exact("pareto", (1.0, 1.0), (1.0, 1.0)), [0])["hypervolume"] == 1.0

@@ -1,0 +1,135 @@
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import problems
+from benchmarks.problems import Problem, replay, synthetic
+
+
+@pytest.mark.parametrize("name", synthetic.NAMES)
+def test_synthetic_tables_have_the_shares_of_variance_that_they_claim(name: str) -> None:
+    shares = np.mean([synthetic.synthetic_table(name, instance=i).variance_shares() for i in range(4)], axis=0)
+    wanted = synthetic.SHARES[name.rsplit("-", 1)[1]]
+    np.testing.assert_allclose(shares, [wanted, wanted], atol=0.06)
+
+
+def test_features_explain_the_structured_tables_only() -> None:
+    def unexplained(kind: str) -> float:
+        table = synthetic.synthetic_table(f"synthetic/{kind}-small")
+        assert table.features is not None
+        x = np.column_stack((table.features, np.ones(len(table.prompts))))
+        _, residual, _, _ = np.linalg.lstsq(x, table.means[:, 0])
+        return float(residual[0] / ((table.means[:, 0] - table.means[:, 0].mean()) ** 2).sum())
+
+    assert unexplained("linear") < 0.1
+    assert unexplained("unstructured") > 0.8
+
+
+def test_seeds_take_the_instances_of_a_synthetic_table_in_turn() -> None:
+    first, second, again = (problems.load("synthetic/linear-small", "pareto", None, seed) for seed in (0, 1, 10))
+    assert not np.array_equal(first.scores, second.scores)
+    np.testing.assert_array_equal(first.scores, again.scores)
+    assert len(problems.load("synthetic/linear-small@30", "pareto").table.prompts) == 30
+
+
+def test_the_threshold_is_a_quantile_of_the_second_metric(problem: Callable[[str], Problem]) -> None:
+    assert [int(problem(goal).feasible.sum()) for goal in problems.BEST] == [9, 6, 3]
+    assert problem("pareto").front.any()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tiny table of each format."""
+    rng = np.random.default_rng(0)
+    for family in ("capo", "alpaca_eval", "summarization", "own", "mine"):
+        (tmp_path / family).mkdir()
+    correct = rng.integers(0, 2, (5, 6)).astype(np.int8)
+    correct[4, 3:] = -1
+    np.savez(
+        tmp_path / "capo" / "task_llm.npz",
+        scores=correct,
+        n_obs=np.array([6, 6, 6, 6, 3]),
+        prompt_words=np.array([10, 20, 30, 40, 50]),
+        example_words=np.full(6, 5),
+    )
+    with gzip.open(tmp_path / "capo" / "task_llm.prompts.json.gz", "wt") as file:
+        json.dump([{"p": text} for text in ("one", "two", "two", "three", "four")], file)
+    preference = rng.choice([0.0, 1.0], (3, 4))
+    preference[1, 2] = np.nan
+    words = np.array([[60.0, 320, 190, 400]] * 3)
+    np.savez(
+        tmp_path / "alpaca_eval" / "judge.npz",
+        names=np.array(["a", "b", "c"]),
+        preference=preference,
+        output_words=words,
+    )
+    np.savez(
+        tmp_path / "summarization" / "eval.npz",
+        arms=np.array(["M0", "M1"]),
+        metrics=np.array(["coherence", "rougeL_f_ours", "summary_words"]),
+        values=np.tile([5.0, 0.3, 80.0], (2, 3, 1)),
+    )
+    np.savez(
+        tmp_path / "own" / "llm_debian.npz",
+        rouge=rng.random((3, 4)),
+        tokens=np.array([[8, 24, 40, 48]] * 3),
+        embeddings=rng.normal(size=(3, 20)),
+    )
+    (tmp_path / "own" / "debian_prompts.json").write_text('["x", "y", "z"]')
+    problems.write_table(
+        tmp_path / "mine" / "made.npz",
+        metrics=np.array(["a", "b"]),
+        scores=rng.normal(size=(3, 4, 2)),
+        prompts=np.array(["x", "y", "z"]),
+    )
+    return tmp_path
+
+
+def test_every_format_is_read(folder: Path) -> None:
+    capo, alpaca, summaries, own, mine = (
+        replay.replay_table(name, folder)
+        for name in ("capo/task_llm", "alpaca_eval/judge", "summarization/eval", "own/llm_debian", "mine/made")
+    )
+    assert capo.scores.shape == (4, 6, 2)  # the prompt that was not evaluated on all examples is left out
+    assert capo.prompts == ("one", "two", "two [2]", "three")
+    assert capo.means[0, 1] == 1.0  # the shortest
+    assert alpaca.scores.shape == (3, 3, 2)  # the instruction with a missing cell is left out
+    np.testing.assert_allclose(alpaca.scores[0, :, 1], [1.0, 0.0, 0.0])
+    np.testing.assert_allclose(summaries.scores[0, 0], [0.3, 0.5, 1.0])
+    np.testing.assert_allclose(own.scores[0, :, 1], [1.0, 0.5, 0.0, 0.0])
+    assert mine.features is not None
+    assert {"capo/task_llm", "mine/made"} <= set(problems.names(folder))
+
+
+def test_a_large_table_is_cut_to_the_same_prompts_every_time(folder: Path) -> None:
+    one, other = (replay.replay_table("own/llm_debian", folder, n_arms=2) for _ in range(2))
+    assert one.prompts == other.prompts
+    assert len(one.prompts) == 2
+    assert one.features is not None
+    assert one.features.shape[0] == 2
+
+
+def test_a_missing_table_is_an_error_that_names_it(folder: Path) -> None:
+    for where in (folder, None):
+        with pytest.raises(FileNotFoundError, match="capo/nothing"):
+            replay.replay_table("capo/nothing", where)
+
+
+def test_tables_not_named_for_development_are_for_the_report() -> None:
+    assert problems.half("own/smollm2_aclsum") == "development"
+    assert problems.half("own/smollm2_aclsum@30") == "development"
+    assert problems.half("own/something_new") == "report"
+
+
+@pytest.mark.skipif(not os.environ.get("ASKTELL_TABLES"), reason="needs the recorded tables: ASKTELL_TABLES")
+def test_every_recorded_table_is_read() -> None:
+    folder = replay.default_folder()
+    for name in replay.replay_names(folder):
+        table = replay.replay_table(name, folder)
+        assert np.isfinite(table.scores).all()
+        assert 0 < Problem(table, "best@.5").feasible.sum() < len(table.prompts)

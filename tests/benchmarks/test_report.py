@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import problems, report
+from benchmarks.plots import draw_all
+from benchmarks.run import Suite, run_tasks, tasks
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[report.Line]:
+    suite = Suite(problems.GOALS, (2, 3), 3, 1)
+    wanted = tasks(suite, ["synthetic/linear-small@8"], ["uniform", "csr", "csr-published", "ege-sr", "ucb-e", "ape"])
+    path = tmp_path_factory.mktemp("lines") / "lines.jsonl"
+    run_tasks(wanted, path, None, jobs=1)
+    return report.load([path])
+
+
+def test_means_are_over_seeds_of_means_over_tables() -> None:
+    lines = [{"seed": s, "quality": q} for s, q in ((0, 0.0), (0, 1.0), (1, 0.5), (1, 0.7))]
+    mean = report.mean(lines, "quality")
+    assert mean.value == pytest.approx(0.55)
+    assert mean.error == pytest.approx(1.96 * np.std([0.5, 0.6], ddof=1) / np.sqrt(2))
+
+
+def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None:
+    parts = report.parts(lines)
+    assert all(f"`{name}`" in parts["best"] for name in ("uniform", "csr", "csr-published", "ucb-e"))
+    assert all(f"`{name}`" in parts["pareto"] for name in ("uniform", "ege-sr", "ape"))
+    assert "`ape`" not in parts["best"]
+    assert "feasible: 75%" in parts["thresholds"]
+    assert "`ucb-e`" in parts["per-table-best"]
+    assert len({line.count("|") for line in parts["best"].splitlines() if line.startswith("|")}) == 1
+
+
+def test_only_the_generated_parts_of_the_page_change(lines: list[report.Line]) -> None:
+    page = "prose\n<!-- begin runs -->\nold\n<!-- end runs -->\nmore prose\n"
+    once = report.replace(page, report.parts(lines))
+    assert once.startswith("prose\n<!-- begin runs -->\n")
+    assert once.endswith("<!-- end runs -->\nmore prose\n")
+    assert "old" not in once
+    assert report.replace(once, report.parts(lines)) == once
+
+
+def test_the_pictures_are_drawn(lines: list[report.Line], tmp_path: Path) -> None:
+    pictures = draw_all(report.select(lines), tmp_path, None)
+    assert len(pictures) == 3
+    assert all(path.stat().st_size > 1000 for path in pictures)
