@@ -57,8 +57,8 @@ def measure(arms: int, metrics: int) -> str:
         capacity = np.full(len(stay), 1000)
         Uniform().allocate(Request(arms, tally.counts[stay], capacity, priority))
     seconds = (time.perf_counter() - start) / repeats
-    after = peak()
-    return f"| {arms:,} | {metrics} | {judgement.accepted.sum():,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"
+    after, front = peak(), judgement.accepted.sum()
+    return f"| {arms:,} | {metrics} | {front:,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"
 
 
 def peak() -> float:
