@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from asktell.goals import BestFeasible, ParetoSet
 from benchmarks import methods, problems
+from benchmarks.page import table, update
 from benchmarks.run import OUTPUT, Task, add_arguments, chosen_problems, run_tasks
 
 Array = npt.NDArray[np.float64]
@@ -97,13 +98,13 @@ def qualities(lines: list[dict[str, Any]], n_tables: int, goal: str, seeds: int)
     return values[:, 0], values[:, 1:]
 
 
-def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, Any]], at: float) -> list[str]:
+def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, Any]], at: float) -> list[list[str]]:
     """Rows of the table of one method and goal: every table, then all of them together."""
     seeds = len({line["seed"] for line in lines})
     refused = {line["problem"] for line in lines if "refused" in line}
     usable = [name for name in names if name not in refused]
     if not usable:
-        return [f"| {method} | {goal} | not applicable |  |  |"]
+        return [[f"`{method}`", goal, "not applicable", "", "", ""]]
     lines = [line for line in lines if line["problem"] not in refused]
     ours, published = qualities(lines, len(usable), goal, seeds)
     rng = np.random.default_rng(0)
@@ -126,6 +127,7 @@ def main() -> None:
     parser.add_argument("--at", type=float, default=3, help="evaluations per prompt of ours (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--output", type=Path, default=OUTPUT / "headline.jsonl")
+    parser.add_argument("--page", type=Path, help="write the table into this page, too")
     args = parser.parse_args()
     names = [name for name in chosen_problems(args) if args.problems or not name.startswith("synthetic/")]
     if not names:
@@ -136,10 +138,11 @@ def main() -> None:
             tasks = wanted_tasks(names, method, goal, args.at, args.seeds)
             lines = run_tasks(tasks, args.output, args.tables, args.jobs, args.any_commit)
             rows += compare(names, method, goal, lines, args.at)
-    print(f"\nEquivalent budget at {args.at:g} evaluations per prompt, {args.seeds} seeds, 95 % intervals\n")
-    print("| method | goal | table | quality | published, same budget | equivalent budget |")
-    print("|---|---|---|---|---|---|")
-    print("\n".join(rows))
+    header = ["method", "goal", "table", "quality", "published, same budget", "equivalent budget"]
+    text = f"At {args.at:g} evaluations per prompt; {args.seeds} seeds.\n\n{table(header, rows)}"
+    print(f"\n{text}")
+    if args.page:
+        update(args.page, {"headline": text})
 
 
 if __name__ == "__main__":

@@ -17,9 +17,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks import page
 
 K = 100
 MARKS = (100, 10_000, 1_000_000)
@@ -132,10 +135,7 @@ def _report(mark: int, times: list[float], save: Callable[[], bytes], load: Call
 
 def table(engines: list[str], marks: tuple[int, ...], patience: float) -> str:
     """The table, every engine in a process of its own."""
-    lines = [
-        f"| engine | trials | ask + tell, median ms | worst of {WINDOW} | saved MB | reload s | peak MB |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    cells = []
     for engine in engines:
         command = [sys.executable, "-m", "benchmarks.overhead", "--engine", engine, "--patience", str(patience)]
         text = subprocess.run(
@@ -144,14 +144,13 @@ def table(engines: list[str], marks: tuple[int, ...], patience: float) -> str:
         rows = {row["trials"]: row for row in map(json.loads, text.splitlines())}
         for mark in marks:
             if mark not in rows:
-                lines.append(f"| {engine} | {mark:,} | not reached in {patience:g} s | | | | |")
+                cells.append([engine, f"{mark:,}", f"not reached in {patience:g} s", "", "", "", ""])
                 continue
             row = rows[mark]
-            lines.append(
-                f"| {engine} | {mark:,} | {row['median_ms']:.3f} | {row['worst_ms']:.2f} | {row['saved_mb']:.2f} | "
-                f"{row['reload_s']:.3f} | {row['peak_mb']:.0f} |"
-            )
-    return "\n".join(lines)
+            numbers = [row["median_ms"], row["worst_ms"], row["saved_mb"], row["reload_s"]]
+            cells.append([engine, f"{mark:,}", *(f"{number:.3f}" for number in numbers), f"{row['peak_mb']:.0f}"])
+    header = ["engine", "trials", "ask + tell, median ms", f"worst of {WINDOW}", "saved MB", "reload s", "peak MB"]
+    return page.table(header, cells)
 
 
 def main() -> None:
@@ -161,13 +160,17 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), metavar="ENGINE")
     parser.add_argument("--marks", nargs="+", type=int, default=MARKS, help="numbers of trials")
     parser.add_argument("--patience", type=float, default=120, help="seconds per engine (default: %(default)s)")
+    parser.add_argument("--page", type=Path, help="write the table into this page, too")
     args = parser.parse_args()
     marks = tuple(sorted(args.marks))
     if args.engine:
         ENGINES[args.engine](marks, args.patience)
         return
-    print(f"import asktell: {import_seconds('asktell'):.3f} s; import optuna: {import_seconds('optuna'):.3f} s\n")
-    print(table(args.engines, marks, args.patience))
+    imports = f"Import: asktell {import_seconds('asktell'):.3f} s, Optuna {import_seconds('optuna'):.3f} s."
+    text = f"{imports}\n\n{table(args.engines, marks, args.patience)}"
+    print(text)
+    if args.page:
+        page.update(args.page, {"overhead": text})
 
 
 if __name__ == "__main__":

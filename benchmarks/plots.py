@@ -20,14 +20,17 @@ SHOWN = {
 TITLES = {"best": "best feasible prompt", "pareto": "Pareto set"}
 
 
-def draw_all(lines: Sequence[Line], folder: Path, tables: Path | None) -> list[Path]:
+def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     """Every picture that the lines allow."""
     folder.mkdir(parents=True, exist_ok=True)
     mpl.use("Agg")
     pictures = [_save(_against_budget(lines), folder / "benchmark-budget.png")]
     if len({line["goal"] for line in lines}) > 2:
         pictures.append(_save(_against_constraint(lines), folder / "benchmark-constraint.png"))
-    pictures.append(_save(_scatter(lines, tables), folder / "benchmark-scatter.png"))
+    # Of a table that is part of the repository: those from elsewhere are not copied, not even as a picture.
+    ours = sorted({line["problem"] for line in lines if line["problem"].startswith(("recorded/", "synthetic/"))})
+    if ours:
+        pictures.append(_save(_scatter(lines, ours[0]), folder / "benchmark-scatter.png"))
     return pictures
 
 
@@ -79,13 +82,8 @@ def _by_seed(lines: Sequence[Line]) -> np.ndarray[tuple[int], np.dtype[np.float6
     return np.array([np.mean([line["quality"] for line in lines if line["seed"] == seed]) for seed in seeds])
 
 
-def _scatter(lines: Sequence[Line], tables: Path | None) -> Figure:
-    """The pool with the largest prompt share of variance in its first metric that can be read here."""
-    names = sorted({line["problem"] for line in lines if line["seed"] == 0})
-    readable = [name for name in names if tables is not None or name.startswith(("synthetic/", "recorded/"))]
-    recorded = [name for name in readable if not name.startswith("synthetic/")] or readable
-    loaded = [problems.load(name, problems.PARETO, tables) for name in recorded]
-    problem = max(loaded, key=lambda p: p.table.variance_shares()[0, 0])
+def _scatter(lines: Sequence[Line], name: str) -> Figure:
+    problem = problems.load(name, problems.PARETO)
     figure = Figure(figsize=(4.8, 3.8), layout="constrained")
     ax = figure.subplots()
     x, y = problem.means[:, 0], problem.means[:, 1]
@@ -97,8 +95,7 @@ def _scatter(lines: Sequence[Line], tables: Path | None) -> Figure:
         mine = [
             line
             for line in lines
-            if (line["problem"], line["goal"], line["method"], line["seed"])
-            == (problem.table.name, problems.PARETO, method, 0)
+            if (line["problem"], line["goal"], line["method"], line["seed"]) == (name, problems.PARETO, method, 0)
         ]
         if mine:
             line = min(mine, key=lambda line: abs(line["per_prompt"] - 3))
@@ -106,7 +103,7 @@ def _scatter(lines: Sequence[Line], tables: Path | None) -> Figure:
             face = "none" if marker == "o" else None
             ax.plot(x[line["answer"]], y[line["answer"]], marker, linestyle="", label=label, markerfacecolor=face)
     metrics = problem.goal.metrics
-    ax.set(xlabel=metrics[0], ylabel=metrics[1], title=problem.table.name)
+    ax.set(xlabel=metrics[0], ylabel=metrics[1], title=name)
     ax.legend(fontsize=7)
     return figure
 

@@ -6,7 +6,6 @@ seed's value being its mean over the tables, so they say how much of a differenc
 """
 
 import argparse
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,12 +15,10 @@ import numpy as np
 
 from asktell.goals import BestFeasible, ParetoSet
 from benchmarks import methods, problems
+from benchmarks.page import IMAGES, PAGE, table, update
 from benchmarks.plots import draw_all
 from benchmarks.run import key, read_lines
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
-IMAGES = ROOT / "docs" / "images"
 COLUMNS = {
     "best": ("quality", "hard", "soft", "infeasible", "violation", "identified", "regret"),
     "pareto": ("quality", "hypervolume", "f1", "precision", "recall", "size"),
@@ -92,7 +89,7 @@ def ranking_table(lines: list[Line], goal: str) -> str:
     for b in sorted({line["per_prompt"] for line in lines}):
         part = select(lines, goal=goal, per_prompt=b)
         everywhere = {line["problem"] for line in part}
-        table = []
+        ranked = []
         for method in methods.names():
             mine = select(part, method=method)
             if not mine:
@@ -102,10 +99,10 @@ def ranking_table(lines: list[Line], goal: str) -> str:
             name = f"`{method}`" + (f" (not on {missing} tables)" if missing else "")
             means = [mean(mine, column) for column in columns]
             spent = float(np.mean([line["spent"] / line["k"] for line in mine]))
-            table.append((means[0].value, [f"{b:g}", name, *map(str, means), f"{spent:.2f}", str(n_seeds)]))
-        rows += [row for _, row in sorted(table, key=lambda item: -item[0])]
+            ranked.append((means[0].value, [f"{b:g}", name, *map(str, means), f"{spent:.2f}", str(n_seeds)]))
+        rows += [row for _, row in sorted(ranked, key=lambda item: -item[0])]
     header = ["b", "method", *titles, "spent / K", "seeds"]
-    return "\n".join([_row(header), _row(["---"] * len(header)), *map(_row, rows)])
+    return table(header, rows)
 
 
 def per_table(lines: list[Line], goal: str, b: float) -> str:
@@ -121,9 +118,9 @@ def per_table(lines: list[Line], goal: str, b: float) -> str:
         cells = [str(mine[m]) if m in mine else "" for m in ("auto", "uniform", reference)]
         k, n = next((line["k"], line["n"]) for line in part if line["problem"] == problem)
         best = f"{mine[rival]} `{rival}`" if rival else ""
-        rows.append(_row([problem, f"{k} x {n}", problems.half(problem), *cells, best]))
+        rows.append([problem, f"{k} x {n}", problems.half(problem), *cells, best])
     header = ["problem", "K x N", "half", "`auto`", "`uniform`", f"`{reference}`", "best rival"]
-    return "\n".join([_row(header), _row(["---"] * len(header)), *rows])
+    return table(header, rows)
 
 
 def thresholds(lines: list[Line], b: float) -> str:
@@ -133,9 +130,9 @@ def thresholds(lines: list[Line], b: float) -> str:
     for method in methods.names():
         parts = [select(lines, method=method, goal=goal, per_prompt=b) for goal in goals]
         if all(parts):
-            rows.append(_row([f"`{method}`", *(str(mean(part, "quality")) for part in parts)]))
+            rows.append([f"`{method}`", *(str(mean(part, "quality")) for part in parts)])
     header = ["method", *(f"feasible: {1 - float(goal.removeprefix('best@')):.0%}" for goal in goals)]
-    return "\n".join([_row(header), _row(["---"] * len(header)), *rows])
+    return table(header, rows)
 
 
 def parts(lines: list[Line]) -> dict[str, str]:
@@ -159,31 +156,18 @@ def parts(lines: list[Line]) -> dict[str, str]:
     }
 
 
-def replace(page: str, generated: dict[str, str]) -> str:
-    """The page with its generated parts renewed; parts that it has no place for are left out."""
-    for name, text in generated.items():
-        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
-        page = pattern.sub(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)  # type: ignore[misc]
-    return page
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lines", nargs="+", type=Path, help="files that benchmarks.run has written")
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--images", type=Path, default=IMAGES)
-    parser.add_argument("--tables", type=Path, default=problems.replay.default_folder(), help="for the scatter plot")
     args = parser.parse_args()
     lines = load(args.lines)
     if not select(lines):
         parser.error(f"no runs in {[str(path) for path in args.lines]}")
-    args.page.write_text(replace(args.page.read_text(), parts(lines)))
-    pictures = draw_all(select(lines), args.images, args.tables)
+    update(args.page, parts(lines))
+    pictures = draw_all(select(lines), args.images)
     print(f"{args.page}, and {', '.join(path.name for path in pictures)} in {args.images}")
 
 

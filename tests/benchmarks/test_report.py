@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import problems, report
+from benchmarks.page import replace
 from benchmarks.plots import draw_all
 from benchmarks.run import Suite, run_tasks, tasks
 
@@ -36,14 +37,14 @@ def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None
 
 def test_only_the_generated_parts_of_the_page_change(lines: list[report.Line]) -> None:
     page = "prose\n<!-- begin runs -->\nold\n<!-- end runs -->\nmore prose\n"
-    once = report.replace(page, report.parts(lines))
+    once = replace(page, report.parts(lines))
     assert once.startswith("prose\n<!-- begin runs -->\n")
     assert once.endswith("<!-- end runs -->\nmore prose\n")
     assert "old" not in once
-    assert report.replace(once, report.parts(lines)) == once
+    assert replace(once, report.parts(lines)) == once
 
 
 def test_the_pictures_are_drawn(lines: list[report.Line], tmp_path: Path) -> None:
-    pictures = draw_all(report.select(lines), tmp_path, None)
+    pictures = draw_all(report.select(lines), tmp_path)
     assert len(pictures) == 3
     assert all(path.stat().st_size > 1000 for path in pictures)

@@ -1,0 +1,29 @@
+"""The generated parts of docs/benchmarks.md, between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "benchmarks.md"
+IMAGES = DOCS / "images"
+
+
+def replace(page: str, parts: Mapping[str, str]) -> str:
+    """The page with those parts renewed; a part that it has no place for is left out."""
+    for name, text in parts.items():
+        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+        page = pattern.sub(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)  # type: ignore[misc]
+    return page
+
+
+def update(path: Path, parts: Mapping[str, str]) -> None:
+    """Renew those parts of a file."""
+    path.write_text(replace(path.read_text(), parts))
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """In Markdown."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
