@@ -104,7 +104,7 @@ def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, 
     refused = {line["problem"] for line in lines if "refused" in line}
     usable = [name for name in names if name not in refused]
     if not usable:
-        return [[f"`{method}`", goal, "not applicable", "", "", ""]]
+        return [[f"`{method}`", goal, "every table", "not applicable", "", ""]]
     lines = [line for line in lines if line["problem"] not in refused]
     ours, published = qualities(lines, len(usable), goal, seeds)
     rng = np.random.default_rng(0)
@@ -114,8 +114,8 @@ def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, 
     for i, name in enumerate([*usable, f"all {len(usable)}"]):
         part = slice(i, i + 1) if i < len(usable) else slice(None)
         result = equivalent(ours[part], published[part], at, grid, rng)
-        rows.append(f"| {method} | {goal} | {name} | {ours[part].mean():.3f} | {at_same[part].mean():.3f} | {result} |")
-    return rows
+        rows.append([f"`{method}`", goal, name, f"{ours[part].mean():.3f}", f"{at_same[part].mean():.3f}", str(result)])
+    return rows + [[f"`{method}`", goal, name, "not applicable", "", ""] for name in sorted(refused)]
 
 
 def main() -> None:
