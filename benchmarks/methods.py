@@ -110,9 +110,8 @@ def _run_ours(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
         )
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         raise NotApplicableError(str(error)) from error
-    scores = problem.scores.tolist()
     while trial := selector.ask():
-        selector.tell(trial, scores[trial.prompt_id][trial.example])
+        selector.tell(trial, problem.rows[trial.prompt_id][trial.example])
     return Outcome([int(entry.id) for entry in selector.result().selected], selector.spent)
 
 

@@ -8,8 +8,10 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import t as student
 
 from benchmarks import methods, problems
+from benchmarks.problems.table import Array
 
 Line = dict[str, Any]
 
@@ -71,13 +73,19 @@ def _curves(ax: Axes, lines: Sequence[Line], shown: Sequence[str], x: str) -> No
             continue
         values = [_by_seed([line for line in mine if line[x] == value]) for value in xs]
         middle = np.array([v.mean() for v in values])
-        error = np.array([1.96 * v.std(ddof=1) / np.sqrt(len(v)) if len(v) > 1 else 0.0 for v in values])
+        error = np.nan_to_num([half_width(v) for v in values])
         style = "--" if method in methods.RIVALS else ":" if method.endswith(methods.PUBLISHED) else "-"
         (curve,) = ax.plot(xs, middle, style, marker=".", label=method)
         ax.fill_between(xs, middle - error, middle + error, alpha=0.12, color=curve.get_color(), linewidth=0)
 
 
-def _by_seed(lines: Sequence[Line]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def half_width(values: Array) -> float:
+    """Of the 95 % interval of a mean, by Student's t; NaN for a single value."""
+    n = len(values)
+    return float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+
+
+def _by_seed(lines: Sequence[Line]) -> Array:
     seeds = sorted({line["seed"] for line in lines})
     return np.array([np.mean([line["quality"] for line in lines if line["seed"] == seed]) for seed in seeds])
 

@@ -1,7 +1,7 @@
 """From lines to docs/benchmarks.md: `python -m benchmarks.report benchmark-output/small.jsonl`.
 
 Replaces the parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->`, and draws docs/images/*.png. The
-prose between them is written by hand. Means are over tables and seeds; intervals (95 %) are normal ones over seeds, a
+prose between them is written by hand. Means are over tables and seeds; intervals (95 %) are Student's over seeds, a
 seed's value being its mean over the tables, so they say how much of a difference is luck on these very tables.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from asktell.goals import BestFeasible, ParetoSet
 from benchmarks import methods, problems
 from benchmarks.page import IMAGES, PAGE, table, update
-from benchmarks.plots import draw_all
+from benchmarks.plots import draw_all, half_width
 from benchmarks.run import key, read_lines
 
 COLUMNS = {
@@ -46,8 +46,7 @@ def mean(lines: Iterable[Line], column: str) -> Mean:
     for line in lines:
         by_seed[line["seed"]].append(line.get(column, np.nan))
     values = np.array([np.nanmean(row) for row in by_seed.values()])
-    error = 1.96 * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return Mean(float(values.mean()), float(error))
+    return Mean(float(values.mean()), half_width(values))
 
 
 def load(paths: Iterable[Path]) -> list[Line]:

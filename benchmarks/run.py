@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,31 +45,31 @@ class Task(NamedTuple):
 
 
 class Suite(NamedTuple):
-    """What a named suite runs. Slow methods (those with a model to fit, and Optuna's) run fewer seeds."""
+    """What a named suite runs. Slow methods (those with a model to fit, and Optuna's) have fewer seeds and budgets."""
 
     goals: tuple[str, ...]
     per_prompt: tuple[float, ...]
     seeds: int
+    slow_per_prompt: tuple[float, ...]
     slow_seeds: int
 
 
-SLOW = ("blup-", "mlp-", "optuna-", "auto")
+SLOW = ("blup-", "mlp-", "optuna-")
 SUITES = {
-    "small": Suite(("best@.5", "pareto"), (3, 10), 10, 3),
-    "full": Suite(problems.GOALS, (1, 2, 3, 5, 8, 10), 100, 20),
+    "small": Suite(("best@.5", "pareto"), (3, 5, 10), 4, (3,), 2),
+    "full": Suite(problems.GOALS, (1, 2, 3, 5, 8, 10), 100, (1, 3, 5, 10), 20),
 }
 
 
 def tasks(suite: Suite, problem_names: Sequence[str], method_names: Sequence[str]) -> list[Task]:
     """Every combination, problem by problem."""
-    return [
-        Task(problem, goal, method, b, seed)
-        for problem in problem_names
-        for goal in suite.goals
-        for method in method_names
-        for b in suite.per_prompt
-        for seed in range(suite.slow_seeds if method.startswith(SLOW) else suite.seeds)
-    ]
+    found = []
+    for problem, goal, method in product(problem_names, suite.goals, method_names):
+        slow = method.startswith(SLOW)
+        budgets = suite.slow_per_prompt if slow else suite.per_prompt
+        seeds = range(suite.slow_seeds if slow else suite.seeds)
+        found += [Task(problem, goal, method, b, seed) for b, seed in product(budgets, seeds)]
+    return found
 
 
 def run_task(task: Task, folder: Path | None) -> dict[str, Any]:
@@ -178,7 +179,7 @@ def main() -> None:
     if args.goals:
         suite = suite._replace(goals=tuple(args.goals))
     if args.per_prompt:
-        suite = suite._replace(per_prompt=tuple(args.per_prompt))
+        suite = suite._replace(per_prompt=tuple(args.per_prompt), slow_per_prompt=tuple(args.per_prompt))
     wanted = tasks(suite, chosen_problems(args), args.methods)
     path = args.output or OUTPUT / f"{args.suite}.jsonl"
     started = time.monotonic()

@@ -44,6 +44,12 @@ class Problem:
         return self.table.scores[:, :, : len(self.goal.metrics)]
 
     @cached_property
+    def rows(self) -> list[list[list[float]]]:
+        """The scores as an evaluator would return them: `rows[prompt][example]`."""
+        rows: list[list[list[float]]] = self.scores.tolist()
+        return rows
+
+    @cached_property
     def means(self) -> Array:
         """(K, q) the truth, of the goal's metrics."""
         return self.table.means[:, : len(self.goal.metrics)]

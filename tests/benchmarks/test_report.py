@@ -11,7 +11,7 @@ from benchmarks.run import Suite, run_tasks, tasks
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[report.Line]:
-    suite = Suite(problems.GOALS, (2, 3), 3, 1)
+    suite = Suite(problems.GOALS, (2, 3), 3, (2, 3), 1)
     wanted = tasks(suite, ["synthetic/linear-small@8"], ["uniform", "csr", "csr-published", "ege-sr", "ucb-e", "ape"])
     path = tmp_path_factory.mktemp("lines") / "lines.jsonl"
     run_tasks(wanted, path, None, jobs=1)
@@ -22,7 +22,7 @@ def test_means_are_over_seeds_of_means_over_tables() -> None:
     lines = [{"seed": s, "quality": q} for s, q in ((0, 0.0), (0, 1.0), (1, 0.5), (1, 0.7))]
     mean = report.mean(lines, "quality")
     assert mean.value == pytest.approx(0.55)
-    assert mean.error == pytest.approx(1.96 * np.std([0.5, 0.6], ddof=1) / np.sqrt(2))
+    assert mean.error == pytest.approx(12.706 * np.std([0.5, 0.6], ddof=1) / np.sqrt(2), rel=1e-4)
 
 
 def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None:

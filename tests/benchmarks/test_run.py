@@ -6,7 +6,9 @@ import pytest
 from benchmarks import run
 from benchmarks.run import Suite, Task, read_lines, run_tasks, tasks
 
-TASKS = tasks(Suite(("best@.5", "pareto"), (2, 3), 2, 1), ["synthetic/linear-small@8"], ["uniform", "csr", "capo-race"])
+TASKS = tasks(
+    Suite(("best@.5", "pareto"), (2, 3), 2, (2, 3), 1), ["synthetic/linear-small@8"], ["uniform", "csr", "capo-race"]
+)
 
 
 def without_time(lines: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -49,7 +51,7 @@ def test_lines_of_another_commit_are_kept_only_on_demand(tmp_path: Path) -> None
     assert all(line["quality"] >= 0 for line in run_tasks(TASKS[:2], path, None, 1))
 
 
-def test_slow_methods_run_fewer_seeds() -> None:
-    suite = Suite(("pareto",), (3,), seeds=5, slow_seeds=2)
-    assert len(tasks(suite, ["p"], ["uniform"])) == 5
+def test_slow_methods_run_fewer_seeds_and_budgets() -> None:
+    suite = Suite(("pareto",), (3, 5), seeds=5, slow_per_prompt=(3,), slow_seeds=2)
+    assert len(tasks(suite, ["p"], ["uniform"])) == 10
     assert len(tasks(suite, ["p"], ["optuna-tpe"])) == 2
