@@ -133,7 +133,8 @@ class Elimination:
     def answer(self, state: State) -> list[int]:
         """The arms that are the answer if nothing more is learned: those accepted, then the rule's choice, best first.
 
-        An arm that was never pulled is no answer, unless the estimator speaks for it.
+        An arm that was never pulled is no answer, unless the estimator speaks for it. Where everyone else has failed,
+        the answer is the rule's choice of those rejected.
         """
         active, tally = state.active, state.current_tally()
         if self.estimator.needs_every_arm:
@@ -142,7 +143,7 @@ class Elimination:
         if len(active) and len(state.history):
             values = state.problem.goal.values(self.estimates(state, active, tally).means)
             answer += active[self.rule.answer(values)].tolist()
-        return answer
+        return answer or [departure.arm for departure in self._runners_up(state, tally)]
 
     def decide(self, state: State) -> Decided:
         """End the current round and plan the next one; the 0th decision only plans."""
@@ -162,7 +163,12 @@ class Elimination:
         else:
             answer = []
         if last or not len(active):
-            return Decided(number, tuple(departures), finished=True, answer=(*_accepted(state), *answer))
+            answer = [*_accepted(state), *answer]
+            if not answer:
+                revived = self._runners_up(state, tally)
+                departures += revived
+                answer = [departure.arm for departure in revived]
+            return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
         quota = min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget) - state.spent
         counts = self._allocate(state, active, tally, max(0, quota), number)
         return Decided(number, tuple(departures), _short(counts))
@@ -194,6 +200,17 @@ class Elimination:
             for i in leaving
         ]
         return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
+
+    def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
+        """The rule's choice of the rejected arms, by their estimates when they left, as accepted after all."""
+        rejected = [d for _, (_, d) in sorted(state.left.items()) if d.status == REJECTED]
+        if self.estimator.needs_every_arm:
+            rejected = [d for d in rejected if tally.counts[d.arm] > 0]
+        if not rejected:
+            return []
+        values = state.problem.goal.values(np.array([d.means for d in rejected]))
+        reason = "the best of those rejected, for all others have failed"
+        return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in self.rule.answer(values)]
 
     def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
         problem = state.problem
