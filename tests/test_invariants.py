@@ -39,7 +39,8 @@ def check(selector: Selector) -> None:
     assert sum(s == "active" for s in status.values()) == selector.n_active
     selected = [entry.id for entry in result.selected]
     assert len(set(selected)) == len(selected)
-    assert all(status[id_] in ("active", "accepted") for id_ in selected)
+    if any(status[id_] == "rejected" for id_ in selected):  # only where all others have failed, or are unknown
+        assert not any(entry.pulls and entry.status in ("active", "accepted") for entry in result.prompts)
     assert {id_ for id_, s in status.items() if s == "accepted"} <= set(selected)
     assert not set(selected) & {entry.id for entry in result.unresolved}
     if state.problem.n_arms > 1:
@@ -52,7 +53,7 @@ def check(selector: Selector) -> None:
         assert bool(selected) == (set(status.values()) != {"failed"})
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     case=st.sampled_from(CASES),
     n_prompts=st.integers(1, 9),

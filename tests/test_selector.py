@@ -305,6 +305,27 @@ def test_every_example_failing_before_max_failures_is_a_failed_prompt(
     assert selector.spent == 4
 
 
+@pytest.mark.parametrize("method", ["csr", "csr-sh"])
+def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
+    method: str, new_selector: New, random_table: RandomTable
+) -> None:
+    table = random_table(8, 50, 1, seed=2)
+    selector = new_selector(table, method, budget=48, max_failures=1)
+    while trial := selector.ask():
+        if len(selector.state.decisions) > 2:  # some were rejected, and now everything fails
+            selector.fail(trial, "down")
+        else:
+            selector.tell(trial, table(trial.prompt, trial.example))
+    result = selector.result()
+    assert selector.done
+    assert {entry.status for entry in result.prompts} == {"accepted", "rejected", "failed"}
+    known = [entry for entry in result.prompts if entry.status != "failed"]
+    best = max(known, key=lambda entry: entry.estimate["a"] or 0.0)
+    assert result.selected == [best]
+    assert best.reason == "the best of those rejected, for all others have failed"
+    assert Selector.from_json(selector.to_json()).result() == result
+
+
 # Observing
 
 
@@ -355,9 +376,7 @@ def test_a_prompt_observed_on_every_example_is_exact_and_not_asked() -> None:
     assert entry.standard_error == {"a": 0.0, "b": 0.0}
 
 
-def test_observing_after_the_end_does_not_reopen_it(
-    new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_observing_after_the_end_does_not_reopen_it(new_selector: New, random_table: RandomTable, play: Play) -> None:
     table = random_table(4, 8)
     selector = new_selector(table, "csr", budget=12)
     play(selector, table)
@@ -417,9 +436,7 @@ def test_iid_sampling_draws_with_replacement(
     assert any(min(entry.standard_error.values()) > 0 for entry in selector.result().prompts)
 
 
-def test_without_examples_the_evaluator_draws_them(
-    new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_without_examples_the_evaluator_draws_them(new_selector: New, random_table: RandomTable, play: Play) -> None:
     table = random_table(5, 30)
     selector = new_selector(table, "csr", budget=40, examples=None)
     asked = play(selector, table)
@@ -548,9 +565,7 @@ def test_what_a_selector_says_of_itself() -> None:
     assert isinstance(selector.method, asktell.Elimination)
 
 
-@pytest.mark.parametrize(
-    ("goal", "name"), [(BestFeasible("a"), "csr-sh"), (ParetoSet("a", "b"), "ege-sr")]
-)
+@pytest.mark.parametrize(("goal", "name"), [(BestFeasible("a"), "csr-sh"), (ParetoSet("a", "b"), "ege-sr")])
 def test_auto_is_a_preset_for_the_goal(goal: asktell.goals.Goal, name: str) -> None:
     assert four(goal=goal).method == asktell.preset(name, goal) == four(goal=goal, method=name).method
 
