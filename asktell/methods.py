@@ -182,10 +182,14 @@ class Elimination:
         judgement = self.rule.judge(values)
         n_leaving = max(0, len(active) - keep)
         leaving, staying = judgement.order[:n_leaving], np.sort(judgement.order[n_leaving:])
-        accepted = judgement.accepted
+        # An arm that was never pulled is no answer, whatever was guessed of it; but one arm needs no pulls to be best.
+        known = tally.counts[active] > 0
+        if not self.estimator.needs_every_arm or not known.any():
+            known[:] = True
+        accepted = judgement.accepted & known
         if last:  # those who could have stayed are judged among themselves
-            chosen = staying[self.rule.answer(values[staying])]
-            accepted = accepted.copy()
+            candidates = staying[known[staying]]
+            chosen = candidates[self.rule.answer(values[candidates])]
             accepted[staying] = False
             accepted[chosen] = True
             leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
