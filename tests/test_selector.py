@@ -326,6 +326,20 @@ def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
     assert Selector.from_json(selector.to_json()).result() == result
 
 
+@pytest.mark.parametrize("sampling", ["shared", "iid"])
+def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(
+    sampling: str, new_selector: New, random_table: RandomTable, play: Play
+) -> None:
+    for seed in range(20):
+        table = random_table(30, 20, 3, seed=seed)
+        selector = new_selector(table, "ege-sh", budget=60, schedule="published", sampling=sampling, seed=seed)
+        play(selector, table)
+        result = selector.result()
+        assert min(entry.pulls for entry in result.prompts) == 0
+        assert result.selected
+        assert all(entry.pulls for entry in result.selected)
+
+
 # Observing
 
 
