@@ -76,7 +76,7 @@ def equivalent(ours: Array, published: Array, at: float, grid: Sequence[float], 
     budget, mark = budget_for(float(ours.mean()), grid, published.mean(axis=(0, 2)))
     ratios = np.empty(RESAMPLES)
     for r in range(RESAMPLES):
-        tables = rng.integers(n_tables, size=n_tables)[:, None]
+        tables = rng.integers(n_tables, size=(n_tables, 1))
         one = ours[tables, rng.integers(n_seeds, size=(n_tables, n_seeds))].mean()
         seeds = rng.integers(published.shape[2], size=(n_tables, 1, published.shape[2]))
         other = np.take_along_axis(published[tables[:, 0]], np.broadcast_to(seeds, published.shape), axis=2)

@@ -111,7 +111,7 @@ def _run_ours(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         raise NotApplicableError(str(error)) from error
     while trial := selector.ask():
-        selector.tell(trial, problem.rows[trial.prompt_id][trial.example])
+        selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
     return Outcome([int(entry.id) for entry in selector.result().selected], selector.spent)
 
 

@@ -63,7 +63,9 @@ def optuna_rows(sampler: str, marks: tuple[int, ...], patience: float) -> None:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    space = {"prompt": optuna.distributions.CategoricalDistribution(range(K))}
+    space: dict[str, optuna.distributions.BaseDistribution] = {
+        "prompt": optuna.distributions.CategoricalDistribution(range(K))
+    }
     study = optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=0), directions=["maximize"] * 2)
     rng = np.random.default_rng(0)
 

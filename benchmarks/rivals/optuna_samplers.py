@@ -4,7 +4,7 @@ Its own answer is the best single trial, a lucky one; here it gets the best prom
 """
 
 import optuna
-from optuna.distributions import CategoricalDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 
 from asktell.goals import BestFeasible, Goal
@@ -36,7 +36,7 @@ def tpe_constrained(pool: Pool, goal: Goal, seed: int) -> list[int]:
 def _search(sampler: BaseSampler, pool: Pool, goal: Goal, constrained: bool = False) -> list[int]:
     n_values = 1 if constrained else len(goal.metrics)
     study = optuna.create_study(sampler=sampler, directions=["maximize"] * n_values)
-    space = {"prompt": CategoricalDistribution(range(pool.n_arms))}
+    space: dict[str, BaseDistribution] = {"prompt": CategoricalDistribution(range(pool.n_arms))}
     while pool.left:
         trial = study.ask(space)
         scores = pool.pull(trial.params["prompt"])

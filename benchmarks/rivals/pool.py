@@ -64,7 +64,7 @@ class Pool:
         if degrees == 0:
             return np.ones(self.sums.shape[1])
         within = self.squares - self.sums**2 / np.maximum(self.counts, 1)[:, None]
-        return np.sqrt(np.maximum(within.sum(axis=0) / degrees, 1e-12))
+        return np.asarray(np.sqrt(np.maximum(within.sum(axis=0) / degrees, 1e-12)))
 
     def best(self, goal: Goal, among: npt.NDArray[np.int64] | None = None) -> list[int]:
         """The answer by sample means among the pulled prompts: the best feasible prompt, or the Pareto set."""
