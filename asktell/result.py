@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
+from asktell.terminal import aligned, one_line, safe, with_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FINISHED_EARLY = "finished early: the prompts left have seen every example"
 _ROWS_SHOWN = 10
 
 
@@ -43,6 +45,7 @@ class Result:
 
     `selected`: the best feasible prompt, or the Pareto set, best first. `unresolved`: prompts that could not be told
     apart from the answer. `feasible`: whether the selected prompt keeps every constraint (None without constraints).
+    `examples`: how many there are for a prompt to see, None for any number.
     """
 
     goal: Goal
@@ -54,6 +57,17 @@ class Result:
     cost: float
     done: bool
     feasible: bool | None
+    examples: int | None = None
+
+    @property
+    def finished_early(self) -> bool:
+        """Whether budget was left over because every prompt in the last round had seen every example."""
+        if not self.done or self.spent >= self.budget or self.examples is None:
+            return False
+        judged = [entry for entry in self.prompts if entry.status in ("accepted", "rejected")]
+        last = max((entry.round or 0 for entry in judged), default=0)
+        left = [entry for entry in judged if entry.round == last]
+        return bool(left) and all(entry.pulls + entry.failures >= self.examples for entry in left)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready data, with the same names."""
@@ -87,17 +101,14 @@ class Result:
         return plot_result(self, x or metrics[0], y or metrics[min(1, len(metrics) - 1)], ax)
 
     def __str__(self) -> str:
-        state = "final" if self.done else "so far"
-        lines = [f"{self.goal} ({state}, {self.spent} of {self.budget} evaluations spent)"]
+        lines = heading(self)
         if not self.selected:
             return "\n".join([*lines, "Nothing selected: no prompt has been evaluated successfully."])
-        if self.feasible is False:
-            lines.append("No prompt keeps every constraint; this one violates them least.")
         lines += _table(self.selected[:_ROWS_SHOWN], self.goal.metrics)
         if len(self.selected) > _ROWS_SHOWN:
             lines.append(f"... and {len(self.selected) - _ROWS_SHOWN} more.")
         if self.unresolved:
-            ids = ", ".join(str(entry.id) for entry in self.unresolved[:_ROWS_SHOWN])
+            ids = ", ".join(safe(str(entry.id)) for entry in self.unresolved[:_ROWS_SHOWN])
             more = ", ..." if len(self.unresolved) > _ROWS_SHOWN else ""
             lines.append(
                 f"Not told apart from the answer: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more})."
@@ -105,26 +116,22 @@ class Result:
         return "\n".join(lines)
 
 
+def heading(result: Result) -> list[str]:
+    """What was looked for, how far it is, and whether the answer is one."""
+    state = "final" if result.done else "so far"
+    early = f"; {FINISHED_EARLY}" if result.finished_early else ""
+    lines = [f"{safe(str(result.goal))} ({state}, {result.spent} of {result.budget} evaluations spent{early})"]
+    if result.feasible is False:
+        lines.append("No prompt keeps every constraint; the selected one violates them least.")
+    return lines
+
+
 def _table(entries: list[PromptResult], metrics: tuple[str, ...]) -> list[str]:
     rows = [["id", *metrics, "pulls", "prompt"]]
     for entry in entries:
-        cells = [_cell(entry.estimate[m], entry.standard_error[m]) for m in metrics]
-        rows.append([str(entry.id), *cells, str(entry.pulls), _one_line(entry.prompt)])
-    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _cell(mean: float | None, error: float | None) -> str:
-    if mean is None:
-        return "-"
-    return f"{mean:.4g}" if error is None else f"{mean:.4g} +- {error:.2g}"
-
-
-def _one_line(text: str, width: int = 60) -> str:
-    """Printable in one line of a terminal, whatever a prompt holds."""
-    flat = "".join(c if c.isprintable() else " " for c in text[: 4 * width])
-    flat = " ".join(flat.split())
-    return flat if len(flat) <= width else flat[: width - 3] + "..."
+        cells = [with_error(entry.estimate[m], entry.standard_error[m]) for m in metrics]
+        rows.append([str(entry.id), *cells, str(entry.pulls), one_line(entry.prompt, 60)])
+    return [line.rstrip() for line in aligned(rows)]
 
 
 def is_feasible(goal: Goal, estimate: Mapping[str, float | None]) -> bool | None:

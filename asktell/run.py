@@ -16,6 +16,7 @@ from asktell.arguments import whole
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
 from asktell.result import Result
 from asktell.selector import Selector
+from asktell.terminal import safe
 from asktell.trial import Trial
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
@@ -155,15 +156,20 @@ class _Board:
 
     def _tell(self, trial: Trial, scores: Any) -> AsktellError | None:
         """What the selector had against the scores."""
-        metrics, cost = self.selector.metrics, None
+        cost = None
         if isinstance(scores, Mapping):
-            cost = scores.get("cost") if "cost" not in metrics else None
-            scores = {name: scores[name] for name in metrics if name in scores}
+            scores, cost = goal_scores(self.selector.metrics, scores)
         try:
             self.selector.tell(trial, scores, cost)
         except AsktellError as error:
             return error
         return None
+
+
+def goal_scores(metrics: Sequence[str], scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Of an evaluator's scores: those of the goal's metrics, and the cost."""
+    cost = scores.get("cost") if "cost" not in metrics else None
+    return {name: scores[name] for name in metrics if name in scores}, cost
 
 
 def _attempt(call: Callable[..., Any], *args: Any) -> Any:
@@ -299,4 +305,4 @@ class _Bar:
         failures = sum(entry.failures for entry in result.prompts)
         if failures:
             parts.append(f"{failures} failed")
-        self._bar.set_postfix_str(", ".join(parts))
+        self._bar.set_postfix_str(safe(", ".join(parts)))

@@ -28,6 +28,7 @@ def summarize(state: State, method: Elimination, ids: Sequence[str | int], texts
         cost=state.cost,
         done=state.finished,
         feasible=selected[0].feasible if selected else None,
+        examples=state.problem.population,
     )
 
 

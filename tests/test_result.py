@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, minimize
+from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, minimize, run
 
 GOAL = BestFeasible("rouge", {"brevity": 0.5})
 PROMPTS = {"short": "Be brief.", "long": "Write\na lot,\tplease. " + "Really. " * 40, "odd": "\x1b[31m \u202e \u2603"}
@@ -43,7 +43,7 @@ def test_to_dict_is_json_with_the_same_names() -> None:
     result = played().result()
     data = result.to_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
-    assert set(data) - {"metrics"} == {*Result.__dataclass_fields__}
+    assert set(data) - {"metrics"} == {*Result.__dataclass_fields__} - {"examples"}
     assert data["goal"] == "maximize rouge subject to brevity >= 0.5"
     assert data["metrics"] == ["rouge", "brevity"]
     assert [entry["id"] for entry in data["prompts"]] == ["short", "long", "odd"]
@@ -90,6 +90,49 @@ def test_the_text_says_so_far_and_nothing_selected() -> None:
 def test_the_text_says_when_no_prompt_is_feasible() -> None:
     text = str(played(BestFeasible("rouge", {"brevity": 1.5})).result())
     assert "No prompt keeps every constraint" in text
+
+
+def test_the_text_says_when_there_was_nothing_left_to_evaluate() -> None:
+    result = played(budget=30).result()
+    assert (result.done, result.spent, result.finished_early) == (True, 12, True)
+    assert "12 of 30 evaluations spent; finished early: the prompts left have seen every example)" in str(result)
+    assert not played(budget=12).result().finished_early  # all is seen, and all is spent
+
+
+def test_failed_examples_count_as_seen() -> None:
+    selector = Selector(["x", "y"], BestFeasible("a"), 30, "uniform", examples=4)
+    while trial := selector.ask():
+        if trial.example == 2:
+            selector.fail(trial, "no answer")
+        else:
+            selector.tell(trial, [trial.id])
+    assert selector.result().spent == 6
+    assert selector.result().finished_early
+
+
+@pytest.mark.parametrize("examples", [None, 100])
+def test_evaluations_that_a_schedule_leaves_over_are_not_called_an_early_finish(examples: int | None) -> None:
+    selector = Selector(["x", "y", "z"], BestFeasible("a"), 10, "csr", examples=examples)
+    while trial := selector.ask():
+        selector.tell(trial, [1.0])  # without any spread, so that the standard errors are 0
+    result = selector.result()
+    assert (result.done, result.spent, result.finished_early) == (True, 8, False)
+
+
+def test_nothing_in_the_text_steers_a_terminal() -> None:
+    goal = BestFeasible("a\x1b[2J")
+    selector = Selector({"p\x1b[31m\n": "\x07 x", "q\x9b": "y"}, goal, 2, "uniform")
+    for trial in selector.ask(2):
+        selector.tell(trial, [1.0])
+    text = str(selector.result())
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "p\\x1b[31m\\n" in text
+
+
+def test_nothing_in_the_progress_bar_steers_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    selector = Selector({"p\x1b[2J": "x", "q": "y"}, BestFeasible("a"), 2, "uniform")
+    run(selector, lambda prompt, example: [float(prompt == "x")])
+    assert "best p\\x1b[2J: a 1" in capfd.readouterr().err
 
 
 def test_long_answers_are_cut() -> None:
