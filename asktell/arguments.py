@@ -9,6 +9,8 @@ from asktell.arrays import Features
 from asktell.errors import InvalidArgumentError
 
 LARGEST = 1e100
+MOST_EVALUATIONS = 10**8
+MOST_EXAMPLES = 10**7
 SMALLEST_RANGE = 1e-50
 """Sizes of numbers; within them, squares and sums of scores in units of their range stay finite."""
 

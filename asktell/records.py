@@ -14,7 +14,7 @@ import numpy as np
 from immutables import Map
 
 from asktell import allocators, elimination, estimators, schedulers
-from asktell.arguments import LARGEST, SMALLEST_RANGE
+from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, SMALLEST_RANGE
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.history import History
@@ -153,8 +153,8 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
     return Problem(
         n_arms=n_arms,
         goal=load_goal(data.get("goal")),
-        budget=_whole("budget", data.get("budget"), 0),
-        n_examples=None if examples is None else _whole("examples", examples, 1, 2**31 - 1),
+        budget=_whole("budget", data.get("budget"), 0, MOST_EVALUATIONS),
+        n_examples=None if examples is None else _whole("examples", examples, 1, MOST_EXAMPLES),
         features=features,
         seed=_whole("seed", data.get("seed"), 0, 2**64 - 1),
         sampling=data["sampling"],

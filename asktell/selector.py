@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell import records
-from asktell.arguments import check_cost, check_features, check_prompts, short, whole
+from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, check_cost, check_features, check_prompts, short, whole
 from asktell.arrays import Features
 from asktell.errors import ConflictingTellError, InvalidArgumentError, InvalidStateError, UnknownTrialError
 from asktell.goals import Goal, Scores
@@ -83,8 +83,8 @@ class Selector:
         problem = Problem(
             n_arms=len(texts),
             goal=goal,
-            budget=whole("budget", budget, 1),
-            n_examples=None if examples is None else whole("examples", examples, 1, 2**31 - 1),
+            budget=whole("budget", budget, 1, MOST_EVALUATIONS),
+            n_examples=None if examples is None else whole("examples", examples, 1, MOST_EXAMPLES),
             features=_features(features, texts),
             seed=whole("seed", seed, 0, 2**64 - 1),
             sampling=sampling,
@@ -389,7 +389,10 @@ class Selector:
                 return trial.id
             trial = trial.id if isinstance(trial.id, np.integer) else trial  # a str would name a prompt
         if isinstance(trial, str):
-            arm = self._arm(trial)
+            try:
+                arm = self._arm(trial)
+            except InvalidArgumentError as error:
+                raise UnknownTrialError(f"{error} {self._pending_text()}") from None
             out = [p.trial for p in self._out() if p.arm == arm and p.trial is not None]
             if not out:
                 raise UnknownTrialError(f"The prompt {short(trial)} has no trial out. {self._pending_text()}")

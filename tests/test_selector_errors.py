@@ -169,7 +169,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(2, [1, 1]), UnknownTrialError, "Trial 2 has failed"),
     (lambda s: s.tell(0, [1, 1]), ConflictingTellError, "Trial 0 was told {'a': 0.5, 'b': 0.25} before"),
     (lambda s: s.tell("gamma", [1, 1]), UnknownTrialError, "'gamma' has no trial out"),
-    (lambda s: s.tell("delta", [1, 1]), InvalidArgumentError, "no prompt 'delta'"),
+    (lambda s: s.tell("delta", [1, 1]), UnknownTrialError, "no prompt 'delta'"),
     (lambda s: s.tell(None, [1, 1]), InvalidArgumentError, "got None (NoneType)"),
     (lambda s: s.tell(1.0, [1, 1]), InvalidArgumentError, "got 1.0 (float)"),
     (lambda s: s.tell(True, [1, 1]), InvalidArgumentError, "got True (bool)"),
