@@ -30,7 +30,7 @@ from benchmarks.recorded import Recorded
 
 N_EXAMPLES = 40
 PER_PROMPT = 4
-THRESHOLD = 0.5
+THRESHOLD = 0.3
 METRICS = ("rouge", "brevity")
 CONSTRAINED = asktell.BestFeasible("rouge", subject_to={"brevity": THRESHOLD})
 PARETO = asktell.ParetoSet("rouge", "brevity")
