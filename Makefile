@@ -1,6 +1,7 @@
 # Two commands that need nothing but git, make, a C compiler and Python 3.11 or newer:
 #   make demo   the main job: a real small LLM on real data, on the CPU
 #   make test   lint, types, import contracts, tests
+#   make bench  the small benchmark, which renews docs/benchmarks.md (make bench-full: the whole, for a night)
 # Each makes its own environment in .venv, from the versions in requirements/lock.txt.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ OUTPUT ?= demo-output
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 INSTALL = $(PIP) install --quiet --constraint requirements/lock.txt
 
-.PHONY: demo test lint types contracts tests slow lock clean
+.PHONY: demo test lint types contracts tests slow bench bench-full lock clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.demo --output $(OUTPUT)
@@ -31,6 +32,19 @@ tests: $(VENV)/.test
 
 slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest --run-slow
+
+# Recorded tables are read from the folder ASKTELL_TABLES, where it is given.
+bench: $(VENV)/.test
+	$(VENV)/bin/python -m benchmarks.run --suite small
+	$(VENV)/bin/python -m benchmarks.report benchmark-output/small.jsonl
+	$(VENV)/bin/python -m benchmarks.headline --seeds 4 --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.overhead --marks 100 10000 --patience 30 --page docs/benchmarks.md
+
+bench-full: $(VENV)/.test
+	$(VENV)/bin/python -m benchmarks.run --suite full
+	$(VENV)/bin/python -m benchmarks.report benchmark-output/full.jsonl
+	$(VENV)/bin/python -m benchmarks.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.overhead --page docs/benchmarks.md
 
 # The versions that the environment has now, for everybody.
 lock: $(VENV)/.test
