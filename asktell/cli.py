@@ -18,11 +18,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from asktell.errors import AsktellError, InvalidArgumentError, InvalidStateError, MissingExtraError
-from asktell.files import AsyncRecorder, BatchRecorder, FolderBusyError, Recorder, RunFolder, StopRun
+from asktell.errors import AsktellError, FolderBusyError, InvalidArgumentError, InvalidStateError, MissingExtraError
 from asktell.goals import BestFeasible
+from asktell.recorder import AsyncRecorder, BatchRecorder, Recorder, StopRun
 from asktell.result import PromptResult, Result
 from asktell.run import run
+from asktell.run_folder import RunFolder
 from asktell.selector import Selector
 
 if TYPE_CHECKING:

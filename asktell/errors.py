@@ -39,6 +39,14 @@ class InvalidStateError(AsktellError, ValueError):
     """A saved state is malformed, truncated, foreign, or of an unknown version. Nothing was loaded."""
 
 
+class ConfigError(InvalidArgumentError):
+    """A configuration file cannot be used; the message names the file and the place in it."""
+
+
+class FolderBusyError(AsktellError):
+    """Another process is running in the same output folder."""
+
+
 class EvaluatorError(AsktellError):
     """An evaluator could not be used, or returned something that is not scores."""
 

@@ -17,7 +17,8 @@ import pytest
 
 import asktell
 from asktell import cli
-from asktell.files import RunFolder, replay, write_atomically
+from asktell.evaluations import Evaluation, replay
+from asktell.run_folder import RunFolder, write_atomically
 
 _numbers = itertools.count()
 
@@ -430,7 +431,7 @@ def test_a_missing_package_ends_the_run_with_its_cure(project: Project, capsys: 
 
 def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     real = os.write
-    monkeypatch.setattr("asktell.files.os.write", lambda handle, line: real(handle, line[: len(line) // 2]))
+    monkeypatch.setattr("asktell.recorder.os.write", lambda handle, line: real(handle, line[: len(line) // 2]))
     assert project.run() == 1
     assert "the disk is full" in capsys.readouterr().err
     monkeypatch.undo()
@@ -583,7 +584,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
     def fail(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("asktell.files.os.fsync", fail)
+    monkeypatch.setattr("asktell.run_folder.os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
@@ -593,8 +594,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
 @pytest.mark.parametrize("examples", [4, None])
 def test_replay_uses_each_evaluation_once(sampling: str, examples: int | None) -> None:
-    from asktell.files import Evaluation
-
     def selector() -> asktell.Selector:
         goal = asktell.BestFeasible("a")
         return asktell.Selector(["x", "y", "z"], goal, 12, examples=examples, sampling=sampling, method="uniform")
