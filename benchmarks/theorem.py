@@ -6,6 +6,7 @@ noise, a unique best feasible arm, the published schedule, estimates from the cu
 """
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 
@@ -63,8 +64,8 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=2)
     parser.add_argument("--noise", type=float, default=1.0)
     parser.add_argument("--gap", type=float, default=0.25, help="least gap (default: %(default)s)")
-    parser.add_argument("--budgets", type=int, nargs="+", default=[50, 100, 200, 400, 800, 1600])
-    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--budgets", type=int, nargs="+", default=[25, 50, 100, 150, 200, 300, 400, 800])
+    parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--plot", help="file to draw the errors and the bound into")
     args = parser.parse_args()
     features, means = problem(args.arms, args.features, args.gap)
@@ -87,21 +88,38 @@ def main() -> None:
         needed = budget_for_error(target, args.arms, args.features, args.noise, h)
         print(f"\nThe bound reaches {target} at a budget of {needed:,}.")
     if args.plot:
-        draw(args.plot, args.budgets, rates, bound, budget_for_error(1e-4, args.arms, args.features, args.noise, h))
+        last = budget_for_error(1e-4, args.arms, args.features, args.noise, h)
+        draw(args.plot, args.budgets, rates, args.runs, bound, last)
 
 
-def draw(file: str, budgets: list[int], rates: list[float], bound, last: int) -> None:  # type: ignore[no-untyped-def]
-    """Errors and bound over the budget, both axes logarithmic."""
+def draw(file: str, budgets: list[int], rates: list[float], runs: int, bound, last: int) -> None:  # type: ignore[no-untyped-def]
+    """Errors and bound over the budget, both axes logarithmic; where no run erred, the upper limit of the error."""
+    import matplotlib
+
+    matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     grid = np.unique(np.geomspace(min(budgets), last, 400).astype(int))
-    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    axes.loglog(grid, [bound(int(b)) for b in grid], label="bound of theorem 1", color="0.5")
-    seen = [(b, r) for b, r in zip(budgets, rates, strict=True) if r > 0]
-    axes.loglog(*zip(*seen, strict=True), "o-", label="observed error")
-    axes.set(xlabel="budget (evaluations)", ylabel="probability of a wrong answer", ylim=(1e-4, 1.5))
-    axes.legend()
-    figure.savefig(file)
+    b, r = np.array(budgets), np.array(rates)
+    seen = r > 0
+    # Wilson's interval at 95 %.
+    z = 1.96
+    centre, width = r + z**2 / (2 * runs), z * np.sqrt(r * (1 - r) / runs + (z / (2 * runs)) ** 2)
+    low, high = (np.clip(v / (1 + z**2 / runs), 0, 1) for v in (centre - width, centre + width))
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    axes.set(xscale="log", yscale="log", ylim=(1e-4, 1.6))
+    axes.plot(grid, [bound(int(x)) for x in grid], color="0.45", label="bound of theorem 1")
+    spread = (np.maximum(r - low, 0)[seen], np.maximum(high - r, 0)[seen])
+    axes.errorbar(b[seen], r[seen], spread, fmt="o-", color="C0", capsize=3, label=f"errors seen in {runs} runs")
+    if not seen.all():
+        # An error bar without bars, because a legend lists these after plain lines.
+        axes.errorbar(b[~seen], high[~seen], fmt="v", color="C0", mfc="white", label="no error: 95 % upper limit")
+    axes.set(xlabel="budget (evaluations)", ylabel="probability of a wrong answer")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="0.92", which="major")
+    axes.legend(loc="lower left", frameon=False)
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=150)
 
 
 if __name__ == "__main__":
