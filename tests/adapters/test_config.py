@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell_adapters.config import ConfigError, differences, load_config, output_folder
+from asktell import ConfigError
+from asktell_adapters.config import differences, load_config, output_folder
 from asktell_adapters.evaluators import SYSTEM_INSTRUCTION, Completion
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 

@@ -1,0 +1,62 @@
+"""Evaluators whose scores carry the LLM's answer, for whoever records them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from asktell_adapters import metrics
+from asktell_adapters.config.model import load_llm
+from asktell_adapters.config.tables import Table
+from asktell_adapters.evaluators.base import Completion, Example, Metric
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+
+
+class OutputScores(dict[str, float]):
+    """Scores, with the LLM's `output` that they are of."""
+
+    def __init__(self, scores: Mapping[str, float], output: str) -> None:
+        super().__init__(scores)
+        self.output = output
+
+
+class _KeepsOutput(LLMEvaluator):
+    def scores(self, completion: Completion, example: int | Example | None) -> dict[str, float]:
+        return OutputScores(super().scores(completion, example), completion.text)
+
+
+class _AsyncKeepsOutput(AsyncLLMEvaluator):
+    def scores(self, completion: Completion, example: int | Example | None) -> dict[str, float]:
+        return OutputScores(super().scores(completion, example), completion.text)
+
+
+def make_evaluator(
+    model: Table, examples: Sequence[Example], computed: Mapping[str, Metric], concurrency: int
+) -> LLMEvaluator | AsyncLLMEvaluator:
+    """The evaluator, its model loaded.
+
+    Raises:
+        AsktellError: the model or a metric cannot be used.
+        MissingExtraError: a package is missing.
+    """
+    # Before the model, which takes longer to load: a package that a metric lacks is missed now.
+    for metric in computed.values():
+        if isinstance(metric, metrics.Rouge):
+            metric.score("a", "a")
+    with model.named():
+        llm = load_llm(model, concurrency)
+        settings: dict[str, Any] = {
+            "system": model.data["system"] or None,
+            "template": model.data["template"],
+            "max_new_tokens": model.data["max_new_tokens"],
+            "with_cost": "cost" not in computed and "price" in model,
+        }
+        evaluator: LLMEvaluator | AsyncLLMEvaluator
+        if inspect.iscoroutinefunction(getattr(llm, "acomplete", None)):
+            evaluator = _AsyncKeepsOutput(llm, examples, computed, **settings)
+        else:
+            evaluator = _KeepsOutput(llm, examples, computed, **settings)
+        if callable(load := getattr(llm, "load", None)):
+            load()
+    return evaluator

@@ -1,0 +1,140 @@
+"""A run described in a TOML file, read and checked."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from asktell.errors import ConfigError
+from asktell.selector import Selector
+from asktell_adapters.config.data import read_examples, read_prompts
+from asktell_adapters.config.evaluator import make_evaluator
+from asktell_adapters.config.goal import read_goal
+from asktell_adapters.config.metrics import read_metrics
+from asktell_adapters.config.model import read_model
+from asktell_adapters.config.secret_check import refuse_secrets
+from asktell_adapters.config.setup import describe
+from asktell_adapters.config.tables import KEYS, Table
+from asktell_adapters.evaluators.base import Example, Metric
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+
+
+@final
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration.
+
+    Attributes:
+        path: the file.
+        output: the run's folder.
+        selector: with prompts, goal, budget and method; nothing asked yet.
+        examples: the data set.
+        metrics: name -> metric.
+        model: the table `[model]`.
+        concurrency: evaluations at once.
+        batch_size: evaluations that the model wants in one call.
+        setup: everything that a run's outcome depends on, as JSON data: another set-up is another run.
+    """
+
+    path: Path
+    output: Path
+    selector: Selector
+    examples: tuple[Example, ...]
+    metrics: Mapping[str, Metric]
+    model: Mapping[str, Any]
+    concurrency: int
+    batch_size: int
+    setup: Mapping[str, Any]
+
+    @property
+    def names(self) -> list[str | None]:
+        """The examples' names."""
+        return [example.id for example in self.examples]
+
+    def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
+        """The evaluator, its model loaded. Scores carry the LLM's answer as `output`.
+
+        Raises:
+            AsktellError: the model or a metric cannot be used.
+            MissingExtraError: a package is missing.
+        """
+        model = Table(self.path, "model", dict(self.model), ())
+        return make_evaluator(model, self.examples, self.metrics, self.concurrency)
+
+
+def output_folder(path: Path) -> Path:
+    """The run's folder that a configuration names; by default its own name without `.toml`, beside it.
+
+    Raises:
+        ConfigError: the file cannot be read, or `output` is not a usable folder.
+    """
+    return _output(Table(path, "", _parse(path), KEYS[""]))
+
+
+def load_config(path: Path) -> Config:
+    """Read a configuration, its prompts and its data set, and check everything that needs no model.
+
+    A function that the file names as `loader` is imported and called; modules beside the file are found.
+
+    Raises:
+        ConfigError: there is a mistake in the file, or in a file that it names.
+        MissingExtraError: a package that the data set needs is missing.
+    """
+    data = _parse(path)
+    refuse_secrets(path.name, data, ())
+    top = Table(path, "", data, KEYS[""])
+    output = _output(top)
+    examples = read_examples(top.table("data", KEYS["data"]))
+    model = read_model(top)
+    computed = read_metrics(top, examples, model)
+    goal = read_goal(top.table("goal", KEYS["goal"]), computed)
+    budget = top.take("budget", "whole")
+    features = top.take("features", "text", None)
+    settings: dict[str, Any] = {
+        "method": top.take("method", "text", "auto"),
+        "seed": top.take("seed", "whole", 0),
+        "sampling": top.take("sampling", "text", "shared"),
+        "max_failures": top.take("max_failures", "whole", 3),
+    }
+    prompts = read_prompts(top.table("prompts", KEYS["prompts"]))
+    with top.named():
+        selector = Selector(
+            prompts, goal, budget, examples=len(examples), **settings, **({"features": features} if features else {})
+        )
+    batch_size = model.get("batch_size", 16) if model.get("type") == "huggingface" else 1
+    concurrency = top.take("concurrency", "whole", 8 if model.get("type") == "openai" else batch_size)
+    if concurrency < 1:
+        raise top.error("concurrency", "must be at least 1", concurrency)
+    setup = describe({"budget": budget, **settings, "features": features}, data, model, prompts, examples)
+    batch_size = min(batch_size, concurrency)
+    return Config(path, output, selector, examples, computed, model, concurrency, batch_size, setup)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigError(f"There is no file {str(path)!r}.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{str(path)!r} is a folder; give the path of a TOML file.") from None
+    except OSError as error:
+        raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path.name}: not UTF-8: {error.reason} at byte {error.start}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path.name}: not TOML: {error}.") from error
+
+
+def _output(top: Table) -> Path:
+    path = top.path
+    given = top.take("output", "text", path.stem if path.suffix else f"{path.name}-run")
+    home = path.resolve().parent
+    folder = top.beside(given).resolve() if given else home
+    if folder == home or folder in home.parents:
+        raise top.error("output", "must be a folder of the run's own, as in output = 'runs/first'", given)
+    if folder.exists() and not folder.is_dir():
+        raise top.error("output", "must be a folder, and there is a file of that name", given)
+    return folder

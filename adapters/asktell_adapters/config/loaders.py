@@ -1,0 +1,41 @@
+"""Functions that a configuration names as `package.module:name`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from asktell.errors import MissingExtraError
+from asktell_adapters.config.tables import Table
+
+
+def import_named(table: Table, dotted: str) -> Any:
+    """What `package.module:name` names; modules beside the file are found."""
+    module, colon, name = dotted.partition(":")
+    if not colon or not module or not name:
+        raise table.error("loader", "must look like 'package.module:function'", dotted)
+    home = str(table.path.resolve().parent)
+    if home not in sys.path:
+        sys.path.insert(0, home)
+    try:
+        target = importlib.import_module(module)
+        for part in name.split("."):
+            target = getattr(target, part)
+    except Exception as error:  # a module of the user's own may raise anything
+        raise table.error("loader", f"cannot be imported: {type(error).__name__}: {error}", dotted) from error
+    return target
+
+
+def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
+    """What the function that `package.module:name` names returns."""
+    target = import_named(table, dotted)
+    if not callable(target):
+        raise table.error("loader", "must name a function", dotted)
+    try:
+        return target(**arguments)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # a function of the user's own may raise anything
+        raise table.error("loader", f"failed: {dotted} raised {type(error).__name__}: {error}") from error

@@ -1,0 +1,108 @@
+"""The table `[model]`: which LLM, with which options."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from asktell.errors import InvalidArgumentError
+from asktell_adapters.config.loaders import call_named
+from asktell_adapters.config.tables import KEYS, Table, did_you_mean, listed
+from asktell_adapters.evaluators.base import SYSTEM_INSTRUCTION
+from asktell_adapters.evaluators.huggingface import HuggingFace
+from asktell_adapters.evaluators.llama_cpp import LlamaCpp
+from asktell_adapters.evaluators.llm import TEMPLATE
+from asktell_adapters.evaluators.openai import OpenAIChat, Price
+from asktell_adapters.gguf import requantize, smollm2
+
+PACKAGED = "smollm2"
+
+# By type; they reach the model's constructor as they are.
+_OPTIONS = {
+    "llama-cpp": {"n_ctx": "whole", "n_threads": "whole", "n_gpu_layers": "whole", "reuse_prefix": "flag"},
+    "huggingface": {"device": "text", "dtype": "text", "batch_size": "whole", "template_options": "table"},
+    "openai": {
+        "base_url": "text", "api_key_env": "text", "timeout": "number", "max_retries": "whole", "backoff": "number",
+        "max_wait": "number", "allow_empty": "flag", "limit_field": "text", "send_sampling": "flag",
+        "extra_body": "table",
+    },
+}  # fmt: skip
+TUNING = {
+    "n_threads", "n_gpu_layers", "device", "batch_size", "api_key_env", "timeout", "max_retries", "backoff", "max_wait",
+}  # fmt: skip
+"""What cannot change an answer, and so is no part of a set-up."""
+
+
+def read_model(top: Table) -> dict[str, Any]:
+    """The table `[model]`, checked, with its defaults filled in."""
+    given = top.take("model", "table") if "model" in top else top.table("model", ("type", "loader")).data
+    model = top.inner("model", given, ())
+    if "loader" in model:
+        options: dict[str, str] = {}
+        kind = None
+        model = top.inner("model", given, [key for key in KEYS["model"] if key not in ("type", "model", "price")])
+        model.take("loader", "text")
+        model.take("arguments", "table", {})
+    else:
+        kind = model.take("type", "text", None)
+        if kind is None:
+            raise model.error("type", f"is missing; it is one of {listed(list(_OPTIONS))}, or give a loader")
+        if kind not in _OPTIONS:
+            close = did_you_mean(kind, list(_OPTIONS))
+            raise model.error("type", f"must be one of {listed(list(_OPTIONS))}{close}", kind)
+        options = _OPTIONS[kind]
+        extra = {"openai": ("price",), "llama-cpp": ("dtype",)}.get(kind, ())
+        known = [key for key in KEYS["model"] if key not in ("loader", "arguments", "price")]
+        model = top.inner("model", given, (*known, *options, *extra))
+        model.take("model", "text")
+    for key, what in options.items():
+        model.take(key, what, None)
+    if "api_key_env" in model and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", given["api_key_env"]):
+        # The value is not repeated: it may be the key itself.
+        raise model.error("api_key_env", "must be the name of an environment variable, such as OPENAI_API_KEY")
+    if kind == "llama-cpp":
+        model.take("dtype", "text", None)
+    if "price" in model:
+        price = top.inner("model.price", model.take("price", "table"), ("input", "output", "cached_input"))
+        price.take("input", "number")
+        price.take("output", "number")
+        price.take("cached_input", "number", None)
+    max_new_tokens = model.take("max_new_tokens", "whole", 512)
+    if max_new_tokens < 1:
+        raise model.error("max_new_tokens", "must be at least 1", max_new_tokens)
+    return {
+        **given,
+        "max_new_tokens": max_new_tokens,
+        "system": model.take("system", "text or false", SYSTEM_INSTRUCTION),
+        "template": model.take("template", "text", TEMPLATE),
+    }
+
+
+def load_llm(model: Table, concurrency: int) -> Any:
+    """The LLM of a table that was checked."""
+    if "loader" in model:
+        llm = call_named(model, model.take("loader", "text"), model.take("arguments", "table", {}))
+        if not callable(getattr(llm, "complete", None)) and not inspect.iscoroutinefunction(
+            getattr(llm, "acomplete", None)
+        ):
+            raise model.error("loader", "must return an object with complete(requests) or acomplete(request)", llm)
+        return llm
+    kind, name = model.take("type", "text"), model.take("model", "text")
+    options = {key: model.data[key] for key in _OPTIONS[kind] if key in model}
+    if kind == "llama-cpp":
+        dtype = model.take("dtype", "text", None)
+        if name == PACKAGED:
+            file = smollm2(dtype or "bf16")
+        else:
+            file = model.beside(name)
+            file = requantize(file, dtype) if dtype else file
+        return LlamaCpp(file, **options)
+    if kind == "huggingface":
+        local = model.beside(name)
+        source = smollm2(None) if name == PACKAGED else local if local.exists() else name
+        if source == name and name.endswith(".gguf"):
+            raise InvalidArgumentError(f"there is no GGUF file {str(local)!r}")
+        return HuggingFace(source, **options)
+    price = Price(**model.data["price"]) if "price" in model else None
+    return OpenAIChat(name, price=price, concurrency=concurrency, **options)

@@ -1,0 +1,147 @@
+"""Tables of a TOML file: values by key and kind, with every mistake named by file, table and key."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from asktell.arguments import short
+from asktell.errors import AsktellError, ConfigError, MissingExtraError
+
+_REQUIRED: Any = object()
+
+KEYS = {
+    "": (
+        *("output", "budget", "method", "features", "seed", "sampling", "max_failures", "concurrency"),
+        *("prompts", "data", "model", "metrics", "goal"),
+    ),
+    "prompts": ("file", "texts"),
+    "data": ("file", "loader", "arguments", "input", "reference", "id", "limit", "shuffle"),
+    "goal": ("type", "maximize", "minimize", "at_least", "at_most", "ranges"),
+    "model": ("type", "model", "loader", "arguments", "max_new_tokens", "system", "template", "price"),
+}
+"""Of each table ("" stands for the top), without those that depend on the model's type or on a metric."""
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "text": ("a text", lambda value: isinstance(value, str)),
+    "flag": ("true or false", lambda value: isinstance(value, bool)),
+    "whole": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "number": ("a finite number", is_number),
+    "table": ("a table", lambda value: isinstance(value, dict)),
+    "text or false": ("a text, or false for none", lambda value: isinstance(value, str) or value is False),
+    "whole or false": (
+        "a whole number, or false for none",
+        lambda value: isinstance(value, int) and value is not True,
+    ),
+    "metrics": (
+        "a metric's name, or a list of them",
+        lambda value: (
+            isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+        ),
+    ),
+    "texts": (
+        "a list of texts, or a table id = text",
+        lambda value: (
+            isinstance(value, list | dict)
+            and all(isinstance(text, str) for text in (value.values() if isinstance(value, dict) else value))
+        ),
+    ),
+}
+"""What a value may be: in words, and the test."""
+
+
+class Table:
+    """A table of the file: takes values by key and kind, and names what is wrong with them.
+
+    `known` are its keys, empty if they are not to be checked.
+    """
+
+    def __init__(self, path: Path, name: str, data: dict[str, Any], known: Sequence[str]) -> None:
+        self.path = path
+        self.file = path.name
+        self.name = name
+        self.data = data
+        for key in data if known else ():
+            if key not in known:
+                raise ConfigError(f"{self.file}: unknown key {key!r} {self._where}. {_advice(key, name, known)}")
+
+    @property
+    def _where(self) -> str:
+        return f"in [{self.name}]" if self.name else "at the top"
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.data
+
+    def error(self, key: str, problem: str, value: Any = _REQUIRED) -> ConfigError:
+        """The error about one key."""
+        got = "" if value is _REQUIRED else f", got {short(value)}"
+        return ConfigError(f"{self.file}: {key!r} {self._where} {problem}{got}.")
+
+    def take(self, key: str, kind: str, default: Any = _REQUIRED) -> Any:
+        """The value of a key, checked."""
+        if key not in self.data:
+            if default is _REQUIRED:
+                raise ConfigError(f"{self.file}: {key!r} is missing {self._where}; it is {KINDS[kind][0]}.")
+            return default
+        expected, fits = KINDS[kind]
+        if not fits(self.data[key]):
+            raise self.error(key, f"must be {expected}", self.data[key])
+        return self.data[key]
+
+    def table(self, key: str, known: Sequence[str]) -> Table:
+        """A table inside, which must be there."""
+        if key not in self.data:
+            raise ConfigError(f"{self.file}: the table [{key}] is missing. It has {listed(known)}.")
+        return self.inner(key, self.take(key, "table"), known)
+
+    def inner(self, name: str, data: dict[str, Any], known: Sequence[str]) -> Table:
+        """Another table of the same file."""
+        return Table(self.path, name, data, known)
+
+    def beside(self, name: str) -> Path:
+        """A path relative to the file."""
+        return Path(self.path.resolve().parent, Path(name).expanduser())
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Put the file's name, and the table's, before an error's message."""
+        try:
+            yield
+        except (MissingExtraError, ConfigError):
+            raise
+        except AsktellError as error:
+            where = f"{self.file}: " + (f"[{self.name}]: " if self.name else "")
+            raise ConfigError(f"{where}{error}") from error
+
+
+def _advice(key: str, table: str, known: Sequence[str]) -> str:
+    if close := difflib.get_close_matches(key, known, 1):
+        return f"Did you mean {close[0]!r}?"
+    for home, keys in KEYS.items():
+        if key in keys and home != table:
+            if not home:
+                return f"{key!r} belongs at the top of the file, before the first [table]."
+            return f"{key!r} belongs in [{home}]."
+    return f"Known are {listed(known)}."
+
+
+def did_you_mean(name: Any, known: Sequence[str]) -> str:
+    """The nearest known name, in brackets; nothing if none is near."""
+    close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else []
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, for a message."""
+    shown = ", ".join(repr(name) for name in list(names)[:20])
+    return shown + (", ..." if len(names) > 20 else "")
