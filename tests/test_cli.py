@@ -484,6 +484,17 @@ def test_status_of_a_run_that_goes_on(project: Project, capsys: Any) -> None:
     }
 
 
+def test_a_run_that_finished_early_says_why(tmp_path: Path, capsys: Any) -> None:
+    project = Project(tmp_path, n_prompts=2)
+    assert project.run() == 0
+    for command in ("status", "result"):
+        assert cli.main([command, str(project.config)]) == 0
+    early = "finished early: the prompts left have seen every example"
+    out = capsys.readouterr().out
+    assert f"evaluations  16 of 24 (67%); {early}" in out
+    assert out.count(f"(final, 16 of 24 evaluations spent; {early})") == 2  # run and result
+
+
 def test_result_lists_every_prompt_the_selected_ones_first(project: Project, capsys: Any) -> None:
     project.run()
     capsys.readouterr()

@@ -1,0 +1,109 @@
+"""What `asktell` can be told on the command line, and its help."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeAlias
+
+Command: TypeAlias = Callable[[argparse.Namespace], int]
+
+PICTURES = (".png", ".svg", ".pdf")
+"""The kinds of files that a plot is drawn into."""
+
+_EXAMPLE = """\
+example: a file summarize.toml
+
+  output = "runs/summarize"
+  budget = 60
+
+  [prompts]
+  file = "prompts.txt"              # a prompt a line
+
+  [data]
+  file = "papers.jsonl"             # {"text": ..., "summary": ...} a line
+  input = "text"
+  reference = "summary"
+
+  [model]
+  type = "llama-cpp"                # or huggingface, or openai
+  model = "smollm2"                 # or the path of a GGUF file
+  max_new_tokens = 60
+
+  [metrics]
+  rouge = true
+  brevity = { low = 20, high = 60 }
+
+  [goal]
+  maximize = "rouge"
+  at_least = { brevity = 0.5 }
+
+and then
+
+  asktell run summarize.toml        # Ctrl-C stops it; the same command goes on
+  asktell status summarize.toml
+  asktell result summarize.toml --plot result.png
+"""
+
+
+def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """The parser; what it parses has `command`, the one of `commands` that was named: run, status or result."""
+
+    def formatter(prog: str) -> argparse.HelpFormatter:
+        return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28)
+
+    parser = argparse.ArgumentParser(
+        prog="asktell",
+        description="Picks the best prompts for an LLM with the fewest evaluations.",
+        epilog=_EXAMPLE,
+        formatter_class=formatter,
+    )
+    parser.add_argument("--version", action="version", version=f"asktell {version('asktell')}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+    def add(name: str, help_: str, description: str, epilog: str) -> argparse.ArgumentParser:
+        made = subparsers.add_parser(
+            name, help=help_, description=description, epilog=epilog, parents=[common], formatter_class=formatter
+        )
+        made.set_defaults(command=commands[name])
+        return made
+
+    add_run = add(
+        "run",
+        "run a selection, or go on with it",
+        "Evaluate prompts as CONFIG says until the budget is spent, and print the best.\n"
+        "Everything is kept in the output folder. After Ctrl-C or a crash the same command goes on:\n"
+        "no evaluation that was finished is made again. A finished run prints its result at once.",
+        _EXAMPLE,
+    )
+    add_run.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
+    add_run.add_argument(
+        "--fresh", action="store_true", help="start anew; the old output folder is kept under another name"
+    )
+    add_run.add_argument(
+        "--keep-going", action="store_true", help="do not stop when many evaluations in a row fail: count them"
+    )
+    add_run.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
+
+    add_status = add(
+        "status",
+        "how far a run is",
+        "Evaluations done, prompts still active, failures, and the best so far. Works while the run goes on.",
+        "example: asktell status summarize.toml",
+    )
+    add_result = add(
+        "result",
+        "all prompts, ranked",
+        "Every prompt with its estimates (mean +- standard error), the selected ones first. Works while the run goes\n"
+        "on, too.",
+        "example: asktell result runs/summarize --plot result.png",
+    )
+    add_result.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    add_result.add_argument(
+        "--plot", metavar="FILE", type=Path, help=f"draw the result into a file: {', '.join(PICTURES)}"
+    )
+    for made in (add_status, add_result):
+        made.add_argument("run", metavar="CONFIG_OR_FOLDER", type=Path, help="the run's TOML file or output folder")
+    return parser
