@@ -1,5 +1,7 @@
 """GEGE's schedule counts dimensions."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +29,7 @@ def test_spends_the_budget_and_ends_with_one_arm(n_arms: int, budget: int, rank:
     rounds = GEGEHalving().rounds(n_arms, budget, rank)
     assert sum(r.pulls for r in rounds) == budget
     assert rounds[-1].keep == 1
-    assert all(later.keep <= r.keep for r, later in zip(rounds, rounds[1:], strict=False))
+    assert all(later.keep <= r.keep for r, later in itertools.pairwise(rounds))
 
 
 def test_needs_the_rank() -> None:
