@@ -91,8 +91,9 @@ class Adaptive:
         if isinstance(state.problem.goal, BestFeasible):
             expected = membership.quality(belief.values[:, allowed]).mean(axis=0)
             return [int(allowed[expected.argmax()])]
-        members = membership.pareto_members(belief.values[:, allowed])
-        return [int(arm) for arm in allowed[membership.best_set(members, np.arange(len(allowed)))]]
+        values = belief.values[:, allowed]
+        members = membership.pareto_members(values)
+        return [int(arm) for arm in allowed[membership.best_set(values, members, state.problem.seed)]]
 
     def _finish(self, state: State, number: int) -> Decided:
         answer, belief = self.answer(state), self.belief(state)
@@ -131,7 +132,8 @@ class Adaptive:
             return open_[np.argsort(uniform, kind="stable")][:room]
         # What is out will tell: an arm with a pull out is worth a fraction of one without.
         interest = belief.interest[open_] / (1.0 + out[open_])
-        interest = interest + 1e-9 * max(float(interest.max()), 1e-300)
+        top = float(interest.max())
+        interest = interest / top + 1e-9 if top > 0 else np.ones(len(interest))
         several = int(np.ceil(interest.sum() ** 2 / (interest**2).sum()))
         # Weighted sampling without replacement (Efraimidis & Spirakis 2006).
         order = open_[np.argsort(-np.log(uniform) / interest, kind="stable")]
@@ -143,9 +145,7 @@ class Adaptive:
             examples = problem.draw(arms, state.draws[arms])
         else:
             used_arms, used_examples = _used(state)
-            arms, examples = design.next_examples(
-                arms, used_arms, used_examples, problem.order, self._share(problem)
-            )
+            arms, examples = design.next_examples(arms, used_arms, used_examples, problem.order, self._share(problem))
         return tuple(zip(arms.tolist(), examples.tolist(), strict=True))
 
     def _share(self, problem: Problem) -> float:

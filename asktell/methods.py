@@ -266,7 +266,8 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {schedule!r}.")
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
-            f"method must be one of {list(METHODS)}, or a composed asktell.Elimination or asktell.Adaptive; got {name!r}."
+            f"method must be one of {list(METHODS)}, an asktell.Adaptive, or a composed asktell.Elimination; "
+            f"got {name!r}."
         )
     if name == "auto":
         return Adaptive()

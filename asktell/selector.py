@@ -351,7 +351,7 @@ class Selector:
         return records.checked("The saved selector", lambda: cls._load(data, method))
 
     @classmethod
-    def _load(cls: type[_Self], data: dict[str, Any], method: Elimination | None) -> _Self:
+    def _load(cls: type[_Self], data: dict[str, Any], method: Method | None) -> _Self:
         prompts = data.get("prompts")
         if not isinstance(prompts, dict):
             raise InvalidStateError("The saved selector has no prompts.")
@@ -368,9 +368,7 @@ class Selector:
         state = records.load_state(data.get("state"), problem)
         rounds = method.rounds(problem) if isinstance(method, Elimination) else None
         if rounds is not None and not state.finished and len(state.decisions) > len(rounds):
-            raise InvalidStateError(
-                f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
-            )
+            raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
         selector = cls.__new__(cls)
         selector._set(ids, texts, method, state)
         return selector

@@ -34,9 +34,7 @@ def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Seq
     )
 
 
-def _prompt_results(
-    state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]
-) -> list[PromptResult]:
+def _prompt_results(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> list[PromptResult]:
     problem, metrics = state.problem, state.problem.goal.metrics
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(problem.population)

@@ -14,6 +14,11 @@ Vector = npt.NDArray[np.float64]
 Draws = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
 
+_SET_DRAWS = 64
+_CANDIDATES = 128
+_LEAST_PROBABILITY = 0.02  # of a prompt that may be in the answer
+_POINTS = 128
+
 
 def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:
     """Standard normals from counter bits (Box & Muller 1958)."""
@@ -74,16 +79,52 @@ def pareto_members(values: Draws) -> Masks:
     # A duplicate of a row on the front has the same values as the last row that raised the maximum.
     last = np.maximum.accumulate(np.where(alive, np.arange(alive.shape[1]), 0), axis=1)
     alive = (np.take_along_axis(second, last, 1) == second) & (np.take_along_axis(first, last, 1) == first)
-    members = np.empty_like(alive)
+    members: Masks = np.empty(alive.shape, dtype=bool)
     np.put_along_axis(members, order, alive, 1)
     return members
 
 
-def best_set(members: Masks, allowed: Indices) -> Indices:
-    """The set with the highest expected F1 among those that take prompts in the order of their probability."""
+def best_set(values: Draws, members: Masks, seed: int) -> Indices:
+    """The set of the highest expected quality, built greedily: F1 and relative hypervolume in equal parts.
+
+    The hypervolume of a draw is measured by random points of the box that its values span: which of those below its
+    front does the set dominate too? More prompts never lower it, and F1 keeps the set small.
+    """
+    n_draws = min(len(values), _SET_DRAWS)
+    values, members = values[:n_draws], members[:n_draws]
     probability = members.mean(axis=0)
-    order = allowed[np.argsort(-probability[allowed], kind="stable")]
-    hits = np.cumsum(members[:, order], axis=1)
-    sizes = members.sum(axis=1, keepdims=True)
-    f1 = (2.0 * hits / (np.arange(1, len(order) + 1) + sizes)).mean(axis=0)
-    return order[: int(f1.argmax()) + 1]
+    candidates = np.argsort(-probability, kind="stable")[:_CANDIDATES]
+    candidates = candidates[probability[candidates] >= 0.5 * _LEAST_PROBABILITY]
+    covers = _covers(values, candidates, seed)  # (S, C, P)
+    below = np.maximum(covers.any(axis=1).sum(axis=1), 1)
+    sizes, optimal = members.sum(axis=1), members[:, candidates]
+    hits, covered = np.zeros(n_draws), np.zeros((n_draws, covers.shape[2]), dtype=bool)
+    chosen: list[int] = []
+    best, best_size = -1.0, 1
+    left = np.ones(len(candidates), dtype=bool)
+    while left.any():
+        new = (covers & ~covered[:, None]).sum(axis=2) + covered.sum(axis=1)[:, None]
+        f1 = 2.0 * (hits[:, None] + optimal) / (len(chosen) + 1 + sizes)[:, None]
+        gain = np.where(left, (f1 + new / below[:, None]).mean(axis=0), -1.0)
+        at = int(gain.argmax())
+        chosen.append(at)
+        left[at] = False
+        hits, covered = hits + optimal[:, at], covered | covers[:, at]
+        if gain[at] > best:
+            best, best_size = float(gain[at]), len(chosen)
+        if len(chosen) > 2 * best_size + 4:
+            break
+    return candidates[chosen[:best_size]]
+
+
+def _covers(values: Draws, candidates: Indices, seed: int) -> Masks:
+    """(S, C, P): whether a candidate dominates each of P random points below the draw's front."""
+    low, high = values.min(axis=1), values.max(axis=1)
+    n_draws, _, q = values.shape
+    bits = counters.bits(seed, "hypervolume", np.arange(n_draws * _POINTS * q)) >> np.uint64(11)
+    part = bits.astype(np.float64).reshape(n_draws, _POINTS, q) / 2.0**53
+    points = low[:, None] + part * (high - low)[:, None]
+    result = np.ones((n_draws, len(candidates), _POINTS), dtype=bool)
+    for k in range(q):
+        result &= values[:, candidates, k][:, :, None] >= points[:, None, :, k]
+    return result

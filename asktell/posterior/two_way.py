@@ -73,7 +73,7 @@ class Posterior(NamedTuple):
     @property
     def n_normals(self) -> int:
         """How many independent normals one joint draw takes."""
-        return self.factor.shape[1] + len(self.own)
+        return int(self.factor.shape[1]) + len(self.own)
 
     def draws(self, normals: Matrix) -> Matrix:
         """(S, n_normals) standard normals to (S, K) joint draws."""
@@ -93,16 +93,12 @@ def posterior(
     spread = float(scores.std())
     if spread <= 1e-9 * max(abs(centre), 1e-290):
         zeros = np.zeros(n_arms)
-        return Posterior(zeros + centre, np.zeros((n_arms, 0)), zeros, Variances(0.0, 0.0, 0.0))
+        return Posterior(zeros + scores[0], np.zeros((n_arms, 0)), zeros, Variances(0.0, 0.0, 0.0))
     system = _System(cells, (scores - centre) / spread, n_arms, n_examples)
-    if variances is None:
-        fitted = system.reml()
-    else:
-        fitted = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
+    given = None if variances is None else Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
+    fitted = given or system.reml()
     mean, factor, own = system.means(fitted)
-    return Posterior(
-        centre + spread * mean, spread * factor, spread * own, Variances(*(v * spread**2 for v in fitted))
-    )
+    return Posterior(centre + spread * mean, spread * factor, spread * own, Variances(*(v * spread**2 for v in fitted)))
 
 
 class _Solved(NamedTuple):
@@ -134,8 +130,9 @@ class _System:
         self.n_kept, n_others = (n_arms, n_columns) if self.keep_arms else (n_columns, n_arms)
         self.counts_other = np.bincount(others, minlength=n_others).astype(float)
         self.sums_other = np.bincount(others, y, n_others)
-        self.counts = np.concatenate(([n], np.bincount(rows, minlength=self.n_kept))).astype(float)
-        self.sums = np.concatenate(([y.sum()], np.bincount(rows, y, self.n_kept)))
+        members = slice(0, self.n_kept)  # none without examples
+        self.counts = np.concatenate(([n], np.bincount(rows, minlength=self.n_kept)[members])).astype(float)
+        self.sums = np.concatenate(([y.sum()], np.bincount(rows, y, self.n_kept)[members]))
         # Row 0 belongs to the level, the others to the members of the kept effect.
         f = np.zeros((self.n_kept + 1, n_others))
         f[0] = self.counts_other
@@ -261,7 +258,7 @@ def _root(cov: Matrix) -> Matrix:
     jitter = 1e-10 * max(float(np.trace(cov)) / len(cov), 1e-300)
     for _ in range(8):
         try:
-            return np.linalg.cholesky(cov + jitter * np.eye(len(cov)))
+            return np.asarray(np.linalg.cholesky(cov + jitter * np.eye(len(cov))))
         except np.linalg.LinAlgError:
             jitter *= 30.0
     values, vectors = np.linalg.eigh(cov)
