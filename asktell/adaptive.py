@@ -22,6 +22,8 @@ from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Proble
 
 Vector = npt.NDArray[np.float64]
 
+_FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
+_LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _FEWEST_DRAWS = 64
 _MOST_NUMBERS = 1 << 20  # in one array of draws: large pools take fewer draws
 
@@ -144,14 +146,18 @@ class Adaptive:
         if problem.population is None:
             examples = problem.draw(arms, state.draws[arms])
         else:
-            used_arms, used_examples = _used(state)
-            arms, examples = design.next_examples(arms, used_arms, used_examples, problem.order, self._share(problem))
+            belief = self.belief(state)
+            seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
+            first = belief is None or not seen[arms].all()
+            doubt = None if first or belief is None else belief.interest
+            share = _FIRST_SHARE if first and self.share is None else self._share(problem)
+            arms, examples = design.next_examples(arms, *_used(state), problem.order, share, doubt)
         return tuple(zip(arms.tolist(), examples.tolist(), strict=True))
 
     def _share(self, problem: Problem) -> float:
         if self.share is not None:
             return self.share
-        return 6.0 if _is_constrained(problem.goal) else float(problem.n_arms)
+        return _LEVEL_SHARE if _is_constrained(problem.goal) else float(problem.n_arms)
 
 
 def _reason(belief: Belief, arm: int) -> str:

@@ -355,9 +355,7 @@ def test_a_prompt_observed_on_every_example_is_exact_and_not_asked() -> None:
     assert entry.standard_error == {"a": 0.0, "b": 0.0}
 
 
-def test_observing_after_the_end_does_not_reopen_it(
-    new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_observing_after_the_end_does_not_reopen_it(new_selector: New, random_table: RandomTable, play: Play) -> None:
     table = random_table(4, 8)
     selector = new_selector(table, "csr", budget=12)
     play(selector, table)
@@ -417,9 +415,7 @@ def test_iid_sampling_draws_with_replacement(
     assert any(min(entry.standard_error.values()) > 0 for entry in selector.result().prompts)
 
 
-def test_without_examples_the_evaluator_draws_them(
-    new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_without_examples_the_evaluator_draws_them(new_selector: New, random_table: RandomTable, play: Play) -> None:
     table = random_table(5, 30)
     selector = new_selector(table, "csr", budget=40, examples=None)
     asked = play(selector, table)

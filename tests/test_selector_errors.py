@@ -201,7 +201,11 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.fail(1, None), InvalidArgumentError, "text or an exception, got None"),
     (lambda s: s.fail(1, ValueError), InvalidArgumentError, "text or an exception"),
     # Observations
-    (lambda s: s.observe("delta", [1, 1]), InvalidArgumentError, "no prompt 'delta'. Name one by its text, or its id: 'x'"),
+    (
+        lambda s: s.observe("delta", [1, 1]),
+        InvalidArgumentError,
+        "no prompt 'delta'. Name one by its text, or its id: 'x'",
+    ),
     (lambda s: s.observe(0, [1, 1]), InvalidArgumentError, "no prompt 0"),  # the ids are x, y, z
     (lambda s: s.observe(None, [1, 1]), InvalidArgumentError, "no prompt None"),
     (lambda s: s.observe(["x"], [1, 1]), InvalidArgumentError, "no prompt ['x']"),

@@ -69,9 +69,7 @@ def test_agrees_with_numpy(rows: list[tuple[int, float]]) -> None:
 
 
 @given(ROWS, st.integers(0, 40))
-def test_adding_rows_in_two_parts_is_the_same_in_every_bit_as_at_once(
-    rows: list[tuple[int, float]], cut: int
-) -> None:
+def test_adding_rows_in_two_parts_is_the_same_in_every_bit_as_at_once(rows: list[tuple[int, float]], cut: int) -> None:
     arms = np.array([arm for arm, _ in rows], dtype=np.int64)
     scores = np.array([[score] for _, score in rows]).reshape(-1, 1)
     empty = Tally.empty(3, 1)
