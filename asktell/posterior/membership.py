@@ -114,7 +114,8 @@ def best_set(values: Draws, members: Masks, seed: int) -> Indices:
             best, best_size = float(gain[at]), len(chosen)
         if len(chosen) > 2 * best_size + 4:
             break
-    return candidates[chosen[:best_size]]
+    answer: Indices = candidates[chosen[:best_size]]
+    return answer
 
 
 def _covers(values: Draws, candidates: Indices, seed: int) -> Masks:
