@@ -1,5 +1,6 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once."""
 
+from asktell.adaptive import Adaptive
 from asktell.errors import (
     AsktellError,
     BudgetTooSmallError,
@@ -23,6 +24,7 @@ from asktell.trial import Trial
 
 __all__ = [
     "METHODS",
+    "Adaptive",
     "AsktellError",
     "BestFeasible",
     "BudgetTooSmallError",

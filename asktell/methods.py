@@ -1,4 +1,6 @@
-"""Methods: compositions of the four parts, and the names of the usual ones.
+"""Methods: `Adaptive`, compositions of the four parts, and the names of the usual ones.
+
+`auto` is `Adaptive`, for both goals; the others are compositions:
 
 | name       | scheduler           | allocator         | estimator     | rule                |
 |------------|---------------------|-------------------|---------------|---------------------|
@@ -18,11 +20,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from asktell import counters
+from asktell.adaptive import Adaptive
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Request, Uniform
 from asktell.arrays import Counts, Indices
 from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, ParetoGap
@@ -262,17 +265,19 @@ _PRESETS = {
     "mlp-ege": _Preset(ParetoSet, _halving, estimator=MLP),
     "gege": _Preset(ParetoSet, lambda tuned: GEGEHalving(), GOptimalDesign, LeastSquares),
 }
-_AUTO = {BestFeasible: "csr-sh", ParetoSet: "ege-sr"}
+
+Method: TypeAlias = Elimination | Adaptive
+"""How prompts are selected."""
 
 METHODS = ("auto", *_PRESETS)
 """The names that `preset` and `Selector(..., method=...)` know."""
 
 
-def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled") -> Elimination:
+def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled") -> Method:
     """The method of that name for a goal.
 
     `schedule="published"` takes the schedules as published instead of the tight and the adaptive ones; `data` is as
-    in `Elimination`.
+    in `Elimination`. Neither matters to "auto".
 
     Raises:
         InvalidArgumentError: there is no such method, schedule or kind of data.
@@ -282,9 +287,12 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {schedule!r}.")
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
-            f"method must be one of {list(METHODS)}, or a composed asktell.Elimination; got {name!r}."
+            f"method must be one of {list(METHODS)}, an asktell.Adaptive, or a composed asktell.Elimination; "
+            f"got {name!r}."
         )
-    chosen = _PRESETS[_AUTO[type(goal)] if name == "auto" else name]
+    if name == "auto":
+        return Adaptive()
+    chosen = _PRESETS[name]
     if chosen.goal is not None and not isinstance(goal, chosen.goal):
         fitting = [other for other, p in _PRESETS.items() if p.goal is None or isinstance(goal, p.goal)]
         raise IncompatibleMethodError(

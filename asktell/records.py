@@ -14,6 +14,7 @@ import numpy as np
 from immutables import Map
 
 from asktell import allocators, elimination, estimators, schedulers
+from asktell.adaptive import Adaptive
 from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, SMALLEST_RANGE
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
@@ -46,11 +47,14 @@ PARTS: dict[str, type] = {
 }
 """The parts of methods that a saved file may name."""
 
+WHOLE: dict[str, type] = {"Elimination": Elimination, "Adaptive": Adaptive}
+"""The methods that a saved file may name."""
+
 
 def dump_part(part: Any) -> dict[str, Any]:
     """A part of a method, or a whole one, as its class name and its fields."""
     name = type(part).__name__
-    known: Any = Elimination if name == "Elimination" else PARTS.get(name)
+    known: Any = WHOLE.get(name) or PARTS.get(name)
     if known is not type(part):
         raise InvalidStateError(
             f"{part!r} cannot be saved: {name} is not one of asktell's own parts. Keep the method in your code, and "
@@ -67,7 +71,7 @@ def load_part(data: object) -> Any:
     """The part that `dump_part` made `data` of."""
     record = _mapping("method", data)
     name = record.get("type")
-    kind: Any = Elimination if name == "Elimination" else PARTS.get(name) if isinstance(name, str) else None
+    kind: Any = (WHOLE.get(name) or PARTS.get(name)) if isinstance(name, str) else None
     if kind is None:
         raise InvalidStateError(f"Unknown part of a method: {name!r}. Was this saved by a newer asktell?")
     names = {field.name for field in fields(kind)}
@@ -164,12 +168,14 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
 
 def dump_decided(decided: Decided) -> dict[str, Any]:
     """A decision as data."""
+    plan = {} if decided.plan is None else {"plan": [list(pull) for pull in decided.plan]}
     return {
         "round": decided.round,
         "departures": [[d.arm, d.status, d.reason, list(d.means), list(d.standard_errors)] for d in decided.departures],
         "pulls": decided.pulls if isinstance(decided.pulls, int) else list(decided.pulls),
         "finished": decided.finished,
         "answer": list(decided.answer),
+        **plan,
     }
 
 
@@ -203,7 +209,12 @@ def load_decided(data: object, problem: Problem) -> Decided:
     if not isinstance(finished, bool):
         raise InvalidStateError(f"finished must be true or false, got {finished!r}.")
     answer = tuple(_whole("answer", arm, 0, n_arms - 1) for arm in _list("answer", record.get("answer")))
-    return Decided(_whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer)
+    plan = record.get("plan")
+    if plan is not None:
+        pairs = [_list("a planned pull", item, 2) for item in _list("a decision's plan", plan)]
+        last = (problem.n_examples or 0) - 1
+        plan = tuple((_whole("arm", arm, 0, n_arms - 1), _whole("example", x, -1, last)) for arm, x in pairs)
+    return Decided(_whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer, plan)
 
 
 def dump_state(state: State) -> dict[str, Any]:

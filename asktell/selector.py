@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell import records
+from asktell.adaptive import Adaptive
 from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, check_cost, check_features, check_prompts, short, whole
 from asktell.arrays import Features
 from asktell.errors import ConflictingTellError, InvalidArgumentError, InvalidStateError, UnknownTrialError
 from asktell.goals import Goal, Scores
-from asktell.methods import Elimination, preset
+from asktell.methods import Elimination, Method, preset
 from asktell.result import Result
 from asktell.state import (
     SAMPLINGS,
@@ -44,7 +45,7 @@ class Selector:
         prompts: the K candidates, as a sequence of texts (then ids are positions) or a mapping from id to text.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
         budget: evaluations allowed; never exceeded, trials out included.
-        method: "auto", another preset's name, or a composed `Elimination`.
+        method: "auto", another preset's name, an `Adaptive`, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
             structured methods need them. "text" makes them from the prompts' texts.
@@ -66,7 +67,7 @@ class Selector:
         prompts: Sequence[str] | Mapping[str, str],
         goal: Goal,
         budget: int,
-        method: str | Elimination = "auto",
+        method: str | Method = "auto",
         examples: int | None = None,
         features: npt.ArrayLike | Literal["text"] | None = None,
         seed: int = 0,
@@ -90,12 +91,12 @@ class Selector:
             sampling=sampling,
             max_failures=whole("max_failures", max_failures, 1),
         )
-        if not isinstance(method, Elimination):
+        if not isinstance(method, (Elimination, Adaptive)):
             method = preset(method, goal)
         method.check(problem)
         self._set(ids, texts, method, initial(problem))
 
-    def _set(self, ids: list[str] | None, texts: list[str], method: Elimination, state: State) -> None:
+    def _set(self, ids: list[str] | None, texts: list[str], method: Method, state: State) -> None:
         self._ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
         self._texts = texts
         self._method = method
@@ -178,7 +179,7 @@ class Selector:
                     )
                 return
             self._state = apply(self._state, Told(id_, vector, cost))
-            self._advance()
+            self._settle()
 
     def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
         """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
@@ -236,12 +237,17 @@ class Selector:
                 raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
             cost = None if cost is None else check_cost(cost)
             self._state = apply(self._state, Failed(id_, reason, cost))
-            self._advance()
+            self._settle()
 
     def _advance(self) -> None:
         """Make every decision that is due."""
         while (decided := decide(self._method, self._state)) is not None:
             self._state = apply(self._state, decided)
+
+    def _settle(self) -> None:
+        """Decide if nothing is out; otherwise asking decides, so that it knows every score that has come by then."""
+        if not self._state.pending:
+            self._advance()
 
     # Reading
 
@@ -256,7 +262,7 @@ class Selector:
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again."""
         with self._lock:
-            self._advance()
+            self._settle()
             return self._state.finished
 
     @property
@@ -280,7 +286,7 @@ class Selector:
         return self._state.problem.goal
 
     @property
-    def method(self) -> Elimination:
+    def method(self) -> Method:
         """How it is looked for."""
         return self._method
 
@@ -324,7 +330,7 @@ class Selector:
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
-    def from_json(cls: type[_Self], text: str | bytes, method: Elimination | None = None) -> _Self:
+    def from_json(cls: type[_Self], text: str | bytes, method: Method | None = None) -> _Self:
         """The selector that `to_json` made `text` of; it goes on as if never interrupted.
 
         Args:
@@ -345,7 +351,7 @@ class Selector:
         return records.checked("The saved selector", lambda: cls._load(data, method))
 
     @classmethod
-    def _load(cls: type[_Self], data: dict[str, Any], method: Elimination | None) -> _Self:
+    def _load(cls: type[_Self], data: dict[str, Any], method: Method | None) -> _Self:
         prompts = data.get("prompts")
         if not isinstance(prompts, dict):
             raise InvalidStateError("The saved selector has no prompts.")
@@ -356,14 +362,13 @@ class Selector:
         problem = records.load_problem(data, len(texts))
         if method is None:
             method = records.load_part(data.get("method"))
-        if not isinstance(method, Elimination):
-            raise InvalidStateError(f"The saved method must be an Elimination, got {method!r}.")
+        if not isinstance(method, (Elimination, Adaptive)):
+            raise InvalidStateError(f"The saved method must be an Elimination or Adaptive, got {method!r}.")
         method.check(problem)
         state = records.load_state(data.get("state"), problem)
-        if not state.finished and len(state.decisions) > len(method.rounds(problem)):
-            raise InvalidStateError(
-                f"{len(state.decisions)} rounds were decided, but the method has {len(method.rounds(problem))}."
-            )
+        rounds = method.rounds(problem) if isinstance(method, Elimination) else None
+        if rounds is not None and not state.finished and len(state.decisions) > len(rounds):
+            raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
         selector = cls.__new__(cls)
         selector._set(ids, texts, method, state)
         return selector

@@ -97,7 +97,7 @@ class Released(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """An evaluation failed; its arm's next example takes its place."""
+    """An evaluation failed; its arm's next example takes its place, unless the pulls were planned one by one."""
 
     trial: int
     reason: str
@@ -125,8 +125,9 @@ class Departure(NamedTuple):
 class Decided(NamedTuple):
     """The end of a round: who leaves and why, and the pulls of the next round.
 
-    `pulls`: per arm that stays, ascending; one number if all have the same. `finished` decisions have no pulls but
-    an `answer`, best first, and a departure for every arm that was left.
+    `pulls`: per arm that stays, ascending; one number if all have the same. `plan`: the very pulls instead, as pairs
+    of arm and example (-1 for none), in the order of asking. `finished` decisions have neither but an `answer`, best
+    first, and a departure for every arm that was left.
     """
 
     round: int
@@ -134,6 +135,7 @@ class Decided(NamedTuple):
     pulls: int | tuple[int, ...] = 0
     finished: bool = False
     answer: tuple[int, ...] = ()
+    plan: tuple[tuple[int, int], ...] | None = None
 
 
 Event: TypeAlias = Asked | Told | Released | Failed | Observed | Decided
@@ -179,6 +181,11 @@ class State(NamedTuple):
     def finished(self) -> bool:
         """Whether the last decision has been made."""
         return bool(self.decisions) and self.decisions[-1][1].finished
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the last decision planned its pulls one by one, so that nothing else takes their place."""
+        return bool(self.decisions) and self.decisions[-1][1].plan is not None
 
     @property
     def plan_is_empty(self) -> bool:
@@ -309,6 +316,8 @@ def _failed(state: State, event: Failed) -> State:
     if len(failures) >= state.problem.max_failures:
         reason = f"failed {len(failures)} times, last: {event.reason}"
         return _leave(state, (Departure(arm, FAILED, reason),), len(state.decisions))
+    if state.is_explicit:
+        return state
     replacement = _next_example(state, arm)
     if replacement is None:
         return state
@@ -323,7 +332,7 @@ def _observed(state: State, event: Observed) -> State:
         return state
     # What was planned on this example takes another one, and only what is out already stays.
     plan_arms, plan_examples, returned = list(state.plan_arms), list(state.plan_examples), list(state.returned)
-    replacement = _next_example(state, arm)
+    replacement = None if state.is_explicit else _next_example(state, arm)
     for i in range(state.position, len(plan_arms)):
         if (plan_arms[i], plan_examples[i]) == (arm, example):
             if replacement is None or replacement.example is None:
@@ -343,6 +352,14 @@ def _decided(state: State, event: Decided) -> State:
     state = _leave(state, event.departures, event.round)
     if event.finished:
         return state._replace(plan_arms=(), plan_examples=(), position=0, returned=())
+    if event.plan is not None:
+        arms = np.array([arm for arm, _ in event.plan], dtype=np.int64)
+        return state._replace(
+            plan_arms=tuple(arms.tolist()),
+            plan_examples=tuple(example for _, example in event.plan),
+            position=0,
+            draws=state.draws + np.bincount(arms, minlength=state.problem.n_arms),
+        )
     active = state.active
     pulls = np.broadcast_to(np.asarray(event.pulls, dtype=np.int64), active.shape)
     arms, examples = plan(state, active, pulls)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from asktell.methods import Elimination
+from asktell.adaptive import Adaptive
+from asktell.methods import Method
 from asktell.result import PromptResult, Result, is_feasible
 from asktell.separation import unresolved
 from asktell.state import ACTIVE, State
 
+_DOUBT = 0.05  # a prompt outside the answer that is optimal with this probability is unresolved
 
-def summarize(state: State, method: Elimination, ids: Sequence[str | int], texts: Sequence[str]) -> Result:
+
+def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> Result:
     """What is known: the recorded answer once finished, otherwise the best that can be said now."""
     answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
     prompts = _prompt_results(state, method, ids, texts)
@@ -22,7 +25,7 @@ def summarize(state: State, method: Elimination, ids: Sequence[str | int], texts
         goal=state.problem.goal,
         selected=selected,
         prompts=prompts,
-        unresolved=[prompts[arm] for arm in unresolved(state, answer)],
+        unresolved=[prompts[arm] for arm in _unresolved(state, method, answer)],
         spent=state.spent,
         budget=state.problem.budget,
         cost=state.cost,
@@ -32,14 +35,19 @@ def summarize(state: State, method: Elimination, ids: Sequence[str | int], texts
     )
 
 
-def _prompt_results(
-    state: State, method: Elimination, ids: Sequence[str | int], texts: Sequence[str]
-) -> list[PromptResult]:
+def _prompt_results(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> list[PromptResult]:
     problem, metrics = state.problem, state.problem.goal.metrics
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(problem.population)
     active = state.active
-    if len(active) and not method.estimator.needs_every_arm:
+    p_feasible: list[float | None] = [None] * problem.n_arms
+    p_optimal = p_feasible
+    if isinstance(method, Adaptive):
+        belief = method.belief(state)
+        if belief is not None:
+            means, errors, p_optimal = belief.means, belief.errors, belief.p_optimal.tolist()
+            p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
+    elif len(active) and not method.estimator.needs_every_arm:
         estimates = method.estimates(state, active)
         means[active], errors[active] = estimates.means, estimates.standard_errors
     entries = []
@@ -62,9 +70,19 @@ def _prompt_results(
                 reason=None if departure is None else departure.reason,
                 feasible=is_feasible(problem.goal, estimate),
                 failures=len(state.failures.get(arm, ())),
+                p_feasible=p_feasible[arm],
+                p_optimal=p_optimal[arm],
             )
         )
     return entries
+
+
+def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
+    """Arms outside the answer that may belong to it: by the posterior if there is one, else by paired differences."""
+    belief = method.belief(state) if isinstance(method, Adaptive) else None
+    if belief is None:
+        return [int(arm) for arm in unresolved(state, answer)]
+    return [int(arm) for arm in np.flatnonzero(belief.p_optimal >= _DOUBT) if arm not in answer]
 
 
 def _best_first(answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:

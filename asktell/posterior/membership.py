@@ -1,0 +1,131 @@
+"""From joint draws of all prompts' values to probabilities, and to the answer of the highest expected quality.
+
+`values` are (S, K, q) draws, larger is better. Best feasible: column 0 is the objective, the others are slacks.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell import counters
+from asktell.arrays import Indices
+from asktell.pareto import pareto_mask
+
+Vector = npt.NDArray[np.float64]
+Draws = npt.NDArray[np.float64]
+Masks = npt.NDArray[np.bool_]
+
+_SET_DRAWS = 64
+_CANDIDATES = 128
+_LEAST_PROBABILITY = 0.02  # of a prompt that may be in the answer
+_POINTS = 128
+
+
+def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:
+    """Standard normals from counter bits (Box & Muller 1958)."""
+    n = shape[0] * shape[1]
+    half = (n + 1) // 2
+    bits = counters.bits(seed, purpose, *counts, np.arange(half))
+    # 32 bits each are enough for what is compared with a posterior's width.
+    radius = np.sqrt(-2.0 * np.log(((bits >> np.uint64(32)).astype(np.float64) + 0.5) / 2.0**32))
+    angle = (2.0 * np.pi / 2.0**32) * (bits & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    return np.concatenate((radius * np.cos(angle), radius * np.sin(angle)))[:n].reshape(shape)
+
+
+def feasible(values: Draws) -> Masks:
+    """(S, K): whether every slack is kept."""
+    return np.asarray((values[:, :, 1:] >= 0).all(axis=2))
+
+
+def ranking(values: Draws) -> Indices:
+    """(S, 2) the best prompt of every draw and the runner-up: feasible first, by objective; else by violation."""
+    keeps = feasible(values)
+    violation = np.maximum(0.0, -values[:, :, 1:].min(axis=2)) if values.shape[2] > 1 else np.zeros(keeps.shape)
+    objective = values[:, :, 0]
+    low, high = objective.min(), objective.max()
+    # All feasible objectives are above 0 and all violations below.
+    key = np.where(keeps, (objective - low) / max(high - low, 1e-300) + 1.0, -violation)
+    first = key.argmax(axis=1)
+    rows = np.arange(len(key))
+    key[rows, first] = -np.inf
+    return np.stack((first, key.argmax(axis=1)), axis=1)
+
+
+def quality(values: Draws) -> Draws:
+    """(S, K) how good each prompt is as the best feasible one: 1 for the best, 0 from the median down or infeasible.
+
+    In a draw without a feasible prompt, violations are judged in the same way.
+    """
+    keeps = feasible(values)
+    some = keeps.any(axis=1)
+    objective = np.where(keeps, values[:, :, 0], np.nan)
+    if not some.all():
+        objective[~some] = np.minimum(0.0, values[~some, :, 1:].min(axis=2))
+    best = np.nanmax(objective, axis=1, keepdims=True)
+    median = np.nanmedian(objective, axis=1, keepdims=True)
+    result = 1.0 - (best - objective) / np.maximum(best - median, 1e-300)
+    return np.where(np.isnan(objective), 0.0, np.maximum(result, 0.0))
+
+
+def pareto_members(values: Draws) -> Masks:
+    """(S, K): who is Pareto-optimal in each draw."""
+    if values.shape[2] != 2:
+        return np.array([pareto_mask(v) for v in values])
+    first, second = values[:, :, 0], values[:, :, 1]
+    order = np.lexsort((-second, -first), axis=-1)
+    first, second = np.take_along_axis(first, order, 1), np.take_along_axis(second, order, 1)
+    before = np.full_like(second, -np.inf)
+    before[:, 1:] = np.maximum.accumulate(second, axis=1)[:, :-1]
+    alive = second > before
+    # A duplicate of a row on the front has the same values as the last row that raised the maximum.
+    last = np.maximum.accumulate(np.where(alive, np.arange(alive.shape[1]), 0), axis=1)
+    alive = (np.take_along_axis(second, last, 1) == second) & (np.take_along_axis(first, last, 1) == first)
+    members: Masks = np.empty(alive.shape, dtype=bool)
+    np.put_along_axis(members, order, alive, 1)
+    return members
+
+
+def best_set(values: Draws, members: Masks, seed: int) -> Indices:
+    """The set of the highest expected quality, built greedily: F1 and relative hypervolume in equal parts.
+
+    The hypervolume of a draw is measured by random points of the box that its values span: which of those below its
+    front does the set dominate too? More prompts never lower it, and F1 keeps the set small.
+    """
+    n_draws = min(len(values), _SET_DRAWS)
+    values, members = values[:n_draws], members[:n_draws]
+    probability = members.mean(axis=0)
+    candidates = np.argsort(-probability, kind="stable")[:_CANDIDATES]
+    candidates = candidates[probability[candidates] >= 0.5 * _LEAST_PROBABILITY]
+    covers = _covers(values, candidates, seed)  # (S, C, P)
+    below = np.maximum(covers.any(axis=1).sum(axis=1), 1)
+    sizes, optimal = members.sum(axis=1), members[:, candidates]
+    hits, covered = np.zeros(n_draws), np.zeros((n_draws, covers.shape[2]), dtype=bool)
+    chosen: list[int] = []
+    best, best_size = -1.0, 1
+    left = np.ones(len(candidates), dtype=bool)
+    while left.any():
+        new = (covers & ~covered[:, None]).sum(axis=2) + covered.sum(axis=1)[:, None]
+        f1 = 2.0 * (hits[:, None] + optimal) / (len(chosen) + 1 + sizes)[:, None]
+        gain = np.where(left, (f1 + new / below[:, None]).mean(axis=0), -1.0)
+        at = int(gain.argmax())
+        chosen.append(at)
+        left[at] = False
+        hits, covered = hits + optimal[:, at], covered | covers[:, at]
+        if gain[at] > best:
+            best, best_size = float(gain[at]), len(chosen)
+        if len(chosen) > 2 * best_size + 4:
+            break
+    answer: Indices = candidates[chosen[:best_size]]
+    return answer
+
+
+def _covers(values: Draws, candidates: Indices, seed: int) -> Masks:
+    """(S, C, P): whether a candidate dominates each of P random points below the draw's front."""
+    low, high = values.min(axis=1), values.max(axis=1)
+    n_draws, _, q = values.shape
+    bits = counters.bits(seed, "hypervolume", np.arange(n_draws * _POINTS * q)) >> np.uint64(11)
+    part = bits.astype(np.float64).reshape(n_draws, _POINTS, q) / 2.0**53
+    points = low[:, None] + part * (high - low)[:, None]
+    result = np.ones((n_draws, len(candidates), _POINTS), dtype=bool)
+    for k in range(q):
+        result &= values[:, candidates, k][:, :, None] >= points[:, None, :, k]
+    return result

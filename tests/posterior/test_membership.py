@@ -1,0 +1,64 @@
+"""From draws to probabilities and expected quality."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from asktell.pareto import pareto_mask
+from asktell.posterior import membership
+
+
+def test_normals_are_normal_and_repeatable() -> None:
+    normals = membership.normals(3, "test", (501, 99), 7)
+    assert normals.shape == (501, 99)
+    assert stats.kstest(normals.ravel(), "norm").pvalue > 0.01
+    assert abs(np.corrcoef(normals[:, 0], normals[:, 1])[0, 1]) < 0.2
+    assert (normals == membership.normals(3, "test", (501, 99), 7)).all()
+    assert not (normals == membership.normals(3, "test", (501, 99), 8)).any()
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 4))
+def test_members_are_the_pareto_sets_of_the_draws(seed: int, n: int, q: int) -> None:
+    values = np.random.default_rng(seed).integers(0, 4, (5, n, q)).astype(float)
+    expected = [pareto_mask(draw) for draw in values]
+    assert membership.pareto_members(values).tolist() == np.array(expected).tolist()
+
+
+def test_the_ranking_puts_feasible_prompts_first_and_then_the_least_violation() -> None:
+    values = np.array([[[5.0, -1.0], [1.0, 0.0], [2.0, 0.5]], [[5.0, -1.0], [1.0, -0.1], [2.0, -0.5]]])
+    assert membership.ranking(values).tolist() == [[2, 1], [1, 2]]
+
+
+def test_quality_is_one_for_the_best_and_zero_for_the_median_and_for_the_infeasible() -> None:
+    values = np.array([[[4.0, 0.0], [3.0, 1.0], [2.0, 0.0], [1.0, 0.0], [9.0, -1.0]]])
+    expected = [1 - 0 / 1.5, 1 - 1 / 1.5, 0.0, 0.0, 0.0]
+    np.testing.assert_allclose(membership.quality(values)[0], expected)
+
+
+def test_without_a_feasible_prompt_quality_is_about_violations() -> None:
+    values = np.array([[[4.0, -3.0], [3.0, -1.0], [2.0, -2.0]]])
+    np.testing.assert_allclose(membership.quality(values)[0], [0.0, 1.0, 0.0])
+
+
+def test_equal_prompts_are_equally_good() -> None:
+    assert membership.quality(np.zeros((2, 3, 2))).tolist() == [[1.0] * 3] * 2
+
+
+def test_the_best_set_of_certain_values_is_their_pareto_set() -> None:
+    values = np.repeat(np.random.default_rng(0).random((1, 30, 2)), 40, axis=0)
+    members = membership.pareto_members(values)
+    chosen = membership.best_set(values, members, 0)
+    assert sorted(chosen) == np.flatnonzero(members[0]).tolist()
+
+
+def test_the_best_set_leaves_out_what_is_unlikely_and_adds_nothing() -> None:
+    rng = np.random.default_rng(1)
+    values = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]) + 0.01 * rng.normal(size=(64, 3, 2))
+    chosen = membership.best_set(values, membership.pareto_members(values), 0)
+    assert sorted(chosen) == [0, 1]
+
+
+def test_the_best_set_of_equal_prompts_is_all_of_them() -> None:
+    values = np.zeros((64, 4, 3))
+    assert sorted(membership.best_set(values, membership.pareto_members(values), 0)) == [0, 1, 2, 3]

@@ -1,0 +1,188 @@
+"""Adaptive: no barrier, no herd, exact resume, robust on degenerate problems."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import Adaptive, BestFeasible, ParetoSet, Selector
+
+BEST = BestFeasible("a", subject_to={"b": 0.5})
+PARETO = ParetoSet("a", "b")
+
+
+def table(k: int, n: int, m: int = 2, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    return rng.random((k, 1, m)) + 0.4 * rng.normal(size=(1, n, m)) + 0.2 * rng.normal(size=(k, n, m))
+
+
+def selector(scores: Any, goal: Any = PARETO, budget: int = 60, **options: Any) -> Selector:
+    k, n, _ = scores.shape
+    return Selector([f"p{i}" for i in range(k)], goal, budget, "auto", **({"examples": n} | options))
+
+
+def tell(s: Selector, trial: Any, scores: Any) -> None:
+    s.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
+
+
+def play(s: Selector, scores: Any, together: int = 1) -> list[Any]:
+    trials = []
+    while batch := s.ask(together):
+        for trial in batch:
+            tell(s, trial, scores)
+            assert s.spent + len(s.pending) <= s.budget
+        trials += batch
+    assert s.done
+    return trials
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO])
+@pytest.mark.parametrize("together", [1, 5, 100])
+def test_it_spends_the_budget_and_never_repeats_a_cell(goal: Any, together: int) -> None:
+    scores = table(12, 20)
+    s = selector(scores, goal)
+    trials = play(s, scores, together)
+    assert s.spent == len(trials) == 60
+    assert max(Counter((t.prompt_id, t.example) for t in trials).values()) == 1
+    result = s.result()
+    assert result.selected
+    assert all(0 <= e.p_optimal <= 1 for e in result.prompts if e.p_optimal is not None)
+    assert all((e.p_feasible is not None) == (goal is BEST) for e in result.prompts)
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO])
+def test_resuming_at_every_point_changes_nothing(goal: Any) -> None:
+    scores = table(6, 9)
+    straight, broken = selector(scores, goal, 24), selector(scores, goal, 24)
+    while trial := straight.ask():
+        broken = Selector.from_json(broken.to_json())
+        assert broken.ask() == trial
+        broken = Selector.from_json(broken.to_json())
+        for s in (straight, broken):
+            tell(s, trial, scores)
+    assert broken.to_json() == straight.to_json()
+    assert Selector.from_json(broken.to_json()).result().to_dict() == straight.result().to_dict()
+
+
+def test_no_worker_waits_and_none_gather_on_one_prompt() -> None:
+    scores = table(12, 200)
+    s = selector(scores, budget=400)
+    for trial in s.ask(60):
+        tell(s, trial, scores)
+    out = s.ask(60)
+    assert len(out) == 60
+    assert max(Counter(t.prompt_id for t in out).values()) <= 20
+    assert len({(t.prompt_id, t.example) for t in out}) == 60
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO, BestFeasible("a"), ParetoSet("a")])
+@pytest.mark.parametrize("kind", ["constant", "tied", "noise-free", "outlier", "binary", "scales"])
+def test_degenerate_scores(goal: Any, kind: str) -> None:
+    m = len(goal.metrics)
+    scores = table(8, 10, m)
+    if kind == "constant":
+        scores = np.full_like(scores, 0.1)
+    elif kind == "tied":
+        scores = np.repeat(scores[:1], 8, axis=0)
+    elif kind == "noise-free":
+        scores = np.repeat(scores[:, :1], 10, axis=1)
+    elif kind == "outlier":
+        scores[3, 4] = 1e12
+    elif kind == "binary":
+        scores = (scores > 0.5).astype(float)
+    else:
+        scores *= 10.0 ** np.arange(0, -9 * m, -9)
+    s = selector(scores, goal, 40)
+    play(s, scores)
+    assert s.result().selected
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 5), (2, 1), (2, 7), (6, 1)])
+@pytest.mark.parametrize("options", [{}, {"examples": None}, {"sampling": "iid"}])
+def test_small_problems(k: int, n: int, options: dict[str, Any]) -> None:
+    scores = table(k, n)
+    for goal in (BEST, PARETO):
+        s = selector(scores, goal, 15, **options)
+        play(s, scores)
+        assert s.spent == (15 if options else min(15, k * n))
+        assert s.result().selected
+
+
+@pytest.mark.parametrize("m", [1, 3, 5])
+def test_any_number_of_metrics(m: int) -> None:
+    names = [f"m{j}" for j in range(m)]
+    scores = table(7, 9, m)
+    for goal in (ParetoSet(*names), BestFeasible(names[0], subject_to=dict.fromkeys(names[1:], 0.3))):
+        s = selector(scores, goal, 30)
+        play(s, scores)
+        assert s.result().selected
+
+
+def test_fewer_evaluations_than_prompts() -> None:
+    scores = table(20, 9)
+    s = selector(scores, BEST, 7)
+    trials = play(s, scores)
+    assert len({t.prompt_id for t in trials}) == 7
+    assert s.result().selected[0].pulls > 0
+
+
+def test_seeing_everything_gives_the_exact_answer() -> None:
+    scores = table(6, 8)
+    means = scores.mean(axis=1)
+    s = selector(scores, PARETO, 1000)
+    play(s, scores)
+    assert s.spent == 48
+    expected = np.flatnonzero(asktell.pareto.pareto_mask(means))
+    assert sorted(e.id for e in s.result().selected) == expected.tolist()
+    assert all(e.standard_error["a"] == 0 for e in s.result().prompts)
+
+
+def test_minimized_metrics_are_mirrored() -> None:
+    scores = table(6, 8)
+    one = selector(scores, ParetoSet("a", "b"), 30)
+    other = selector(-scores, ParetoSet(asktell.minimize("a"), asktell.minimize("b")), 30)
+    play(one, scores)
+    play(other, -scores)
+    seen = [sum(e.pulls for e in s.result().prompts) for s in (one, other)]
+    assert seen == [30, 30]
+    assert other.result().selected
+
+
+def test_failures_are_not_replaced_in_place_and_end_a_prompt() -> None:
+    scores = table(5, 10)
+    s = selector(scores, PARETO, 30, max_failures=2)
+    while trial := s.ask():
+        if trial.prompt_id == 2:
+            s.fail(trial, "boom")
+        else:
+            tell(s, trial, scores)
+    result = s.result()
+    assert s.spent == 30
+    assert result.prompts[2].status == "failed"
+    assert 2 not in [e.id for e in result.selected]
+
+
+def test_observed_cells_inform_and_are_not_asked() -> None:
+    scores = table(4, 6)
+    s = selector(scores, PARETO, 20)
+    for example in range(6):
+        s.observe(0, scores[0, example].tolist(), example=example)
+    trials = play(s, scores)
+    assert all(t.prompt_id != 0 for t in trials)
+    assert s.result().prompts[0].standard_error == {"a": 0.0, "b": 0.0}
+
+
+def test_released_trials_come_again() -> None:
+    s = selector(table(4, 6))
+    trial = s.ask()
+    assert trial is not None
+    s.release(trial)
+    assert s.ask() == trial
+
+
+@pytest.mark.parametrize("bad", [{"share": 0}, {"batch": -1.0}, {"draws": 0}, {"draws": 2.5}, {"share": True}])
+def test_arguments_that_make_no_sense(bad: dict[str, Any]) -> None:
+    with pytest.raises(asktell.InvalidArgumentError):
+        Adaptive(**bad)
