@@ -37,7 +37,7 @@ def ask(selector: Selector) -> Trial:
 
 
 def test_the_first_round_goes_round_the_prompts_on_the_same_examples() -> None:
-    trials = [ask(four_ := four(method="csr-sh"))] + [ask(four_) for _ in range(7)]
+    trials = [ask(four_ := four(method="ege-sr"))] + [ask(four_) for _ in range(7)]
     assert [trial.id for trial in trials] == list(range(8))
     assert [trial.prompt_id for trial in trials] == [0, 1, 2, 3] * 2
     assert [trial.prompt for trial in trials] == PROMPTS * 2
@@ -179,7 +179,7 @@ def test_a_released_trial_is_asked_again_under_the_same_id_before_anything_else(
 
 
 def test_a_late_score_after_release_is_accepted_and_the_trial_not_asked_again() -> None:
-    selector = four(method="csr-sh")
+    selector = four(method="ege-sr")
     trials = [ask(selector) for _ in range(2)]
     selector.release(trials[0])
     selector.tell(trials[0], [1, 2])
@@ -344,7 +344,7 @@ def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(
 
 
 def test_observed_scores_inform_the_estimates_and_cost_nothing() -> None:
-    selector = four(method="csr-sh")
+    selector = four(method="ege-sr")
     selector.observe("beta", [0.5, 0.25], example=3)
     selector.observe(1, {"a": 1.5, "b": 0.75})
     result = selector.result()

@@ -59,7 +59,7 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     ({"budget": None}, InvalidArgumentError, "got None"),
     ({"budget": True}, InvalidArgumentError, "got True"),
     ({"budget": 10**30}, InvalidArgumentError, "budget must be a whole number"),
-    ({"budget": 2, "method": "csr-sh"}, BudgetTooSmallError, "budget of 2 evaluations is too small"),
+    ({"budget": 2, "method": "ege-sr"}, BudgetTooSmallError, "budget of 2 evaluations is too small"),
     ({"examples": 0}, InvalidArgumentError, "examples must be a whole number from 1"),
     ({"examples": [1, 2]}, InvalidArgumentError, "got [1, 2]"),
     ({"examples": 2**31}, InvalidArgumentError, "got 2147483648"),
