@@ -61,7 +61,7 @@ def test_to_dict_is_json_before_anything_is_known() -> None:
 
 @pytest.mark.parametrize("n_told", [1, 2, 3])
 def test_an_observation_of_another_prompt_leaves_what_is_unknown_unknown(n_told: int) -> None:
-    selector = Selector(["x", "y"], GOAL, 4, examples=9)
+    selector = Selector(["x", "y"], GOAL, 4, "csr", examples=9)
     for k in range(n_told):
         selector.observe("x", [0.1 * k, 0.5])
     data = json.loads(json.dumps(selector.result().to_dict(), allow_nan=False))

@@ -97,7 +97,7 @@ def test_exact_means_are_told_apart_however_close(new_selector: New, play: Play)
 
 
 def test_everything_is_open_before_anything_is_known() -> None:
-    selector = Selector(["x", "y", "z"], BestFeasible("a"), 9, examples=5)
+    selector = Selector(["x", "y", "z"], BestFeasible("a"), 9, "csr", examples=5)
     assert [entry.id for entry in selector.result().unresolved] == [0, 1, 2]
     selector.observe("y", [1.0])
     assert [entry.id for entry in selector.result().unresolved] == [0, 2]

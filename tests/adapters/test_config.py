@@ -360,7 +360,10 @@ MISTAKES = [
     ({"goal": "maximize = 'brevity'\nranges = { brevity = 1 }"}, "must give 'brevity' as [low, high]"),
     ({"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"}, "which the goal does not use"),
     ({"goal": "maximize = 3"}, "must be a metric's name, or a list of them, got 3"),
-    ({"prompts": f"texts = {[str(i) for i in range(40)]}"}, "A budget of 30 evaluations is too small"),
+    (
+        {"prompts": f"texts = {[str(i) for i in range(40)]}", "top": "method = 'csr'"},
+        "A budget of 30 evaluations is too small",
+    ),
     ({"goal": "maximize = "}, "not TOML: Invalid value (at line"),
 ]
 
