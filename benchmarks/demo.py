@@ -8,6 +8,8 @@ everything instead, for comparison, and prints the table of docs/explanation/dem
 import argparse
 import json
 import os
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -58,7 +60,9 @@ def evaluate(prompt: str, example: int) -> dict[str, float]:
 def recorded(output: Path) -> Iterator[Recorded]:
     """The evaluator on every core; what it has evaluated is kept in the output folder."""
     smollm2()  # converted once, before the processes look for it
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+    # Ctrl-C is for the main process; the others stop with it.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), signal.signal, ignore) as pool:
         yield Recorded(evaluate, output / "evaluations.jsonl", pool)
 
 
@@ -119,11 +123,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder (default: %(default)s)")
     parser.add_argument("--exhaustive", action="store_true", help="evaluate everything (about half an hour)")
     args = parser.parse_args()
-    with recorded(args.output) as evaluate:
-        if args.exhaustive:
-            exhaustive(evaluate)
-        else:
-            demo(args.output, evaluate)
+    try:
+        with recorded(args.output) as evaluate:
+            if args.exhaustive:
+                exhaustive(evaluate)
+            else:
+                demo(args.output, evaluate)
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted. The same command goes on where this one stopped.")
 
 
 if __name__ == "__main__":
