@@ -25,6 +25,7 @@ Vector = npt.NDArray[np.float64]
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _FEWEST_DRAWS = 64
+_PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
 _LEAST_INTEREST = 1e-3  # of a contender that no draw has on top
 _MOST_NUMBERS = 1 << 20  # in one array of draws: large pools take fewer draws
 
@@ -80,7 +81,8 @@ class Adaptive:
         if not room or not len(open_):
             return self._finish(state, number)
         arms = self._choose(state, open_, min(room, self._batch_size(state)), number)
-        return Decided(number, plan=self._cells(state, arms))
+        n_pulls = min(room, max(len(arms), state.spent // _PULLS_BEFORE_A_LOOK))
+        return Decided(number, plan=self._cells(state, arms, n_pulls))
 
     def belief(self, state: State) -> Belief | None:
         """The posterior now, None if nothing is known."""
@@ -158,18 +160,26 @@ class Adaptive:
         mask[np.argsort(-belief.expected[open_], kind="stable")[:n_contenders]] = True
         return mask
 
-    def _cells(self, state: State, arms: Indices) -> tuple[tuple[int, int], ...]:
+    def _cells(self, state: State, arms: Indices, n_pulls: int) -> tuple[tuple[int, int], ...]:
+        """Pulls of the arms, one each, and again one each until there are enough or every example is used."""
         problem = state.problem
         if problem.population is None:
-            examples = problem.draw(arms, state.draws[arms])
-        else:
-            belief = self.belief(state)
-            seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
-            first = belief is None or not seen[arms].all()
-            doubt = None if first or belief is None else belief.interest
-            share = _FIRST_SHARE if first and self.share is None else self._share(problem)
-            arms, examples = design.next_examples(arms, *_used(state), problem.order, share, doubt)
-        return tuple(zip(arms.tolist(), examples.tolist(), strict=True))
+            nth, which = np.divmod(np.arange(n_pulls), len(arms))
+            examples = problem.draw(arms[which], state.draws[arms[which]] + nth)
+            return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
+        belief = self.belief(state)
+        seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
+        first = belief is None or not seen[arms].all()
+        doubt = None if first or belief is None else belief.interest
+        share = _FIRST_SHARE if first and self.share is None else self._share(problem)
+        used_arms, used_examples = _used(state)
+        cells: list[tuple[int, int]] = []
+        while len(arms) and len(cells) < n_pulls:
+            arms, examples = design.next_examples(arms, used_arms, used_examples, problem.order, share, doubt)
+            cells += zip(arms.tolist(), examples.tolist(), strict=True)
+            used_arms = np.concatenate((used_arms, arms))
+            used_examples = np.concatenate((used_examples, examples))
+        return tuple(cells[:n_pulls])
 
     def _share(self, problem: Problem) -> float:
         if self.share is not None:
