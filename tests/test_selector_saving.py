@@ -1,5 +1,6 @@
 """Saved, reloaded and continued equals never interrupted, bit for bit; and nothing but a whole file is ever loaded."""
 
+import copy
 import json
 import os
 import random
@@ -302,13 +303,13 @@ def mutate(data: Any, draw: Callable[[Any], Any]) -> Any:
         path.append((node, key))
         node = node[key]
     if not path:
-        return draw(st.sampled_from(NODES))
+        return copy.deepcopy(draw(st.sampled_from(NODES)))  # a later change must not reach NODES itself
     parent, key = path[-1]
     action = draw(st.sampled_from(["replace", "replace", "delete", "duplicate", "swap"]))
     if action == "delete":
         del parent[key]
     elif action == "replace":
-        parent[key] = draw(st.sampled_from(NODES))
+        parent[key] = copy.deepcopy(draw(st.sampled_from(NODES)))
     elif isinstance(parent, list):
         other = draw(st.integers(0, len(parent) - 1))
         if action == "duplicate":
