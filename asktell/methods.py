@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
+import numpy.typing as npt
 
 from asktell import counters
 from asktell.adaptive import Adaptive
@@ -196,13 +197,14 @@ class Elimination:
             accepted[staying] = False
             accepted[chosen] = True
             leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
+        scored = bool(tally.counts.any())
         departures = [
             Departure(
                 arm=int(active[i]),
                 status=ACCEPTED if accepted[i] else REJECTED,
                 reason=self.rule.reason(judgement, int(i)),
-                means=tuple(estimates.means[i].tolist()),
-                standard_errors=tuple(None if np.isnan(e) else float(e) for e in estimates.standard_errors[i]),
+                means=tuple(estimates.means[i].tolist()) if scored else (),
+                standard_errors=_optional(estimates.standard_errors[i]) if scored else (),
             )
             for i in leaving
         ]
@@ -311,6 +313,10 @@ def _unscored(state: State, active: Indices, tally: Tally) -> list[Departure]:
     """Arms whose every example failed."""
     counts, capacity = tally.counts[active], state.capacity()[active]
     return [Departure(int(arm), FAILED, "every example failed") for arm in active[(counts == 0) & (capacity == 0)]]
+
+
+def _optional(row: npt.NDArray[np.float64]) -> tuple[float | None, ...]:
+    return tuple(None if np.isnan(x) else float(x) for x in row)
 
 
 def _short(counts: Counts) -> int | tuple[int, ...]:

@@ -7,12 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.adaptive import Adaptive
+from asktell.goals import BestFeasible
 from asktell.methods import Method
+from asktell.posterior import membership
 from asktell.result import PromptResult, Result, is_feasible
 from asktell.separation import unresolved
-from asktell.state import ACTIVE, State
+from asktell.state import ACTIVE, FAILED, State
 
-_DOUBT = 0.05  # a prompt outside the answer that is optimal with this probability is unresolved
+_DOUBT = 0.05  # a prompt outside the answer that may be as good with this probability is unresolved
 
 
 def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> Result:
@@ -82,7 +84,12 @@ def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
     belief = method.belief(state) if isinstance(method, Adaptive) else None
     if belief is None:
         return [int(arm) for arm in unresolved(state, answer)]
-    return [int(arm) for arm in np.flatnonzero(belief.p_optimal >= _DOUBT) if arm not in answer]
+    open_ = membership.rivals(
+        belief.values, np.array(answer, dtype=np.int64), isinstance(state.problem.goal, BestFeasible)
+    )
+    failed = [arm for arm, (_, departure) in state.left.items() if departure.status == FAILED]
+    open_[[*answer, *failed]] = 0.0
+    return [int(arm) for arm in np.flatnonzero(open_ >= _DOUBT)]
 
 
 def _best_first(answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:

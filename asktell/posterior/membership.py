@@ -129,3 +129,19 @@ def _covers(values: Draws, candidates: Indices, seed: int) -> Masks:
     for k in range(q):
         result &= values[:, candidates, k][:, :, None] >= points[:, None, :, k]
     return result
+
+
+def rivals(values: Draws, answer: Indices, best_feasible: bool) -> Vector:
+    """(K,) how often each prompt is better than the answer, or is dominated by none of a Pareto set."""
+    if not len(answer):
+        return np.ones(values.shape[1])
+    if best_feasible:
+        slack = values[:, :, 1:].min(axis=2) if values.shape[2] > 1 else np.zeros(values.shape[:2])
+        violation = np.maximum(0.0, -slack)
+        best = answer[0]
+        less, same = violation < violation[:, [best]], violation == violation[:, [best]]
+        return np.asarray((less | (same & (values[:, :, 0] > values[:, [best], 0]))).mean(axis=0))
+    free = np.ones(values.shape[:2], dtype=bool)
+    for member in answer:
+        free &= ~(values[:, [member]] >= values).all(axis=2)
+    return np.asarray(free.mean(axis=0))
