@@ -28,7 +28,7 @@ contracts: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
 tests: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --all-installed
 
 slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest --run-slow

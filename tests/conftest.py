@@ -1,7 +1,8 @@
 """Options, hypothesis profiles, and the plays that many tests share."""
 
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import hypothesis
@@ -19,6 +20,30 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="also run the tests marked `slow`")
+    parser.addoption("--all-installed", action="store_true", help="a test skipped for a missing package fails")
+
+
+def _fail_if_missing(report: pytest.TestReport | pytest.CollectReport, config: pytest.Config) -> None:
+    reason = str(report.longrepr)
+    if report.skipped and config.getoption("--all-installed") and re.search("could not import|not installed", reason):
+        report.outcome = "failed"
+        report.longrepr = f"{reason}: `make test` installs every package that a test needs"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _fail_if_missing(report, item.config)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _fail_if_missing(report, collector.config)
+    return report
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
