@@ -228,7 +228,7 @@ class Elimination:
                 n_pulls=n_pulls,
                 pulled=tally.counts[active],
                 capacity=state.capacity()[active],
-                priority=counters.permutation(problem.seed, "ties", len(active), number),
+                draw_priority=lambda: counters.permutation(problem.seed, "ties", len(active), number),
                 features=None if problem.features is None else problem.features[active],
             )
         )

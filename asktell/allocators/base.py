@@ -1,7 +1,9 @@
 """An allocator shares a round's pulls among the active arms."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from asktell.arrays import Counts, Features
@@ -12,14 +14,19 @@ class Request:
     """What an allocator may know: `n_pulls` to share among A active arms.
 
     `pulled` (A,): pulls that each arm has had. `capacity` (A,): pulls that each arm can still take before it has
-    seen every example. `features` (A, d) or None. `priority` (A,): a random order of the arms, to break ties.
+    seen every example. `features` (A, d) or None. `draw_priority` makes `priority`, if it is needed.
     """
 
     n_pulls: int
     pulled: Counts
     capacity: Counts
-    priority: Counts
+    draw_priority: Callable[[], Counts]
     features: Features | None = None
+
+    @cached_property
+    def priority(self) -> Counts:
+        """(A,) a random order of the arms, to break ties."""
+        return self.draw_priority()
 
 
 class AbstractAllocator(ABC):

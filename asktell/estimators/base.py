@@ -58,7 +58,10 @@ class Tally:
     @property
     def pooled_variance(self) -> Means:
         """(m,) variance within arms, pooled over all arms; NaN without an arm pulled twice."""
-        total: Means = self.deviations.sum(axis=0)
+        return self._pooled(self.deviations)
+
+    def _pooled(self, deviations: Means) -> Means:
+        total: Means = deviations.sum(axis=0)
         freedom = int(np.maximum(self.counts - 1, 0).sum())
         return np.asarray(total / freedom) if freedom else np.full(total.shape, np.nan)
 
@@ -70,8 +73,8 @@ class Tally:
         """
         n = self.counts[:, None].astype(float)
         with np.errstate(invalid="ignore", divide="ignore"):
-            own = self.deviations / (n - 1)
-            variance = np.where(n >= 2, own, self.pooled_variance)
+            deviations = self.deviations
+            variance = np.where(n >= 2, deviations / (n - 1), self._pooled(deviations))
             left = np.ones_like(n) if population is None else np.clip(1 - n / population, 0.0, None)
             errors: Means = np.sqrt(variance * left / n)
         errors[self.counts == 0] = np.nan

@@ -15,7 +15,7 @@ from asktell.rounding import leverages, round_design
 def request(features: np.ndarray | None, n_pulls: int, capacity: np.ndarray | int = 10**6, n_arms: int = 0) -> Request:
     n = n_arms if features is None else len(features)
     zeros = np.zeros(n, dtype=np.int64)
-    return Request(n_pulls, zeros, zeros + capacity, np.random.default_rng(0).permutation(n), features)
+    return Request(n_pulls, zeros, zeros + capacity, lambda: np.random.default_rng(0).permutation(n), features)
 
 
 @pytest.mark.parametrize("tolerance", [0.1, 0.01, 0.001])
