@@ -60,8 +60,8 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
             estimators[part].estimate(Evidence(tally, active, features, population=100))
         else:
             n = len(active)
-            full = np.full(n, 100)
-            GOptimalDesign().allocate(Request(max(n, 50), np.zeros(n, int), full, np.arange(n), features[active]))
+            request = Request(max(n, 50), np.zeros(n, int), np.full(n, 100), lambda: np.arange(n), features[active])
+            GOptimalDesign().allocate(request)
 
     decide(np.arange(arms))
     first = time.perf_counter() - start, time.process_time() - used

@@ -55,7 +55,7 @@ def measure(arms: int, metrics: int) -> str:
         stay = np.setdiff1d(active, leaving)
         priority = np.arange(len(stay))
         capacity = np.full(len(stay), 1000)
-        Uniform().allocate(Request(arms, tally.counts[stay], capacity, priority))
+        Uniform().allocate(Request(arms, tally.counts[stay], capacity, lambda: priority))
     seconds = (time.perf_counter() - start) / repeats
     after, front = peak(), judgement.accepted.sum()
     return f"| {arms:,} | {metrics} | {front:,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"

@@ -1,12 +1,14 @@
 """The compiled part of the MLP; imports JAX, flax and optax, so it is imported where it is used."""
 
 from functools import partial
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 
 class Network(nn.Module):  # type: ignore[misc]  # flax is not followed by the type checker
@@ -22,6 +24,19 @@ class Network(nn.Module):  # type: ignore[misc]  # flax is not followed by the t
         return outputs
 
 
+class Fit(NamedTuple):
+    """Networks and how noise moves them.
+
+    `outputs` (members, P, m). Of the first member, an output being S y in its targets y, whose noise is s^2 / n_i:
+    `gain` (P, m), the variance of the output in units of s^2 / n, n all pulls; `freedom` (m,), the fitted degrees of
+    freedom tr S.
+    """
+
+    outputs: Array
+    gain: Array
+    freedom: Array
+
+
 @partial(jax.jit, static_argnames=("hidden", "members"))
 def fit_predict(
     x: Array,
@@ -34,8 +49,8 @@ def fit_predict(
     *,
     hidden: int,
     members: int,
-) -> Array:
-    """Outputs (members, P, m) of networks fitted from scratch; `weights` (P,) sum to 1, 0 where there is no target.
+) -> Fit:
+    """Networks fitted from scratch; `weights` (P,) sum to 1, 0 where there is no target.
 
     Full-batch Adam on sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2, the learning rate falling to 0 along
     a cosine.
@@ -50,7 +65,7 @@ def fit_predict(
         total: Array = weights @ (residual**2).sum(axis=1) + regularization * penalty
         return total
 
-    def member(key: Array) -> Array:
+    def member(key: Array) -> tuple[optax.Params, Array]:
         parameters = network.init(key, x)
 
         def step(_: Array, carry: tuple[optax.Params, optax.OptState]) -> tuple[optax.Params, optax.OptState]:
@@ -59,7 +74,18 @@ def fit_predict(
             return optax.apply_updates(parameters, updates), state
 
         parameters, _ = jax.lax.fori_loop(0, steps, step, (parameters, optimizer.init(parameters)))
-        outputs: Array = network.apply(parameters, x)
-        return outputs
+        return parameters, network.apply(parameters, x)
 
-    return jax.vmap(member)(jax.random.split(jax.random.key(seed), members))
+    parameters, outputs = jax.vmap(member)(jax.random.split(jax.random.key(seed), members))
+    first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], parameters))
+
+    def sensitivity(output: Array) -> tuple[Array, Array]:
+        # Around its optimum the network is linear in its parameters: S = J (J^T W J + regularization)^-1 J^T W.
+        slopes = jax.vmap(jax.grad(lambda flat, row: network.apply(unravel(flat), row)[output]), (None, 0))(first, x)
+        information = slopes.T @ (weights[:, None] * slopes)
+        factor = jax.scipy.linalg.cho_factor(information + regularization * jnp.eye(len(first)), lower=True)
+        solved = jax.scipy.linalg.cho_solve(factor, slopes.T).T
+        return ((solved @ information) * solved).sum(axis=1), weights @ (solved * slopes).sum(axis=1)
+
+    gain, freedom = jax.lax.map(sensitivity, jnp.arange(y.shape[1]))
+    return Fit(outputs, gain.T, freedom)

@@ -14,6 +14,8 @@ from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
 from asktell.padding import pad_rows, padded_size
 
+_LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by
+
 
 @final
 @dataclass(frozen=True)
@@ -37,8 +39,9 @@ class MLP(AbstractEstimator):
     def estimate(self, evidence: Evidence) -> Estimates:
         """Predictions of the active arms.
 
-        Their squared standard errors add the spread between the networks to the part of the sample means' spread
-        about the prediction that noise does not explain: what the features do not tell.
+        Their squared standard errors add three parts: the spread between the networks; how far noise in the sample
+        means moves a network, which is linear in its parameters near its optimum (MacKay 1992); and the part of the
+        sample means' spread about the prediction that noise does not explain, which the features do not tell.
 
         Raises:
             IncompatibleMethodError: there are no features.
@@ -55,22 +58,29 @@ class MLP(AbstractEstimator):
         varies = spread > 1e-12 * np.abs(centre)
         unit = np.where(varies, spread, 1.0)
         targets = np.where(pulled[:, None] & varies, (sample - centre) / unit, 0.0)
-        outputs = self._outputs(_standardized(evidence.features), targets, weights, evidence.seed)
+        outputs, gain, freedom = self._fit(_standardized(evidence.features), targets, weights, evidence.seed)
         mean = outputs.mean(axis=0)
         between = outputs.var(axis=0, ddof=1) if self.members > 1 else np.zeros_like(mean)
-        noise = np.nan_to_num(tally.pooled_variance) / unit**2
         # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of 1 / n_i.
-        unexplained = weights @ (targets - mean) ** 2 - noise * pulled.sum() / tally.counts.sum()
-        errors = np.sqrt(between + np.maximum(unexplained, 0.0)) * np.where(varies, unit, 0.0)
+        n_pulls, n_pulled = tally.counts.sum(), pulled.sum()
+        # What the fit has taken of the spread is missing in the residuals.
+        left = np.maximum(1.0 - freedom / n_pulled, _LEAST_FREEDOM)
+        total = weights @ (targets - mean) ** 2 / left
+        # Where no arm was pulled twice, all of the spread, which is 1 here, may be noise.
+        noise = np.nan_to_num(tally.pooled_variance / unit**2, nan=n_pulls / n_pulled)
+        if evidence.population is not None:
+            noise = noise * max(0.0, 1.0 - weights @ tally.counts / evidence.population)
+        unexplained = np.maximum(total - noise * n_pulled / n_pulls, 0.0)
+        errors = np.sqrt(between + noise / n_pulls * gain + unexplained) * np.where(varies, unit, 0.0)
         means = centre + np.where(varies, unit, 0.0) * mean
         return Estimates(means[active], errors[active], ~pulled[active])
 
-    def _outputs(self, x: Features, y: Features, weights: Features, seed: int) -> Features:
-        """(members, K, m) from padded arrays, so that one compilation serves every round."""
+    def _fit(self, x: Features, y: Features, weights: Features, seed: int) -> tuple[Features, Features, Features]:
+        """Fields of `_mlp_jax.Fit`, from padded arrays, so that one compilation serves every round."""
         from asktell.estimators import _mlp_jax
 
         n, size = len(x), padded_size(len(x))
-        outputs = _mlp_jax.fit_predict(
+        fit = _mlp_jax.fit_predict(
             *(pad_rows(a.astype(np.float32), size) for a in (x, y, weights)),
             np.uint32(seed & 0xFFFFFFFF),
             self.regularization,
@@ -79,7 +89,8 @@ class MLP(AbstractEstimator):
             hidden=self.hidden,
             members=self.members,
         )
-        return np.asarray(outputs, dtype=np.float64)[:, :n]
+        outputs, gain, freedom = (np.asarray(field, dtype=np.float64) for field in fit)
+        return outputs[:, :n], gain[:n], freedom
 
 
 def compilations() -> int:

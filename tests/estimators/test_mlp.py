@@ -79,6 +79,33 @@ def test_a_constant_metric_stays_constant() -> None:
     np.testing.assert_array_equal(estimates.standard_errors[:, 1], 0.0)
 
 
+@pytest.mark.parametrize("pulls", [1, 4])
+def test_standard_errors_cover_the_error_that_noise_makes(pulls: int) -> None:
+    """The truth is flat, so everything that the networks find is noise; 8 data sets of 60 arms."""
+    ratios = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        arms = np.repeat(np.arange(60), pulls)
+        tally = Tally.empty(60, 1).plus(arms, rng.normal(size=(len(arms), 1)))
+        estimates = MLP().estimate(Evidence(tally, np.arange(60), rng.normal(size=(60, 6)), seed=seed))
+        ratios.append(estimates.means / estimates.standard_errors)
+    assert 0.6 < (np.abs(np.concatenate(ratios)) < 1).mean() < 0.85
+    assert (np.abs(np.concatenate(ratios)) < 1.96).mean() > 0.9
+
+
+def test_standard_errors_know_that_examples_run_out() -> None:
+    """Half of the examples seen: half of the noise's variance is left."""
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    arms = np.repeat(np.arange(30), 10)
+    tally = Tally.empty(30, 1).plus(arms, np.random.default_rng(1).normal(size=(300, 1)))
+    method = MLP(members=1)
+    endless, half, all_ = (
+        method.estimate(Evidence(tally, np.arange(30), x, population)).standard_errors for population in (None, 20, 10)
+    )
+    assert 0.6 < np.median(half / endless) < 0.85
+    assert (all_ < half).all()
+
+
 def test_pulls_are_weights() -> None:
     """Many pulls of an arm weigh as much as many arms with the same features and the same mean."""
     x = np.linspace(-1, 1, 12)[:, None]
