@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 
@@ -53,9 +54,8 @@ def measure(arms: int, metrics: int) -> str:
         judgement = rule.judge(means)
         leaving = judgement.order[: arms // 2]
         stay = np.setdiff1d(active, leaving)
-        priority = np.arange(len(stay))
         capacity = np.full(len(stay), 1000)
-        Uniform().allocate(Request(arms, tally.counts[stay], capacity, lambda: priority))
+        Uniform().allocate(Request(arms, tally.counts[stay], capacity, partial(np.arange, len(stay))))
     seconds = (time.perf_counter() - start) / repeats
     after, front = peak(), judgement.accepted.sum()
     return f"| {arms:,} | {metrics} | {front:,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"
