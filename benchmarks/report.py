@@ -15,6 +15,7 @@ import numpy as np
 
 from asktell.goals import BestFeasible, ParetoSet
 from benchmarks import methods, problems
+from benchmarks.compare import LEVEL, compare
 from benchmarks.page import IMAGES, PAGE, table, update
 from benchmarks.plots import draw_all, half_width
 from benchmarks.run import key, read_lines
@@ -134,6 +135,36 @@ def thresholds(lines: list[Line], b: float) -> str:
     return table(header, rows)
 
 
+CLAIMS = {
+    "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "blup-csr", "blup-ege"),
+    "blup-csr": ("csr-sh", "lcsh"),
+    "blup-ege": ("ege-sh", "gege"),
+}
+"""Methods that are meant to be nowhere worse than these, by more than noise."""
+
+
+def never_worse(lines: list[Line]) -> str:
+    """Paired comparisons on every recorded table, goal and budget; Holm's adjustment over all of a method's."""
+    recorded = [line for line in lines if not line["problem"].startswith("synthetic/")]
+    rows = []
+    for ours, others in CLAIMS.items():
+        everything = compare(recorded, [(ours, other) for other in others])
+        for other in others:
+            found = [c for c in everything if c.other == other]
+            if not found:
+                continue
+            worst = found[0]
+            n_losses = sum(c.adjusted < LEVEL for c in found)
+            average = np.mean([c.difference for c in found])
+            place = f"{worst.problem}, {worst.goal}, b = {worst.per_prompt:g}"
+            nearest = (
+                f"{place}: {worst.difference:+.3f} ({worst.error:.3f}), p {worst.p:.1g}, adjusted {worst.adjusted:.1g}"
+            )
+            rows.append([f"`{ours}`", f"`{other}`", str(len(found)), f"{average:+.3f}", str(n_losses), nearest])
+    header = ["method", "against", "comparisons", "mean difference", "losses beyond noise", "the likeliest loss"]
+    return table(header, rows)
+
+
 def parts(lines: list[Line]) -> dict[str, str]:
     """The page's generated parts, by name."""
     ran = select(lines)
@@ -152,6 +183,7 @@ def parts(lines: list[Line]) -> dict[str, str]:
         "per-table-best": per_table(ran, "best", b),
         "per-table-pareto": per_table(ran, "pareto", b),
         "thresholds": thresholds(ran, b),
+        "never-worse": never_worse(ran),
     }
 
 

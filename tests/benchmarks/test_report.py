@@ -35,6 +35,22 @@ def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None
     assert len({line.count("|") for line in parts["best"].splitlines() if line.startswith("|")}) == 1
 
 
+def test_the_likeliest_loss_is_named() -> None:
+    def line(method: str, seed: int, quality: float) -> report.Line:
+        place = {"problem": "capo/x", "goal": "best@.5", "per_prompt": 3}
+        return {**place, "method": method, "seed": seed, "quality": quality}
+
+    lines = [line("blup-csr", seed, 0.3 + 0.01 * seed) for seed in range(8)]
+    lines += [line("csr-sh", seed, 0.5) for seed in range(8)]
+    lines += [line("lcsh", seed, 0.1) for seed in range(8)]
+    rows = report.never_worse(lines).splitlines()[2:]
+    assert [row.split(" | ")[1:5] for row in rows] == [
+        ["`csr-sh`", "1", "-0.165", "1"],
+        ["`lcsh`", "1", "+0.235", "0"],
+    ]
+    assert "capo/x, best@.5, b = 3: -0.165" in rows[0]
+
+
 def test_only_the_generated_parts_of_the_page_change(lines: list[report.Line]) -> None:
     page = "prose\n<!-- begin runs -->\nold\n<!-- end runs -->\nmore prose\n"
     once = replace(page, report.parts(lines))

@@ -1,0 +1,69 @@
+"""Is a method ever worse than another, on any table, by more than noise?
+
+Two methods are compared on a problem and goal by their runs with the same seeds and budget: Student's t for the mean
+of the differences in quality. With a hundred comparisons a few look like losses by luck, so the p-values are adjusted
+for their number (Holm 1979): what is called a loss would come up in one of twenty such tables by luck alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+LEAST_SEEDS = 5
+LEVEL = 0.05
+
+
+class Comparison(NamedTuple):
+    """`ours` minus `other` on one problem, goal and budget: mean and standard error of the difference over seeds.
+
+    `p`: of a difference this low or lower if there is none, one-sided; `adjusted`: Holm's, for all comparisons made.
+    """
+
+    ours: str
+    other: str
+    problem: str
+    goal: str
+    per_prompt: float
+    difference: float
+    error: float
+    p: float
+    adjusted: float = 1.0
+
+
+def compare(lines: Iterable[dict[str, Any]], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
+    """Of every pair of methods wherever both ran with five seeds or more; the likeliest losses first."""
+    runs: dict[tuple[str, str, float, str], dict[int, float]] = defaultdict(dict)
+    for line in lines:
+        if "refused" not in line:
+            place = (line["problem"], line["goal"], line["per_prompt"], line["method"])
+            runs[place][line["seed"]] = line["quality"]
+    found = []
+    for ours, other in pairs:
+        for (problem, goal, b, method), qualities in runs.items():
+            theirs = runs.get((problem, goal, b, other), {})
+            seeds = sorted(set(qualities) & set(theirs))
+            if method == ours and len(seeds) >= LEAST_SEEDS:
+                differences = np.array([qualities[seed] - theirs[seed] for seed in seeds])
+                error = float(differences.std(ddof=1) / np.sqrt(len(seeds)))
+                mean = float(differences.mean())
+                p = float(stats.t.cdf(mean / error, len(seeds) - 1)) if error > 0 else 0.5
+                found.append(Comparison(ours, other, problem, goal, b, mean, error, p))
+    found.sort(key=lambda comparison: comparison.p)
+    adjusted = holm(np.array([comparison.p for comparison in found]))
+    return [comparison._replace(adjusted=float(a)) for comparison, a in zip(found, adjusted, strict=True)]
+
+
+def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Holm's adjusted p-values, of ascending ones."""
+    n = len(p)
+    stepped: npt.NDArray[np.float64] = np.minimum(1.0, np.maximum.accumulate(p * (n - np.arange(n))))
+    return stepped
+
+
+def losses(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """Those worse by more than noise."""
+    return [comparison for comparison in comparisons if comparison.adjusted < LEVEL]
