@@ -34,12 +34,13 @@ class Belief(NamedTuple):
     """What is known about all K prompts, in metric units and as draws of the goal's values."""
 
     means: Means  # (K, m)
-    errors: Means  # (K, m) posterior standard deviations
+    errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
     values: npt.NDArray[np.float64]  # (S, K, q)
     p_feasible: Vector | None  # (K,); None without constraints
     p_optimal: Vector  # (K,) of being the best feasible prompt, or in the Pareto set
     interest: Vector  # (K,) how much a prompt's membership is in doubt
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
+    is_guess: bool  # after a single evaluation, which supports no error and no probability
 
 
 @final
@@ -114,7 +115,7 @@ class Adaptive:
                     status=ACCEPTED if arm in answer else REJECTED,
                     reason=_reason(belief, arm),
                     means=tuple(belief.means[arm].tolist()),
-                    standard_errors=tuple(belief.errors[arm].tolist()),
+                    standard_errors=tuple(None if np.isnan(x) else float(x) for x in belief.errors[arm]),
                 )
             )
         return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
@@ -188,6 +189,8 @@ class Adaptive:
 
 
 def _reason(belief: Belief, arm: int) -> str:
+    if belief.is_guess:
+        return "a single evaluation tells no probability"
     words = [f"P(optimal) = {belief.p_optimal[arm]:.3g}"]
     if belief.p_feasible is not None:
         words.append(f"P(feasible) = {belief.p_feasible[arm]:.3g}")
@@ -250,8 +253,8 @@ def _belief(method: Adaptive, problem: Problem, known: _Known) -> Belief:
     n_metrics = len(goal.metrics)
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
     draws = np.empty((n_draws, n_arms, n_metrics))
-    for j in range(n_metrics):
-        fit = posterior(cells, j, n_arms, problem.n_examples)
+    for j, metric in enumerate(goal.metrics):
+        fit = posterior(cells, j, n_arms, problem.n_examples, scale=_range(goal, metric))
         means[:, j], errors[:, j] = fit.mean, fit.sd
         normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         draws[:, :, j] = fit.draws(normals)
@@ -269,7 +272,13 @@ def _belief(method: Adaptive, problem: Problem, known: _Known) -> Belief:
     else:
         p_optimal[alive] = membership.pareto_members(values[:, alive]).mean(axis=0)
         interest = p_optimal * (1.0 - p_optimal)
-    return Belief(means, errors, values, p_feasible, p_optimal, interest, expected)
+    return Belief(means, errors, values, p_feasible, p_optimal, interest, expected, len(cells.arms) < 2)
+
+
+def _range(goal: Goal, metric: str) -> float | None:
+    """The width of a metric's range, where the goal says it."""
+    objectives = (goal.objective,) if isinstance(goal, BestFeasible) else getattr(goal, "objectives", ())
+    return next((o.scale for o in objectives if o.metric == metric and o.range is not None), None)
 
 
 def _is_constrained(goal: Goal) -> bool:

@@ -47,8 +47,10 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
     if isinstance(method, Adaptive):
         belief = method.belief(state)
         if belief is not None:
-            means, errors, p_optimal = belief.means, belief.errors, belief.p_optimal.tolist()
-            p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
+            means, errors = belief.means, belief.errors
+            if not belief.is_guess:
+                p_optimal = belief.p_optimal.tolist()
+                p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
     elif len(active) and not method.estimator.needs_every_arm:
         estimates = method.estimates(state, active)
         means[active], errors[active] = estimates.means, estimates.standard_errors

@@ -186,3 +186,29 @@ def test_released_trials_come_again() -> None:
 def test_arguments_that_make_no_sense(bad: dict[str, Any]) -> None:
     with pytest.raises(asktell.InvalidArgumentError):
         Adaptive(**bad)
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO])
+def test_a_single_evaluation_supports_no_error_and_no_probability(goal: Any) -> None:
+    for budget in (1, 30):
+        s = selector(table(5, 9), goal, budget)
+        trial = s.ask()
+        assert trial is not None
+        tell(s, trial, table(5, 9))
+        for entry in s.result().prompts:
+            assert list(entry.standard_error.values()) == [None, None]
+            assert entry.p_optimal is entry.p_feasible is None
+        assert [entry.id for entry in s.result().selected] == [trial.prompt_id]
+        assert Selector.from_json(s.to_json()).result().to_dict() == s.result().to_dict()
+
+
+def test_errors_of_constant_scores_are_not_zero_before_all_examples_are_seen() -> None:
+    scores = np.ones((3, 4, 2))
+    s = selector(scores, PARETO, 100)
+    seen = 0
+    while trial := s.ask():
+        tell(s, trial, scores)
+        seen += 1
+        for entry in s.result().prompts:
+            error = entry.standard_error["a"]
+            assert error is None if seen == 1 and entry.pulls < 4 else (error == 0.0) == (entry.pulls == 4)
