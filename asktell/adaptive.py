@@ -86,8 +86,12 @@ class Adaptive:
         return Decided(number, plan=self._cells(state, arms, n_pulls))
 
     def belief(self, state: State) -> Belief | None:
-        """The posterior now, None if nothing is known."""
-        return _belief(self, state.problem, _Known(state)) if len(state.history) else None
+        """The posterior now that decisions rest on, given the most likely variances; None if nothing is known."""
+        return _belief(self, state.problem, _Known(state), False) if len(state.history) else None
+
+    def statement(self, state: State) -> Belief | None:
+        """The posterior now that results state, averaged over what the variances may be; None if nothing is known."""
+        return _belief(self, state.problem, _Known(state), True) if len(state.history) else None
 
     def answer(self, state: State) -> list[int]:
         """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
@@ -103,7 +107,7 @@ class Adaptive:
         return [int(arm) for arm in allowed[membership.best_set(values, members, state.problem.seed)]]
 
     def _finish(self, state: State, number: int) -> Decided:
-        answer, belief = self.answer(state), self.belief(state)
+        answer, belief = self.answer(state), self.statement(state)
         departures = []
         for arm in state.active.tolist():
             if belief is None:
@@ -245,8 +249,8 @@ class _Known:
         return id(self.history)
 
 
-@lru_cache(maxsize=2)
-def _belief(method: Adaptive, problem: Problem, known: _Known) -> Belief:
+@lru_cache(maxsize=4)
+def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples)
     n_draws = max(_FEWEST_DRAWS, min(method.draws, _MOST_NUMBERS // n_arms))
@@ -254,7 +258,7 @@ def _belief(method: Adaptive, problem: Problem, known: _Known) -> Belief:
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
     draws = np.empty((n_draws, n_arms, n_metrics))
     for j, metric in enumerate(goal.metrics):
-        fit = posterior(cells, j, n_arms, problem.n_examples, scale=_range(goal, metric))
+        fit = posterior(cells, j, n_arms, problem.n_examples, None, _range(goal, metric), averaged)
         means[:, j], errors[:, j] = fit.mean, fit.sd
         normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         draws[:, :, j] = fit.draws(normals)

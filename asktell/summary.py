@@ -45,7 +45,7 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
     p_feasible: list[float | None] = [None] * problem.n_arms
     p_optimal = p_feasible
     if isinstance(method, Adaptive):
-        belief = method.belief(state)
+        belief = method.statement(state)
         if belief is not None:
             means, errors = belief.means, belief.errors
             if not belief.is_guess:
@@ -83,7 +83,7 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
 
 def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
     """Arms outside the answer that may belong to it: by the posterior if there is one, else by paired differences."""
-    belief = method.belief(state) if isinstance(method, Adaptive) else None
+    belief = method.statement(state) if isinstance(method, Adaptive) else None
     if belief is None:
         return [int(arm) for arm in unresolved(state, answer)]
     open_ = membership.rivals(

@@ -103,8 +103,7 @@ class System:
         """Means and covariances for given variances."""
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
-        inverse = np.linalg.inv(self._matrix(kept, d))
-        inverse = 0.5 * (inverse + inverse.T)
+        inverse = _inverse(_cholesky(self._matrix(kept, d)))
         u = inverse @ (self.sums - self.f @ (d * self.sums_other))
         return Solved(u, inverse, d, d * (self.sums_other - self.f.T @ u))
 
@@ -115,13 +114,13 @@ class System:
         """
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
-        h = self._matrix(kept, d)
+        root = _cholesky(self._matrix(kept, d))
         right = self.sums - self.f @ (d * self.sums_other)
-        sign, log_det = np.linalg.slogdet(h)
-        u = np.linalg.solve(h, right)
-        fitted = u @ right + self.sums_other @ (d * self.sums_other)
-        log_det -= np.log(d).sum() + self.n_kept * np.log(kept) + self.n_others * np.log(other)
-        return float(log_det) if sign > 0 else np.inf, max(self.squares - float(fitted), 0.0)
+        half = _lapack().dtrtrs(root, right, lower=1)[0]
+        fitted = half @ half + self.sums_other @ (d * self.sums_other)
+        log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
+        log_det -= self.n_kept * np.log(kept) + self.n_others * np.log(other)
+        return float(log_det), max(self.squares - float(fitted), 0.0)
 
     def means(self, v: Variances) -> Gaussian:
         """Of the prompts' means over all examples, for given variances."""
@@ -147,14 +146,14 @@ class System:
             into -= missing @ (s.d[:, None] * _dense(self.f.T))
             mean = known_part + into @ s.u + missing @ (s.d * self.sums_other)
             cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T) + common**2
-            root = _root(cov)
+            root = _cholesky(cov)
             root[exact] = 0.0
             return Gaussian(mean, np.eye(self.n_arms), root, np.where(exact, 0.0, residual))
         # mean = known part + unknown level + sum over unseen cells of the examples' effects + unknown a, and the own
         # effect a = d (y - level - examples' effects of the own cells): sparse but for a sum that all arms share.
         rows = self._into_kept(unknown, unknown * s.d, inside)
         extended = np.zeros((len(s.u) + 2, len(s.u) + 1))
-        extended[: len(s.u), :-1] = np.sqrt(v.residual) * _root(s.inverse)
+        extended[: len(s.u), :-1] = np.sqrt(v.residual) * _cholesky(s.inverse)
         extended[-2, :-1] = (real / size) @ extended[1 : len(s.u), :-1]
         extended[-1, -1] = common
         vector = np.concatenate((s.u, np.array([(real / size) @ s.u[1:], 0.0])))
@@ -192,13 +191,26 @@ def _dense(matrix: Any) -> Matrix:
     return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
-def _root(cov: Matrix) -> Matrix:
-    """A matrix L with L L' = cov, for a covariance that may be singular to rounding."""
-    jitter = 1e-10 * max(float(np.trace(cov)) / len(cov), 1e-300)
-    for _ in range(8):
-        try:
-            return np.asarray(np.linalg.cholesky(cov + jitter * np.eye(len(cov))))
-        except np.linalg.LinAlgError:
-            jitter *= 30.0
-    values, vectors = np.linalg.eigh(cov)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+def _lapack() -> Any:
+    from scipy.linalg import lapack  # here, to keep the import of asktell light
+
+    return lapack
+
+
+def _cholesky(matrix: Matrix) -> Matrix:
+    """The lower triangle L with L L' = matrix, for one that may be singular to rounding."""
+    jitter, factor = 0.0, _lapack().dpotrf
+    step = 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    while True:
+        root, info = factor(matrix + jitter * np.eye(len(matrix)) if jitter else matrix, lower=1, clean=1)
+        if info == 0:
+            return np.asarray(root)
+        jitter = max(step, 30.0 * jitter)
+
+
+def _inverse(root: Matrix) -> Matrix:
+    """Of L L'."""
+    lower = _lapack().dpotri(root, lower=1)[0]
+    inverse = lower + lower.T
+    inverse[np.arange(len(root)), np.arange(len(root))] *= 0.5
+    return np.asarray(inverse)

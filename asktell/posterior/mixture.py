@@ -27,10 +27,10 @@ class Gaussian(NamedTuple):
         return np.maximum(0.0, _row_products(self.rows, self.rows @ cov)) + self.own**2
 
     def deviations(self, normals: Matrix) -> Matrix:
-        """(S, p + K) standard normals to (S, K) deviations from the mean."""
+        """(S, p + K or more) standard normals to (S, K) deviations from the mean."""
         p = self.root.shape[1]
         common = self.root @ normals[:, :p].T
-        return np.asarray((self.rows @ common).T + normals[:, p:] * self.own)
+        return np.asarray((self.rows @ common).T + normals[:, p : p + len(self.own)] * self.own)
 
 
 class Posterior(NamedTuple):
@@ -70,7 +70,7 @@ class Posterior(NamedTuple):
     @property
     def n_normals(self) -> int:
         """How many independent normals one joint draw takes."""
-        return 1 + int(self.parts[0].root.shape[1]) + len(self.sd)
+        return int(self.parts[0].root.shape[1]) + len(self.sd) + int(np.isfinite(self.freedom))
 
     def draws(self, normals: Matrix) -> Matrix:
         """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""
@@ -80,7 +80,7 @@ class Posterior(NamedTuple):
         result = np.empty((len(normals), len(self.sd)))
         for number, part in enumerate(self.parts):
             some = normals[which == number]
-            result[which == number] = part.mean + self._scales(some[:, :1]) * part.deviations(some[:, 1:])
+            result[which == number] = part.mean + self._scales(some[:, -1:]) * part.deviations(some)
         return result
 
     def scaled(self, centre: float, spread: float) -> "Posterior":

@@ -66,11 +66,12 @@ def posterior(
     n_examples: int | None,
     variances: Variances | None = None,
     scale: float | None = None,
+    averaged: bool = True,
 ) -> Posterior:
     """Of every prompt's mean of a metric, in its units; `n_examples` None: the mean over endless examples.
 
-    `variances` are estimated unless given. `scale` is the width of the metric's range, if it is known. There must be
-    a cell.
+    `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `scale` is the width of the
+    metric's range, if it is known. There must be a cell.
     """
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
@@ -82,6 +83,8 @@ def posterior(
         given = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
         return Posterior.of([system.means(given)], np.ones(1), np.inf, given).scaled(centre, spread)
     first = reml(system)
+    if not averaged:
+        return Posterior.of([system.means(first)], np.ones(1), np.inf, first).scaled(centre, spread)
     guesses, weights = _guesses(system, first)
     freedom = system.n - 1 + _PRIOR_FREEDOM
     parts = [system.means(guess) for guess in guesses]
