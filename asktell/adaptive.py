@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell import counters
+from asktell.arguments import LARGEST
 from asktell.arrays import Counts, Indices, Means
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
@@ -51,11 +52,18 @@ class Adaptive:
     `share`: about how many prompts use each example; None: all where only differences count, few where a level is
     to be held against a threshold. `batch`: pulls planned by one decision at most, as a part of the prompts.
     `draws`: joint draws from the posterior per decision, fewer for large pools.
+
+    `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability,
+    by the posterior; None: never. `tolerance`: how much worse than right counts as right, in the metrics' own units
+    (for a Pareto set, in units of a metric's range where the goal names one). Without a tolerance, prompts that are
+    equally good keep it going. Trials that are out when it ends may still be told, and change the answer no more.
     """
 
     share: float | None = None
     batch: float = 0.25
     draws: int = 256
+    confidence: float | None = None
+    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
@@ -65,6 +73,15 @@ class Adaptive:
                 raise InvalidArgumentError(f"{name} of Adaptive must be a positive number, got {number!r}.")
         if not isinstance(self.draws, int):
             raise InvalidArgumentError(f"draws of Adaptive must be a whole number, got {self.draws!r}.")
+        if self.confidence is not None and not _is_number(self.confidence, 0.0, 1.0):
+            raise InvalidArgumentError(
+                f"confidence of Adaptive must be None or a number above 0 and below 1, such as 0.95; got "
+                f"{self.confidence!r}."
+            )
+        if self.tolerance != 0 and not _is_number(self.tolerance, 0.0, LARGEST):
+            raise InvalidArgumentError(f"tolerance of Adaptive must be a number of at least 0, got {self.tolerance!r}.")
+        if self.tolerance and self.confidence is None:
+            raise InvalidArgumentError("tolerance of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
         """Every problem will do: any goal, any budget, with or without features (which are not used)."""
@@ -81,6 +98,8 @@ class Adaptive:
         open_ = np.flatnonzero(_open(state))
         if not room or not len(open_):
             return self._finish(state, number)
+        if self.confidence is not None and self._is_settled(state):
+            return self._finish(state, number)._replace(settled=True)
         arms = self._choose(state, open_, min(room, self._batch_size(state)), number)
         n_pulls = min(room, max(len(arms), state.spent // _PULLS_BEFORE_A_LOOK))
         return Decided(number, plan=self._cells(state, arms, n_pulls))
@@ -105,6 +124,19 @@ class Adaptive:
         values = belief.values[:, allowed]
         members = membership.pareto_members(values)
         return [int(arm) for arm in allowed[membership.best_set(values, members, state.problem.seed)]]
+
+    def _is_settled(self, state: State) -> bool:
+        if not np.bincount(state.history.arms(), minlength=state.problem.n_arms)[state.active].all():
+            return False
+        statement = self.statement(state)
+        if statement is None or statement.is_guess or self.confidence is None:
+            return False
+        # Those that have failed are no rivals.
+        active = state.active
+        answer = np.searchsorted(active, self.answer(state))
+        best = isinstance(state.problem.goal, BestFeasible)
+        right = membership.settled(statement.values[:, active], answer, best, self.tolerance)
+        return float(right.mean()) >= self.confidence
 
     def _finish(self, state: State, number: int) -> Decided:
         answer, belief = self.answer(state), self.statement(state)
@@ -190,6 +222,11 @@ class Adaptive:
         if self.share is not None:
             return self.share
         return _LEVEL_SHARE if _is_constrained(problem.goal) else float(problem.n_arms)
+
+
+def _is_number(value: object, low: float, high: float) -> bool:
+    """A number strictly between."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and low < value < high
 
 
 def _reason(belief: Belief, arm: int) -> str:

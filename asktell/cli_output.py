@@ -7,7 +7,7 @@ from typing import Any
 
 from asktell.errors import MissingExtraError
 from asktell.goals import BestFeasible
-from asktell.result import FINISHED_EARLY, PromptResult, Result, heading
+from asktell.result import PromptResult, Result, heading
 from asktell.terminal import aligned, one_line, safe, with_error
 
 
@@ -26,7 +26,7 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float) ->
         n_active: how many prompts are still in the race.
         seconds_since: its last change.
     """
-    early = f"; {FINISHED_EARLY}" if result.finished_early else ""
+    early = f"; {result.early}" if result.early else ""
     rows = [
         ("run", doing),
         ("goal", str(result.goal)),

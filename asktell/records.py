@@ -169,6 +169,7 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
 def dump_decided(decided: Decided) -> dict[str, Any]:
     """A decision as data."""
     plan = {} if decided.plan is None else {"plan": [list(pull) for pull in decided.plan]}
+    settled = {"settled": True} if decided.settled else {}
     return {
         "round": decided.round,
         "departures": [[d.arm, d.status, d.reason, list(d.means), list(d.standard_errors)] for d in decided.departures],
@@ -176,6 +177,7 @@ def dump_decided(decided: Decided) -> dict[str, Any]:
         "finished": decided.finished,
         "answer": list(decided.answer),
         **plan,
+        **settled,
     }
 
 
@@ -214,7 +216,10 @@ def load_decided(data: object, problem: Problem) -> Decided:
         pairs = [_list("a planned pull", item, 2) for item in _list("a decision's plan", plan)]
         last = (problem.n_examples or 0) - 1
         plan = tuple((_whole("arm", arm, 0, n_arms - 1), _whole("example", x, -1, last)) for arm, x in pairs)
-    return Decided(_whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer, plan)
+    settled = record.get("settled", False)
+    if not isinstance(settled, bool):
+        raise InvalidStateError(f"settled must be true or false, got {settled!r}.")
+    return Decided(_whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer, plan, settled)
 
 
 def dump_state(state: State) -> dict[str, Any]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FINISHED_EARLY = "finished early: the prompts left have seen every example"
+STOPPED_EARLY = "stopped early: the answer is settled"
 _ROWS_SHOWN = 10
 
 
@@ -45,7 +46,9 @@ class Result:
     """The answer so far; final once `done`.
 
     `selected`: the best feasible prompt, or the Pareto set, best first. `unresolved`: prompts that could not be told
-    apart from the answer. `feasible`: whether the selected prompt keeps every constraint (None without constraints).
+    apart from the answer: as far as can be told, they are tied with it. `stopped_early`: whether the run ended before
+    its budget because the answer was settled (`Adaptive(confidence=...)`). `feasible`: whether the selected prompt
+    keeps every constraint (None without constraints).
     `examples`: how many there are for a prompt to see, None for any number.
     """
 
@@ -59,16 +62,22 @@ class Result:
     done: bool
     feasible: bool | None
     examples: int | None = None
+    stopped_early: bool = False
 
     @property
     def finished_early(self) -> bool:
         """Whether budget was left over because every prompt in the last round had seen every example."""
-        if not self.done or self.spent >= self.budget or self.examples is None:
+        if not self.done or self.stopped_early or self.spent >= self.budget or self.examples is None:
             return False
         judged = [entry for entry in self.prompts if entry.status in ("accepted", "rejected")]
         last = max((entry.round or 0 for entry in judged), default=0)
         left = [entry for entry in judged if entry.round == last]
         return bool(left) and all(entry.pulls + entry.failures >= self.examples for entry in left)
+
+    @property
+    def early(self) -> str:
+        """Why budget was left over, in words; empty if none was."""
+        return STOPPED_EARLY if self.stopped_early else FINISHED_EARLY if self.finished_early else ""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready data, with the same names."""
@@ -82,6 +91,7 @@ class Result:
             "budget": self.budget,
             "cost": self.cost,
             "done": self.done,
+            "stopped_early": self.stopped_early,
             "feasible": self.feasible,
         }
 
@@ -111,16 +121,19 @@ class Result:
         if self.unresolved:
             ids = ", ".join(safe(str(entry.id)) for entry in self.unresolved[:_ROWS_SHOWN])
             more = ", ..." if len(self.unresolved) > _ROWS_SHOWN else ""
-            lines.append(
-                f"Not told apart from the answer: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more})."
+            what = (
+                "Tied with the answer, as far as can be told"
+                if self.stopped_early
+                else "Not told apart from the answer"
             )
+            lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
         return "\n".join(lines)
 
 
 def heading(result: Result) -> list[str]:
     """What was looked for, how far it is, and whether the answer is one."""
     state = "final" if result.done else "so far"
-    early = f"; {FINISHED_EARLY}" if result.finished_early else ""
+    early = f"; {result.early}" if result.early else ""
     lines = [f"{safe(str(result.goal))} ({state}, {result.spent} of {result.budget} evaluations spent{early})"]
     if result.feasible is False:
         lines.append("No prompt keeps every constraint; the selected one violates them least.")

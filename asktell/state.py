@@ -127,7 +127,8 @@ class Decided(NamedTuple):
 
     `pulls`: per arm that stays, ascending; one number if all have the same. `plan`: the very pulls instead, as pairs
     of arm and example (-1 for none), in the order of asking. `finished` decisions have neither but an `answer`, best
-    first, and a departure for every arm that was left.
+    first, and a departure for every arm that was left. `settled`: it ended before the budget, because the answer was
+    certain enough.
     """
 
     round: int
@@ -136,6 +137,7 @@ class Decided(NamedTuple):
     finished: bool = False
     answer: tuple[int, ...] = ()
     plan: tuple[tuple[int, int], ...] | None = None
+    settled: bool = False
 
 
 Event: TypeAlias = Asked | Told | Released | Failed | Observed | Decided

@@ -34,6 +34,7 @@ def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Seq
         done=state.finished,
         feasible=selected[0].feasible if selected else None,
         examples=state.problem.population,
+        stopped_early=state.finished and state.decisions[-1][1].settled,
     )
 
 

@@ -145,3 +145,35 @@ def rivals(values: Draws, answer: Indices, best_feasible: bool) -> Vector:
     for member in answer:
         free &= ~(values[:, [member]] >= values).all(axis=2)
     return np.asarray(free.mean(axis=0))
+
+
+def settled(values: Draws, answer: Indices, best_feasible: bool, tolerance: float) -> npt.NDArray[np.bool_]:
+    """(S,) in which draws the answer is right, within a tolerance in the values' units.
+
+    Best feasible: no feasible prompt is better by more, and no constraint is missed by more; where none is feasible,
+    no violation is smaller by more. Pareto set: every prompt outside is matched by a member that is worse by at most
+    the tolerance in every value, and no member is dominated by a prompt that is better by more in every value.
+    """
+    if best_feasible:
+        return _settled_best(values, int(answer[0]), tolerance)
+    outside = np.setdiff1d(np.arange(values.shape[1]), answer)
+    open_ = np.ones((len(values), len(outside)), dtype=bool)
+    right = np.ones(len(values), dtype=bool)
+    for member in answer:
+        own = values[:, [member]]
+        open_ &= np.any(values[:, outside] > own + tolerance, axis=2)
+        ahead = values - own
+        beats: Masks = np.all(ahead > tolerance, axis=2)
+        if tolerance == 0:
+            beats = np.all(ahead >= 0, axis=2) & np.any(ahead > 0, axis=2)
+        right &= ~np.any(beats, axis=1)
+    return np.asarray(right & ~np.any(open_, axis=1))
+
+
+def _settled_best(values: Draws, best: int, tolerance: float) -> npt.NDArray[np.bool_]:
+    keeps = feasible(values)
+    some = keeps.any(axis=1)
+    rivals = np.where(keeps, values[:, :, 0], -np.inf).max(axis=1)
+    violation = np.maximum(0.0, -values[:, :, 1:].min(axis=2)) if values.shape[2] > 1 else np.zeros(keeps.shape)
+    close = violation[:, best] <= np.where(some, 0.0, violation.min(axis=1)) + tolerance
+    return np.asarray(close & (~some | (rivals <= values[:, best, 0] + tolerance)))
