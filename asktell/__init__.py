@@ -1,6 +1,7 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once."""
 
 from asktell.adaptive import Adaptive
+from asktell.budget import Budget
 from asktell.errors import (
     AsktellError,
     BudgetTooSmallError,
@@ -27,6 +28,7 @@ __all__ = [
     "Adaptive",
     "AsktellError",
     "BestFeasible",
+    "Budget",
     "BudgetTooSmallError",
     "ConfigError",
     "ConflictingTellError",

@@ -89,7 +89,9 @@ class Adaptive:
     def due(self, state: State) -> bool:
         """Whenever the plan is empty and there is something to plan, or nothing more can come."""
         if not state.plan_is_empty:
-            return False
+            # What is planned costs too much by now, and nothing is out that may turn out cheaper.
+            pull = state.next_pull()
+            return not state.pending and pull is not None and not state.fits(pull.arm)
         return not state.pending or (_room(state) > 0 and bool(_open(state).any()))
 
     def decide(self, state: State) -> Decided:
@@ -176,6 +178,8 @@ class Adaptive:
         interest = np.where(self._contend(state, belief, open_), belief.interest[open_] + _LEAST_INTEREST, 0.0)
         # What is out will tell: an arm with a pull out is worth a fraction of one without.
         interest = interest / (1.0 + out[open_])
+        if problem.max_cost is not None:
+            interest = interest / state.costs.expected_all(problem.n_arms)[open_]
         top = float(interest.max())
         interest = interest / top + 1e-9 if top > 0 else np.ones(len(interest))
         several = int(np.ceil(interest.sum() ** 2 / (interest**2).sum()))
@@ -192,6 +196,8 @@ class Adaptive:
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
         spent = (state.spent + len(state.pending)) / state.problem.budget
+        if state.problem.max_cost is not None:
+            spent = min(1.0, max(spent, state.cost / state.problem.max_cost))
         n_contenders = max(2, int(np.ceil(len(state.active) ** (1.0 - spent))))
         mask = np.zeros(len(open_), dtype=bool)
         mask[np.argsort(-belief.expected[open_], kind="stable")[:n_contenders]] = True
@@ -245,12 +251,14 @@ def _room(state: State) -> int:
 
 
 def _open(state: State) -> npt.NDArray[np.bool_]:
-    """(K,) arms in the race that have an example left."""
+    """(K,) arms in the race that have an example left, and that the cost allows if nothing is out."""
     mask = np.zeros(state.problem.n_arms, dtype=bool)
     mask[state.active] = True
     if state.problem.population is not None:
         arms, _ = _used(state)
         mask &= np.bincount(arms, minlength=len(mask)) < state.problem.population
+    if state.problem.max_cost is not None and not state.pending:
+        mask[mask] = [state.fits(arm) for arm in np.flatnonzero(mask).tolist()]
     return mask
 
 
@@ -301,8 +309,9 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
         draws[:, :, j] = fit.draws(normals)
     values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
     p_feasible = membership.feasible(values).mean(axis=0) if _is_constrained(goal) else None
-    # Failed prompts are no rivals.
+    # Failed prompts are no rivals, unless all have failed.
     alive = np.setdiff1d(np.arange(n_arms), known.failed)
+    alive = alive if len(alive) else np.arange(n_arms)
     p_optimal, interest, expected = np.zeros(n_arms), np.zeros(n_arms), None
     if isinstance(goal, BestFeasible):
         two = membership.ranking(values[:, alive])

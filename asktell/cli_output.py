@@ -34,8 +34,9 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float) ->
         ("prompts", f"{len(result.prompts)}, {n_active} active"),
         ("failures", str(sum(entry.failures for entry in result.prompts))),
     ]
-    if result.cost:
-        rows.append(("cost", f"{result.cost:.4g}"))
+    if result.cost or result.max_cost:
+        limit = "" if result.max_cost is None else f" of {result.max_cost:.4g} ({result.cost / result.max_cost:.0%})"
+        rows.append(("cost", f"{result.cost:.4g}{limit}"))
     if not result.done:
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
     label = "result" if result.done else "best so far"

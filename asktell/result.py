@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from asktell.arguments import MOST_EVALUATIONS
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
 from asktell.terminal import aligned, one_line, safe, with_error
@@ -49,7 +50,8 @@ class Result:
     apart from the answer: as far as can be told, they are tied with it. `stopped_early`: whether the run ended before
     its budget because the answer was settled (`Adaptive(confidence=...)`). `feasible`: whether the selected prompt
     keeps every constraint (None without constraints).
-    `examples`: how many there are for a prompt to see, None for any number.
+    `examples`: how many there are for a prompt to see, None for any number. `cost` is the sum of what was told,
+    `max_cost` what was allowed (None: any).
     """
 
     goal: Goal
@@ -63,6 +65,7 @@ class Result:
     feasible: bool | None
     examples: int | None = None
     stopped_early: bool = False
+    max_cost: float | None = None
 
     @property
     def finished_early(self) -> bool:
@@ -73,6 +76,15 @@ class Result:
         last = max((entry.round or 0 for entry in judged), default=0)
         left = [entry for entry in judged if entry.round == last]
         return bool(left) and all(entry.pulls + entry.failures >= self.examples for entry in left)
+
+    @property
+    def spending(self) -> str:
+        """What was spent of what, in words."""
+        counted = f"{self.spent} of {self.budget} evaluations"
+        if self.max_cost is None:
+            return counted
+        counted = f"{self.spent} evaluations" if self.budget >= MOST_EVALUATIONS else counted
+        return f"{counted} and a cost of {self.cost:.4g} of {self.max_cost:.4g}"
 
     @property
     def early(self) -> str:
@@ -90,6 +102,7 @@ class Result:
             "spent": self.spent,
             "budget": self.budget,
             "cost": self.cost,
+            "max_cost": self.max_cost,
             "done": self.done,
             "stopped_early": self.stopped_early,
             "feasible": self.feasible,
@@ -134,7 +147,7 @@ def heading(result: Result) -> list[str]:
     """What was looked for, how far it is, and whether the answer is one."""
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
-    lines = [f"{safe(str(result.goal))} ({state}, {result.spent} of {result.budget} evaluations spent{early})"]
+    lines = [f"{safe(str(result.goal))} ({state}, {result.spending} spent{early})"]
     if result.feasible is False:
         lines.append("No prompt keeps every constraint; the selected one violates them least.")
     return lines

@@ -45,8 +45,9 @@ def run(
             was saved in the middle of a run continues.
         evaluator: a callable `(prompt, example) -> scores`, where `example` is the trial's index; an async one; an
             object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
-            each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" (unless it is
-            one of the goal's metrics) is the trial's cost; or a sequence in the goal's order.
+            each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's
+            cost (if it is one of the goal's metrics, only where the budget is a cost); or a sequence in the goal's
+            order.
         executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit.
         concurrency: evaluations at once (trials per batch for a batch evaluator); by default 8 where there is an
             executor, an async or a batch evaluator.
@@ -130,8 +131,7 @@ class _Board:
         if error is not None:
             where = f"trial {trial.id} (prompt {trial.prompt_id!r}, example {trial.example!r})"
             _log.warning("%s failed: %r", where, error)
-            cost = getattr(error, "cost", None)  # what an adapter knows a failed request to have cost
-            self.selector.fail(trial, error, cost if isinstance(cost, float) and 0 <= cost < math.inf else None)
+            self.selector.fail(trial, error, cost_of(error))
         self._out.pop(trial.id, None)
         self._bar.show()
         if self._on_tell is not None:
@@ -158,7 +158,7 @@ class _Board:
         """What the selector had against the scores."""
         cost = None
         if isinstance(scores, Mapping):
-            scores, cost = goal_scores(self.selector.metrics, scores)
+            scores, cost = goal_scores(self.selector, scores)
         try:
             self.selector.tell(trial, scores, cost)
         except AsktellError as error:
@@ -166,9 +166,16 @@ class _Board:
         return None
 
 
-def goal_scores(metrics: Sequence[str], scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def cost_of(error: BaseException) -> float | None:
+    """What an adapter knows a failed request to have cost: the error's `cost`."""
+    cost = getattr(error, "cost", None)
+    return cost if isinstance(cost, float) and 0 <= cost < math.inf else None
+
+
+def goal_scores(selector: Selector, scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Of an evaluator's scores: those of the goal's metrics, and the cost."""
-    cost = scores.get("cost") if "cost" not in metrics else None
+    metrics = selector.metrics
+    cost = scores.get("cost") if "cost" not in metrics or selector.max_cost is not None else None
     return {name: scores[name] for name in metrics if name in scores}, cost
 
 
@@ -273,7 +280,8 @@ class _Bar:
         if wanted:
             from tqdm.auto import tqdm
 
-            self._bar = tqdm(total=selector.budget, initial=selector.spent, unit="eval", dynamic_ncols=True)
+            total = selector.budget if selector.max_cost is None else None  # how many a cost allows is not known
+            self._bar = tqdm(total=total, initial=selector.spent, unit="eval", dynamic_ncols=True)
 
     def __enter__(self) -> "_Bar":
         return self

@@ -13,6 +13,7 @@ from asktell import records
 from asktell.adaptive import Adaptive
 from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, check_cost, check_features, check_prompts, short, whole
 from asktell.arrays import Features
+from asktell.budget import Budget
 from asktell.errors import ConflictingTellError, InvalidArgumentError, InvalidStateError, UnknownTrialError
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, Method, preset
@@ -44,7 +45,7 @@ class Selector:
     Args:
         prompts: the K candidates, as a sequence of texts (then ids are positions) or a mapping from id to text.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        budget: evaluations allowed; never exceeded, trials out included.
+        budget: evaluations allowed; never exceeded, trials out included. Or `asktell.Budget(cost=...)`.
         method: "auto", another preset's name, an `Adaptive`, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
@@ -66,7 +67,7 @@ class Selector:
         self,
         prompts: Sequence[str] | Mapping[str, str],
         goal: Goal,
-        budget: int,
+        budget: int | Budget,
         method: str | Method = "auto",
         examples: int | None = None,
         features: npt.ArrayLike | Literal["text"] | None = None,
@@ -81,15 +82,22 @@ class Selector:
             )
         if sampling not in SAMPLINGS:
             raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {sampling!r}.")
+        n_examples = None if examples is None else whole("examples", examples, 1, MOST_EXAMPLES)
+        if not isinstance(budget, Budget):
+            budget = Budget(whole("budget", budget, 1, MOST_EVALUATIONS))
+        # With a cost alone: as many as there are.
+        everything = len(texts) * (n_examples or MOST_EVALUATIONS) if sampling == "shared" else MOST_EVALUATIONS
         problem = Problem(
             n_arms=len(texts),
             goal=goal,
-            budget=whole("budget", budget, 1, MOST_EVALUATIONS),
-            n_examples=None if examples is None else whole("examples", examples, 1, MOST_EXAMPLES),
+            budget=min(everything, MOST_EVALUATIONS) if budget.evaluations is None else int(budget.evaluations),
+            n_examples=n_examples,
             features=_features(features, texts),
             seed=whole("seed", seed, 0, 2**64 - 1),
             sampling=sampling,
             max_failures=whole("max_failures", max_failures, 1),
+            max_cost=budget.cost,
+            max_cost_per_evaluation=budget.max_cost_per_evaluation,
         )
         if not isinstance(method, (Elimination, Adaptive)):
             method = preset(method, goal)
@@ -134,10 +142,10 @@ class Selector:
             return [trial for _, trial in trials]
 
     def _ask(self) -> Trial | None:
-        pull = self._state.next_pull()
+        pull = self._affordable()
         if pull is None:
             self._advance()
-            pull = self._state.next_pull()
+            pull = self._affordable()
             if pull is None:
                 return None
         state = self._state
@@ -147,19 +155,23 @@ class Selector:
         self._state = apply(state, Asked(trial, arm, example))
         return Trial(trial, self._ids[arm], self._texts[arm], example)
 
+    def _affordable(self) -> Pull | None:
+        pull = self._state.next_pull()
+        return pull if pull is not None and self._state.fits(pull.arm) else None
+
     def tell(self, trial: Trial | int | str, scores: Scores, cost: float | None = None) -> None:
         """Take the scores of a trial, in any order.
 
         Args:
             trial: the trial, its id, or the prompt (text or id given as str): its oldest trial that is out.
             scores: mapping from metric to number, or numbers in the goal's order (`selector.metrics`).
-            cost: what it cost, in any unit you keep to; summed up in the result.
+            cost: what it cost, in any unit you keep to; summed up in the result. Needed if the budget is a cost.
 
         The same scores told twice are harmless. After an error the trial is still out and nothing has changed.
 
         Raises:
             InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
-            InvalidArgumentError: the cost is not a finite number of at least 0.
+            InvalidArgumentError: the cost is not a finite number of at least 0, or is missing.
             UnknownTrialError: the trial was never asked, or has failed.
             ConflictingTellError: the trial was told before, with other scores.
         """
@@ -167,6 +179,11 @@ class Selector:
             vector = self._state.problem.goal.vector(scores)
             if cost is not None:
                 cost = check_cost(cost)
+            elif self.max_cost is not None:
+                raise InvalidArgumentError(
+                    f"tell() needs the trial's cost, since the budget is a cost of {self.max_cost:g}: "
+                    "tell(trial, scores, cost=...); 0 if it was free. The trial is still out."
+                )
             id_ = self._trial_id(trial)
             if self._state.open(id_) is None:
                 told = self._state.history.scores_of(id_)
@@ -221,7 +238,8 @@ class Selector:
         """Count a failed evaluation; the prompt goes on with its next example.
 
         A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
-        is not counted as an evaluation; what it cost all the same is summed up in the result.
+        is not counted as an evaluation; what it cost all the same is summed up in the result, and taken off a budget
+        of cost. Without `cost` it has cost nothing.
 
         Raises:
             UnknownTrialError: the trial is not out.
@@ -274,6 +292,11 @@ class Selector:
     def budget(self) -> int:
         """Evaluations allowed."""
         return self._state.problem.budget
+
+    @property
+    def max_cost(self) -> float | None:
+        """Cost allowed; None if only evaluations are counted."""
+        return self._state.problem.max_cost
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Seq
         spent=state.spent,
         budget=state.problem.budget,
         cost=state.cost,
+        max_cost=state.problem.max_cost,
         done=state.finished,
         feasible=selected[0].feasible if selected else None,
         examples=state.problem.population,

@@ -15,6 +15,7 @@ from asktell.posterior.mixture import Gaussian
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
+_LAPACK_FROM = 64  # unknowns
 _LARGE = 1 << 18  # entries; beyond, tables of cells are sparse
 
 
@@ -103,7 +104,7 @@ class System:
         """Means and covariances for given variances."""
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
-        inverse = _inverse(_cholesky(self._matrix(kept, d)))
+        inverse = _inverse(self._matrix(kept, d))
         u = inverse @ (self.sums - self.f @ (d * self.sums_other))
         return Solved(u, inverse, d, d * (self.sums_other - self.f.T @ u))
 
@@ -116,7 +117,7 @@ class System:
         d = 1.0 / (self.counts_other + other)
         root = _cholesky(self._matrix(kept, d))
         right = self.sums - self.f @ (d * self.sums_other)
-        half = _lapack().dtrtrs(root, right, lower=1)[0]
+        half = np.linalg.solve(root, right)
         fitted = half @ half + self.sums_other @ (d * self.sums_other)
         log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
         log_det -= self.n_kept * np.log(kept) + self.n_others * np.log(other)
@@ -191,26 +192,24 @@ def _dense(matrix: Any) -> Matrix:
     return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
-def _lapack() -> Any:
-    from scipy.linalg import lapack  # here, to keep the import of asktell light
-
-    return lapack
-
-
 def _cholesky(matrix: Matrix) -> Matrix:
     """The lower triangle L with L L' = matrix, for one that may be singular to rounding."""
-    jitter, factor = 0.0, _lapack().dpotrf
-    step = 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    jitter, step = 0.0, 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
     while True:
-        root, info = factor(matrix + jitter * np.eye(len(matrix)) if jitter else matrix, lower=1, clean=1)
-        if info == 0:
-            return np.asarray(root)
-        jitter = max(step, 30.0 * jitter)
+        try:
+            return np.asarray(np.linalg.cholesky(matrix + jitter * np.eye(len(matrix)) if jitter else matrix))
+        except np.linalg.LinAlgError:
+            jitter = max(step, 30.0 * jitter)
 
 
-def _inverse(root: Matrix) -> Matrix:
-    """Of L L'."""
-    lower = _lapack().dpotri(root, lower=1)[0]
+def _inverse(matrix: Matrix) -> Matrix:
+    """Of a symmetric matrix; by its Cholesky factor where it is large enough for that to matter."""
+    if len(matrix) < _LAPACK_FROM:
+        inverse = np.linalg.inv(matrix)
+        return np.asarray(0.5 * (inverse + inverse.T))
+    from scipy.linalg import lapack  # here, to keep the import of asktell light
+
+    lower = lapack.dpotri(_cholesky(matrix), lower=1)[0]
     inverse = lower + lower.T
-    inverse[np.arange(len(root)), np.arange(len(root))] *= 0.5
+    inverse[np.arange(len(matrix)), np.arange(len(matrix))] *= 0.5
     return np.asarray(inverse)
