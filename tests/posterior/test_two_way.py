@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asktell.posterior import equations
 from asktell.posterior.two_way import Cells, Posterior, Variances, posterior
 
 Matrix = npt.NDArray[np.float64]
@@ -217,3 +218,19 @@ def test_intervals_cover_the_truth_from_the_start(
     within = np.mean(covered, axis=(0, 1))
     assert within[0] > 0.55
     assert within[1] > 0.86
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_large_and_sparse_tables_give_the_same(monkeypatch: pytest.MonkeyPatch, foreign: bool) -> None:
+    rng = np.random.default_rng(9)
+    cells = some_cells(rng, 30, 12, 60)
+    if foreign:
+        cells = cells._replace(examples=np.where(np.arange(len(cells.arms)) < 3, -1, cells.examples))
+    dense_fit = posterior(cells, 0, 30, 12)
+    monkeypatch.setattr(equations, "_LARGE", 1)
+    monkeypatch.setattr(equations, "_LAPACK_FROM", 1)
+    fit = posterior(cells, 0, 30, 12)
+    np.testing.assert_allclose(fit.mean, dense_fit.mean, atol=1e-8)
+    np.testing.assert_allclose(fit.sd, dense_fit.sd, rtol=1e-6)
+    normals = rng.normal(size=(50, fit.n_normals))
+    np.testing.assert_allclose(fit.draws(normals), dense_fit.draws(normals), atol=1e-5)
