@@ -14,6 +14,7 @@ from asktell.errors import (
     InvalidScoresError,
     InvalidStateError,
     MissingExtraError,
+    NotPicklableError,
     UnknownTrialError,
 )
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
@@ -40,6 +41,7 @@ __all__ = [
     "InvalidScoresError",
     "InvalidStateError",
     "MissingExtraError",
+    "NotPicklableError",
     "ParetoSet",
     "PromptResult",
     "Result",

@@ -74,6 +74,7 @@ def report(result: Result) -> Iterator[str]:
     for entry in result.prompts:
         if entry.status == "failed":
             yield f"{entry.id} {one_line(entry.reason or '', 200)}"
+    yield from result.notes
     if result.cost:
         yield f"Cost: {result.cost:.4g}"
 

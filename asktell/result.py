@@ -51,7 +51,10 @@ class Result:
     its budget because the answer was settled (`Adaptive(confidence=...)`). `feasible`: whether the selected prompt
     keeps every constraint (None without constraints).
     `examples`: how many there are for a prompt to see, None for any number. `cost` is the sum of what was told,
-    `max_cost` what was allowed (None: any).
+    `max_cost` what was allowed (None: any). `notes`: what else there is to know, in sentences.
+
+    A Pareto set of `auto` is chosen for its expected quality, in which a prompt counts that may well be optimal. So it
+    can hold a prompt whose estimate another selected one dominates; a note says so.
     """
 
     goal: Goal
@@ -66,6 +69,7 @@ class Result:
     examples: int | None = None
     stopped_early: bool = False
     max_cost: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def finished_early(self) -> bool:
@@ -106,6 +110,7 @@ class Result:
             "done": self.done,
             "stopped_early": self.stopped_early,
             "feasible": self.feasible,
+            "notes": list(self.notes),
         }
 
     def plot(self, x: str | None = None, y: str | None = None, ax: "Axes | None" = None) -> "Axes":
@@ -140,7 +145,7 @@ class Result:
                 else "Not told apart from the answer"
             )
             lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 def heading(result: Result) -> list[str]:

@@ -4,7 +4,7 @@ import json
 import operator
 from collections.abc import Mapping, Sequence
 from threading import RLock
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,13 @@ from asktell.adaptive import Adaptive
 from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, check_cost, check_features, check_prompts, short, whole
 from asktell.arrays import Features
 from asktell.budget import Budget
-from asktell.errors import ConflictingTellError, InvalidArgumentError, InvalidStateError, UnknownTrialError
+from asktell.errors import (
+    ConflictingTellError,
+    InvalidArgumentError,
+    InvalidStateError,
+    NotPicklableError,
+    UnknownTrialError,
+)
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, Method, preset
 from asktell.result import Result
@@ -49,7 +55,7 @@ class Selector:
         method: "auto", another preset's name, an `Adaptive`, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
-            structured methods need them. "text" makes them from the prompts' texts.
+            structured methods need them, "auto" does not use them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
@@ -204,7 +210,8 @@ class Selector:
         Args:
             prompt: the prompt's id or text.
             scores: as for `tell`.
-            example: the example they belong to; it will then not be asked for this prompt.
+            example: the example they belong to; it will then not be asked for this prompt. Of several scores of a
+                prompt on the same example the mean counts, once.
 
         Raises:
             InvalidScoresError: as for `tell`.
@@ -256,6 +263,12 @@ class Selector:
             cost = None if cost is None else check_cost(cost)
             self._state = apply(self._state, Failed(id_, reason, cost))
             self._settle()
+
+    def take_back(self, state: State) -> None:
+        """Go back to a state of before, unless scores have come since: those are not forgotten."""
+        with self._lock:
+            if len(self._state.history) == len(state.history):
+                self._state = state
 
     def _advance(self) -> None:
         """Make every decision that is due."""
@@ -329,7 +342,24 @@ class Selector:
             state = self._state
         return summarize(state, self._method, self._ids, self._texts)
 
-    # Saving
+    # Copying and saving
+
+    def __copy__(self: _Self) -> _Self:
+        with self._lock:
+            state = self._state._replace(history=self._state.history.copy())
+        copy = type(self).__new__(type(self))
+        ids = None if isinstance(self._ids, range) else [str(id_) for id_ in self._ids]
+        copy._set(ids, list(self._texts), self._method, state)
+        return copy
+
+    def __deepcopy__(self: _Self, memo: dict[int, Any]) -> _Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise NotPicklableError(
+            "A selector is not pickled, since loading a pickle runs code. Save selector.to_json(), and load it with "
+            "asktell.Selector.from_json(text)."
+        )
 
     def to_json(self) -> str:
         """The whole selector as JSON text; `Selector.from_json` continues it exactly.

@@ -14,7 +14,7 @@ import numpy as np
 from immutables import Map
 
 from asktell import counters
-from asktell.arrays import Counts, Features, Indices
+from asktell.arrays import Counts, Features, Indices, Means
 from asktell.budget import Costs
 from asktell.estimators.base import Tally
 from asktell.features import rank
@@ -228,13 +228,28 @@ class State(NamedTuple):
         return None
 
     def current_tally(self) -> Tally:
-        """Of all rows so far."""
+        """Of all rows so far; of several scores of the same cell the mean, once."""
+        if (merged := self._merged(0)) is not None:
+            return Tally.empty(self.problem.n_arms, len(self.problem.goal.metrics)).plus(*merged)
         return self.tally.plus(*self.history.in_asked_order(self.tallied))
 
     def round_tally(self) -> Tally:
         """Of the rows since the last decision."""
         empty = Tally.empty(self.problem.n_arms, len(self.problem.goal.metrics))
-        return empty.plus(*self.history.in_asked_order(self.tallied))
+        return empty.plus(*(self._merged(self.tallied) or self.history.in_asked_order(self.tallied)))
+
+    def _merged(self, start: int) -> tuple[Indices, Means] | None:
+        """Arms and mean scores of the cells in the rows from `start` on; None if no cell was scored twice."""
+        if self.problem.population is None or len(self.history) == self.spent:  # nothing but told trials
+            return None
+        arms, examples, scores = self.history.arms(start), self.history.examples(start), self.history.scores(start)
+        cells = np.where(examples < 0, -1 - np.arange(len(arms)), arms * self.problem.population + examples)
+        _, first, cell = np.unique(cells, return_index=True, return_inverse=True)
+        if len(first) == len(arms):
+            return None
+        sums = np.zeros((len(first), scores.shape[1]))
+        np.add.at(sums, cell, scores - scores[first][cell])
+        return arms[first], scores[first] + sums / np.bincount(cell)[:, None]
 
     def capacity(self) -> Counts:
         """(K,) examples that each arm has not drawn; practically unlimited unless they are shared."""

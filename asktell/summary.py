@@ -1,14 +1,15 @@
 """From a state to a result."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from asktell.adaptive import Adaptive
-from asktell.goals import BestFeasible
+from asktell.goals import BestFeasible, ParetoSet
 from asktell.methods import Method
+from asktell.pareto import pareto_mask
 from asktell.posterior import membership
 from asktell.result import PromptResult, Result, is_feasible
 from asktell.separation import unresolved
@@ -32,11 +33,25 @@ def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Seq
         budget=state.problem.budget,
         cost=state.cost,
         max_cost=state.problem.max_cost,
+        notes=tuple(_notes(state, method, selected)),
         done=state.finished,
         feasible=selected[0].feasible if selected else None,
         examples=state.problem.population,
         stopped_early=state.finished and state.decisions[-1][1].settled,
     )
+
+
+def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
+    if isinstance(method, Adaptive) and state.problem.features is not None:
+        yield "The features were not used: the method auto has no use for them."
+    if isinstance(state.problem.goal, ParetoSet) and selected:
+        means = np.array([[np.nan if x is None else x for x in entry.estimate.values()] for entry in selected])
+        dominated = int((~pareto_mask(state.problem.goal.values(means))).sum())
+        if dominated:
+            yield (
+                f"By the estimates, {dominated} of the selected prompts are dominated by others of them; they are "
+                "selected because that is in doubt."
+            )
 
 
 def _prompt_results(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> list[PromptResult]:
