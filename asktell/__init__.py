@@ -1,6 +1,7 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once."""
 
 from asktell.adaptive import Adaptive
+from asktell.budget import Budget
 from asktell.errors import (
     AsktellError,
     BudgetTooSmallError,
@@ -13,6 +14,7 @@ from asktell.errors import (
     InvalidScoresError,
     InvalidStateError,
     MissingExtraError,
+    NotPicklableError,
     UnknownTrialError,
 )
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
@@ -27,6 +29,7 @@ __all__ = [
     "Adaptive",
     "AsktellError",
     "BestFeasible",
+    "Budget",
     "BudgetTooSmallError",
     "ConfigError",
     "ConflictingTellError",
@@ -38,6 +41,7 @@ __all__ = [
     "InvalidScoresError",
     "InvalidStateError",
     "MissingExtraError",
+    "NotPicklableError",
     "ParetoSet",
     "PromptResult",
     "Result",

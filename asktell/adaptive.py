@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell import counters
+from asktell.arguments import LARGEST
 from asktell.arrays import Counts, Indices, Means
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
@@ -34,12 +35,13 @@ class Belief(NamedTuple):
     """What is known about all K prompts, in metric units and as draws of the goal's values."""
 
     means: Means  # (K, m)
-    errors: Means  # (K, m) posterior standard deviations
+    errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
     values: npt.NDArray[np.float64]  # (S, K, q)
     p_feasible: Vector | None  # (K,); None without constraints
     p_optimal: Vector  # (K,) of being the best feasible prompt, or in the Pareto set
     interest: Vector  # (K,) how much a prompt's membership is in doubt
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
+    is_guess: bool  # after a single evaluation, which supports no error and no probability
 
 
 @final
@@ -50,11 +52,18 @@ class Adaptive:
     `share`: about how many prompts use each example; None: all where only differences count, few where a level is
     to be held against a threshold. `batch`: pulls planned by one decision at most, as a part of the prompts.
     `draws`: joint draws from the posterior per decision, fewer for large pools.
+
+    `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability,
+    by the posterior; None: never. `tolerance`: how much worse than right counts as right, in the metrics' own units
+    (for a Pareto set, in units of a metric's range where the goal names one). Without a tolerance, prompts that are
+    equally good keep it going. Trials that are out when it ends may still be told, and change the answer no more.
     """
 
     share: float | None = None
     batch: float = 0.25
     draws: int = 256
+    confidence: float | None = None
+    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
@@ -64,6 +73,15 @@ class Adaptive:
                 raise InvalidArgumentError(f"{name} of Adaptive must be a positive number, got {number!r}.")
         if not isinstance(self.draws, int):
             raise InvalidArgumentError(f"draws of Adaptive must be a whole number, got {self.draws!r}.")
+        if self.confidence is not None and not _is_number(self.confidence, 0.0, 1.0):
+            raise InvalidArgumentError(
+                f"confidence of Adaptive must be None or a number above 0 and below 1, such as 0.95; got "
+                f"{self.confidence!r}."
+            )
+        if self.tolerance != 0 and not _is_number(self.tolerance, 0.0, LARGEST):
+            raise InvalidArgumentError(f"tolerance of Adaptive must be a number of at least 0, got {self.tolerance!r}.")
+        if self.tolerance and self.confidence is None:
+            raise InvalidArgumentError("tolerance of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
         """Every problem will do: any goal, any budget, with or without features (which are not used)."""
@@ -71,7 +89,9 @@ class Adaptive:
     def due(self, state: State) -> bool:
         """Whenever the plan is empty and there is something to plan, or nothing more can come."""
         if not state.plan_is_empty:
-            return False
+            # What is planned costs too much by now, and nothing is out that may turn out cheaper.
+            pull = state.next_pull()
+            return not state.pending and pull is not None and not state.fits(pull.arm)
         return not state.pending or (_room(state) > 0 and bool(_open(state).any()))
 
     def decide(self, state: State) -> Decided:
@@ -80,13 +100,19 @@ class Adaptive:
         open_ = np.flatnonzero(_open(state))
         if not room or not len(open_):
             return self._finish(state, number)
+        if self.confidence is not None and self._is_settled(state):
+            return self._finish(state, number)._replace(settled=True)
         arms = self._choose(state, open_, min(room, self._batch_size(state)), number)
         n_pulls = min(room, max(len(arms), state.spent // _PULLS_BEFORE_A_LOOK))
         return Decided(number, plan=self._cells(state, arms, n_pulls))
 
     def belief(self, state: State) -> Belief | None:
-        """The posterior now, None if nothing is known."""
-        return _belief(self, state.problem, _Known(state)) if len(state.history) else None
+        """The posterior now that decisions rest on, given the most likely variances; None if nothing is known."""
+        return _belief(self, state.problem, _Known(state), False) if len(state.history) else None
+
+    def statement(self, state: State) -> Belief | None:
+        """The posterior now that results state, averaged over what the variances may be; None if nothing is known."""
+        return _belief(self, state.problem, _Known(state), True) if len(state.history) else None
 
     def answer(self, state: State) -> list[int]:
         """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
@@ -101,8 +127,21 @@ class Adaptive:
         members = membership.pareto_members(values)
         return [int(arm) for arm in allowed[membership.best_set(values, members, state.problem.seed)]]
 
+    def _is_settled(self, state: State) -> bool:
+        if not np.bincount(state.history.arms(), minlength=state.problem.n_arms)[state.active].all():
+            return False
+        statement = self.statement(state)
+        if statement is None or statement.is_guess or self.confidence is None:
+            return False
+        # Those that have failed are no rivals.
+        active = state.active
+        answer = np.searchsorted(active, self.answer(state))
+        best = isinstance(state.problem.goal, BestFeasible)
+        right = membership.settled(statement.values[:, active], answer, best, self.tolerance)
+        return float(right.mean()) >= self.confidence
+
     def _finish(self, state: State, number: int) -> Decided:
-        answer, belief = self.answer(state), self.belief(state)
+        answer, belief = self.answer(state), self.statement(state)
         departures = []
         for arm in state.active.tolist():
             if belief is None:
@@ -114,7 +153,7 @@ class Adaptive:
                     status=ACCEPTED if arm in answer else REJECTED,
                     reason=_reason(belief, arm),
                     means=tuple(belief.means[arm].tolist()),
-                    standard_errors=tuple(belief.errors[arm].tolist()),
+                    standard_errors=tuple(None if np.isnan(x) else float(x) for x in belief.errors[arm]),
                 )
             )
         return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
@@ -139,6 +178,8 @@ class Adaptive:
         interest = np.where(self._contend(state, belief, open_), belief.interest[open_] + _LEAST_INTEREST, 0.0)
         # What is out will tell: an arm with a pull out is worth a fraction of one without.
         interest = interest / (1.0 + out[open_])
+        if problem.max_cost is not None:
+            interest = interest / state.costs.expected_all(problem.n_arms)[open_]
         top = float(interest.max())
         interest = interest / top + 1e-9 if top > 0 else np.ones(len(interest))
         several = int(np.ceil(interest.sum() ** 2 / (interest**2).sum()))
@@ -155,6 +196,8 @@ class Adaptive:
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
         spent = (state.spent + len(state.pending)) / state.problem.budget
+        if state.problem.max_cost is not None:
+            spent = min(1.0, max(spent, state.cost / state.problem.max_cost))
         n_contenders = max(2, int(np.ceil(len(state.active) ** (1.0 - spent))))
         mask = np.zeros(len(open_), dtype=bool)
         mask[np.argsort(-belief.expected[open_], kind="stable")[:n_contenders]] = True
@@ -187,7 +230,14 @@ class Adaptive:
         return _LEVEL_SHARE if _is_constrained(problem.goal) else float(problem.n_arms)
 
 
+def _is_number(value: object, low: float, high: float) -> bool:
+    """A number strictly between."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and low < value < high
+
+
 def _reason(belief: Belief, arm: int) -> str:
+    if belief.is_guess:
+        return "a single evaluation tells no probability"
     words = [f"P(optimal) = {belief.p_optimal[arm]:.3g}"]
     if belief.p_feasible is not None:
         words.append(f"P(feasible) = {belief.p_feasible[arm]:.3g}")
@@ -201,12 +251,14 @@ def _room(state: State) -> int:
 
 
 def _open(state: State) -> npt.NDArray[np.bool_]:
-    """(K,) arms in the race that have an example left."""
+    """(K,) arms in the race that have an example left, and that the cost allows if nothing is out."""
     mask = np.zeros(state.problem.n_arms, dtype=bool)
     mask[state.active] = True
     if state.problem.population is not None:
         arms, _ = _used(state)
         mask &= np.bincount(arms, minlength=len(mask)) < state.problem.population
+    if state.problem.max_cost is not None and not state.pending:
+        mask[mask] = [state.fits(arm) for arm in np.flatnonzero(mask).tolist()]
     return mask
 
 
@@ -242,23 +294,24 @@ class _Known:
         return id(self.history)
 
 
-@lru_cache(maxsize=2)
-def _belief(method: Adaptive, problem: Problem, known: _Known) -> Belief:
+@lru_cache(maxsize=4)
+def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples)
     n_draws = max(_FEWEST_DRAWS, min(method.draws, _MOST_NUMBERS // n_arms))
     n_metrics = len(goal.metrics)
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
     draws = np.empty((n_draws, n_arms, n_metrics))
-    for j in range(n_metrics):
-        fit = posterior(cells, j, n_arms, problem.n_examples)
+    for j, metric in enumerate(goal.metrics):
+        fit = posterior(cells, j, n_arms, problem.n_examples, None, _range(goal, metric), averaged)
         means[:, j], errors[:, j] = fit.mean, fit.sd
         normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         draws[:, :, j] = fit.draws(normals)
     values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
     p_feasible = membership.feasible(values).mean(axis=0) if _is_constrained(goal) else None
-    # Failed prompts are no rivals.
+    # Failed prompts are no rivals, unless all have failed.
     alive = np.setdiff1d(np.arange(n_arms), known.failed)
+    alive = alive if len(alive) else np.arange(n_arms)
     p_optimal, interest, expected = np.zeros(n_arms), np.zeros(n_arms), None
     if isinstance(goal, BestFeasible):
         two = membership.ranking(values[:, alive])
@@ -269,7 +322,13 @@ def _belief(method: Adaptive, problem: Problem, known: _Known) -> Belief:
     else:
         p_optimal[alive] = membership.pareto_members(values[:, alive]).mean(axis=0)
         interest = p_optimal * (1.0 - p_optimal)
-    return Belief(means, errors, values, p_feasible, p_optimal, interest, expected)
+    return Belief(means, errors, values, p_feasible, p_optimal, interest, expected, len(cells.arms) < 2)
+
+
+def _range(goal: Goal, metric: str) -> float | None:
+    """The width of a metric's range, where the goal says it."""
+    objectives = (goal.objective,) if isinstance(goal, BestFeasible) else getattr(goal, "objectives", ())
+    return next((o.scale for o in objectives if o.metric == metric and o.range is not None), None)
 
 
 def _is_constrained(goal: Goal) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from asktell.errors import MissingExtraError
 from asktell.goals import BestFeasible
-from asktell.result import FINISHED_EARLY, PromptResult, Result, heading
+from asktell.result import PromptResult, Result, heading
 from asktell.terminal import aligned, one_line, safe, with_error
 
 
@@ -26,7 +26,7 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float) ->
         n_active: how many prompts are still in the race.
         seconds_since: its last change.
     """
-    early = f"; {FINISHED_EARLY}" if result.finished_early else ""
+    early = f"; {result.early}" if result.early else ""
     rows = [
         ("run", doing),
         ("goal", str(result.goal)),
@@ -34,8 +34,9 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float) ->
         ("prompts", f"{len(result.prompts)}, {n_active} active"),
         ("failures", str(sum(entry.failures for entry in result.prompts))),
     ]
-    if result.cost:
-        rows.append(("cost", f"{result.cost:.4g}"))
+    if result.cost or result.max_cost:
+        limit = "" if result.max_cost is None else f" of {result.max_cost:.4g} ({result.cost / result.max_cost:.0%})"
+        rows.append(("cost", f"{result.cost:.4g}{limit}"))
     if not result.done:
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
     label = "result" if result.done else "best so far"
@@ -73,6 +74,7 @@ def report(result: Result) -> Iterator[str]:
     for entry in result.prompts:
         if entry.status == "failed":
             yield f"{entry.id} {one_line(entry.reason or '', 200)}"
+    yield from result.notes
     if result.cost:
         yield f"Cost: {result.cost:.4g}"
 

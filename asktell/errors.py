@@ -39,6 +39,10 @@ class InvalidStateError(AsktellError, ValueError):
     """A saved state is malformed, truncated, foreign, or of an unknown version. Nothing was loaded."""
 
 
+class NotPicklableError(AsktellError, TypeError):
+    """A selector was pickled; it is saved as JSON text instead."""
+
+
 class ConfigError(InvalidArgumentError):
     """A configuration file cannot be used; the message names the file and the place in it."""
 

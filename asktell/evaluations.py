@@ -1,6 +1,7 @@
 """Evaluations on disk, a line each, and how a selector catches up on them."""
 
 import json
+import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -24,6 +25,7 @@ class Evaluation(NamedTuple):
     example: int | None
     scores: Mapping[str, float | None] | None
     error: str | None = None
+    cost: float | None = None  # of one that failed
 
     @property
     def key(self) -> tuple[str | int, int | None]:
@@ -44,7 +46,10 @@ def parse(line: bytes) -> Evaluation:
         raise ValueError("trial, prompt or example is of the wrong type")
     if (scores is None) == (error is None) or not isinstance(scores, dict | None) or not isinstance(error, str | None):
         raise ValueError("it needs either scores or an error")
-    return Evaluation(trial, prompt, example, scores, error)
+    cost = data.get("cost") if error is not None else None
+    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf):
+        raise ValueError("the cost is no number of at least 0")
+    return Evaluation(trial, prompt, example, scores, error, cost)
 
 
 def replay(selector: Selector, evaluations: Iterable[Evaluation]) -> list[Evaluation]:
@@ -72,10 +77,10 @@ def replay(selector: Selector, evaluations: Iterable[Evaluation]) -> list[Evalua
 def settle(selector: Selector, trial: Trial, evaluation: Evaluation) -> None:
     """Tell what was evaluated, as `asktell.run` would have."""
     if evaluation.scores is None:
-        selector.fail(trial, evaluation.error or "failed")
+        selector.fail(trial, evaluation.error or "failed", evaluation.cost)
         return
     try:
-        selector.tell(trial, *goal_scores(selector.metrics, evaluation.scores))
+        selector.tell(trial, *goal_scores(selector, evaluation.scores))
     except AsktellError as error:
         selector.fail(trial, error)
 

@@ -89,9 +89,15 @@ class Elimination:
         """Refuse a problem that the method cannot work on.
 
         Raises:
-            IncompatibleMethodError: the rule does not fit the goal, or features are needed and missing.
+            IncompatibleMethodError: the rule does not fit the goal, features are needed and missing, or the budget is
+                a cost.
             BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
         """
+        if problem.max_cost is not None:
+            raise IncompatibleMethodError(
+                "A budget of cost is for method 'auto' only: methods with rounds plan their evaluations beforehand. "
+                "Give them a number of evaluations."
+            )
         rule = ConstrainedRanking if isinstance(problem.goal, BestFeasible) else ParetoGap
         if isinstance(self.rule, (ConstrainedRanking, ParetoGap)) and not isinstance(self.rule, rule):
             raise IncompatibleMethodError(

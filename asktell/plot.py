@@ -43,7 +43,7 @@ def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "
     # Names are the user's: a dollar in them is no formula.
     ax.set_xlabel(_label(result, x), parse_math=False)
     ax.set_ylabel(_label(result, y), parse_math=False)
-    title = f"{result.goal}\n{result.spent} of {result.budget} evaluations, {len(drawn)} prompts"
+    title = f"{result.goal}\n{result.spending}, {len(drawn)} prompts"
     ax.set_title(title, fontsize=10, parse_math=False)
     ax.grid(alpha=0.25)
     # Below the points rather than on them.

@@ -10,7 +10,7 @@ from typing import Any
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidScoresError, MissingExtraError
 from asktell.evaluations import Evaluation
-from asktell.run import goal_scores
+from asktell.run import cost_of, goal_scores
 from asktell.run_folder import RunFolder
 from asktell.selector import Selector
 from asktell.trial import Trial
@@ -104,7 +104,11 @@ class Recorder:
         if not queue:
             return None
         evaluation = queue.popleft()
-        return EvaluatorError(evaluation.error) if evaluation.scores is None else evaluation.scores
+        if evaluation.scores is not None:
+            return evaluation.scores
+        error = EvaluatorError(evaluation.error)
+        error.cost = evaluation.cost  # type: ignore[attr-defined]
+        return error
 
     def record(self, trial: Trial, outcome: Any, seconds: float) -> Any:
         """Write an outcome; scores that the selector would refuse become the error that it would raise.
@@ -121,6 +125,8 @@ class Recorder:
             if missing := _missing_extra(outcome):
                 raise StopRun(missing)
             line["error"] = error = f"{type(outcome).__name__}: {outcome}"
+            if (cost := cost_of(outcome)) is not None:
+                line["cost"] = cost
             self._failing.append((trial.prompt_id, error, _encoded(line)))
             self._stop_if_hopeless()
             return outcome
@@ -137,7 +143,7 @@ class Recorder:
         if not isinstance(scores, Mapping):
             return InvalidScoresError(f"An evaluator's scores must be a mapping, got {type(scores).__name__}.")
         try:
-            self._selector.goal.vector(goal_scores(self._selector.metrics, scores)[0])
+            self._selector.goal.vector(goal_scores(self._selector, scores)[0])
         except AsktellError as error:
             return error
         return scores
@@ -183,7 +189,7 @@ class BatchRecorder(Recorder):
         """Scores or an exception for each trial.
 
         Raises:
-            StopRun: see `record`; or the evaluator cannot evaluate anything.
+            StopRun: see `record`.
         """
         outcomes = {trial.id: found for trial in trials if (found := self.recall(trial)) is not None}
         new = [trial for trial in trials if trial.id not in outcomes]
@@ -192,7 +198,7 @@ class BatchRecorder(Recorder):
             try:
                 found = self.evaluator.evaluate_batch(chunk)
             except Exception as error:
-                raise StopRun(error) from error  # one trial's failure would stand in the list
+                found = [error] * len(chunk)
             seconds = (time.perf_counter() - start) / len(chunk)
             for trial, outcome in zip(chunk, found, strict=True):
                 outcomes[trial.id] = self.record(trial, outcome, seconds)

@@ -16,6 +16,7 @@ from immutables import Map
 from asktell import allocators, elimination, estimators, schedulers
 from asktell.adaptive import Adaptive
 from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, SMALLEST_RANGE
+from asktell.budget import Costs, Spent
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.history import History
@@ -35,6 +36,8 @@ from asktell.state import (
 )
 
 _T = TypeVar("_T")
+
+_LIMITS = ("max_cost", "max_cost_per_evaluation")
 
 FORMAT = "asktell.selector"
 VERSION = 1
@@ -143,6 +146,7 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "seed": problem.seed,
         "sampling": problem.sampling,
         "max_failures": problem.max_failures,
+        **{name: value for name in _LIMITS if (value := getattr(problem, name)) is not None},
     }
 
 
@@ -163,12 +167,14 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
         seed=_whole("seed", data.get("seed"), 0, 2**64 - 1),
         sampling=data["sampling"],
         max_failures=_whole("max_failures", data.get("max_failures"), 1),
+        **{name: _cost(name, data[name]) for name in _LIMITS if data.get(name) is not None},
     )
 
 
 def dump_decided(decided: Decided) -> dict[str, Any]:
     """A decision as data."""
     plan = {} if decided.plan is None else {"plan": [list(pull) for pull in decided.plan]}
+    settled = {"settled": True} if decided.settled else {}
     return {
         "round": decided.round,
         "departures": [[d.arm, d.status, d.reason, list(d.means), list(d.standard_errors)] for d in decided.departures],
@@ -176,6 +182,7 @@ def dump_decided(decided: Decided) -> dict[str, Any]:
         "finished": decided.finished,
         "answer": list(decided.answer),
         **plan,
+        **settled,
     }
 
 
@@ -214,7 +221,10 @@ def load_decided(data: object, problem: Problem) -> Decided:
         pairs = [_list("a planned pull", item, 2) for item in _list("a decision's plan", plan)]
         last = (problem.n_examples or 0) - 1
         plan = tuple((_whole("arm", arm, 0, n_arms - 1), _whole("example", x, -1, last)) for arm, x in pairs)
-    return Decided(_whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer, plan)
+    settled = record.get("settled", False)
+    if not isinstance(settled, bool):
+        raise InvalidStateError(f"settled must be true or false, got {settled!r}.")
+    return Decided(_whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer, plan, settled)
 
 
 def dump_state(state: State) -> dict[str, Any]:
@@ -240,6 +250,7 @@ def dump_state(state: State) -> dict[str, Any]:
         "asked": state.asked,
         "spent": state.spent,
         "cost": state.cost,
+        **_dump_costs(state.costs),
     }
 
 
@@ -266,6 +277,7 @@ def load_state(data: object, problem: Problem) -> State:
         asked=asked,
         spent=len(told),
         cost=_number("cost", record.get("cost")),
+        costs=_load_costs(record.get("costs"), n_arms),
     )
     state = _load_decisions(record.get("decisions"), state, trials, arms, scores)
 
@@ -321,6 +333,28 @@ def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: 
         left = left.update({d.arm: (event.round, d) for d in event.departures})
         decisions.append((rows, event))
     return state._replace(tally=tally, tallied=tallied, left=left, decisions=tuple(decisions))
+
+
+def _dump_costs(costs: Costs) -> dict[str, Any]:
+    if not costs.pool.n:
+        return {}
+    return {"costs": {"all": list(costs.pool), "arms": [[arm, *spent] for arm, spent in sorted(costs.by_arm.items())]}}
+
+
+def _load_costs(data: object, n_arms: int) -> Costs:
+    if data is None:
+        return Costs()
+    record = _mapping("costs", data)
+
+    def spent(items: list[Any]) -> Spent:
+        n, total, highest = items
+        return Spent(_whole("costs", n, 1), _cost("costs", total), _cost("costs", highest))
+
+    by_arm = {}
+    for item in _list("costs", record.get("arms")):
+        arm, *rest = _list("costs", item, 4)
+        by_arm[_whole("arm", arm, 0, n_arms - 1)] = spent(rest)
+    return Costs(Map(by_arm), spent(_list("costs", record.get("all"), 3)))
 
 
 def _load_failures(data: object, n_arms: int) -> dict[int, tuple[Failure, ...]]:
@@ -390,6 +424,13 @@ def _number(what: str, data: object) -> float:
     if isinstance(data, bool) or not isinstance(data, (int, float)) or not math.isfinite(data):
         raise InvalidStateError(f"{what} must be a finite number, got {str(data)[:80]}.")
     return float(data)
+
+
+def _cost(what: str, data: object) -> float:
+    value = _number(what, data)
+    if value < 0:
+        raise InvalidStateError(f"{what} must be at least 0, got {value!r}.")
+    return value
 
 
 def _column(what: str, data: object, low: int, high: int, length: int | None = None) -> Any:

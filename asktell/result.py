@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from asktell.arguments import MOST_EVALUATIONS
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
 from asktell.terminal import aligned, one_line, safe, with_error
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FINISHED_EARLY = "finished early: the prompts left have seen every example"
+STOPPED_EARLY = "stopped early: the answer is settled"
 _ROWS_SHOWN = 10
 
 
@@ -20,7 +22,8 @@ class PromptResult:
     """What is known about one prompt.
 
     `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
-    is that of the mean over the examples given, 0 once all were seen. `status` is active, accepted, rejected or
+    is that of the mean over the examples given, 0 once all were seen, None where nothing supports one (a single
+    evaluation). `status` is active, accepted, rejected or
     failed; `round` and `reason` say when and why it left. `feasible` is None without constraints or estimate.
     `p_feasible` and `p_optimal` are None unless the method has a posterior.
     """
@@ -44,8 +47,14 @@ class Result:
     """The answer so far; final once `done`.
 
     `selected`: the best feasible prompt, or the Pareto set, best first. `unresolved`: prompts that could not be told
-    apart from the answer. `feasible`: whether the selected prompt keeps every constraint (None without constraints).
-    `examples`: how many there are for a prompt to see, None for any number.
+    apart from the answer: as far as can be told, they are tied with it. `stopped_early`: whether the run ended before
+    its budget because the answer was settled (`Adaptive(confidence=...)`). `feasible`: whether the selected prompt
+    keeps every constraint (None without constraints).
+    `examples`: how many there are for a prompt to see, None for any number. `cost` is the sum of what was told,
+    `max_cost` what was allowed (None: any). `notes`: what else there is to know, in sentences.
+
+    A Pareto set of `auto` is chosen for its expected quality, in which a prompt counts that may well be optimal. So it
+    can hold a prompt whose estimate another selected one dominates; a note says so.
     """
 
     goal: Goal
@@ -58,16 +67,33 @@ class Result:
     done: bool
     feasible: bool | None
     examples: int | None = None
+    stopped_early: bool = False
+    max_cost: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def finished_early(self) -> bool:
         """Whether budget was left over because every prompt in the last round had seen every example."""
-        if not self.done or self.spent >= self.budget or self.examples is None:
+        if not self.done or self.stopped_early or self.spent >= self.budget or self.examples is None:
             return False
         judged = [entry for entry in self.prompts if entry.status in ("accepted", "rejected")]
         last = max((entry.round or 0 for entry in judged), default=0)
         left = [entry for entry in judged if entry.round == last]
         return bool(left) and all(entry.pulls + entry.failures >= self.examples for entry in left)
+
+    @property
+    def spending(self) -> str:
+        """What was spent of what, in words."""
+        counted = f"{self.spent} of {self.budget} evaluations"
+        if self.max_cost is None:
+            return counted
+        counted = f"{self.spent} evaluations" if self.budget >= MOST_EVALUATIONS else counted
+        return f"{counted} and a cost of {self.cost:.4g} of {self.max_cost:.4g}"
+
+    @property
+    def early(self) -> str:
+        """Why budget was left over, in words; empty if none was."""
+        return STOPPED_EARLY if self.stopped_early else FINISHED_EARLY if self.finished_early else ""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready data, with the same names."""
@@ -80,8 +106,11 @@ class Result:
             "spent": self.spent,
             "budget": self.budget,
             "cost": self.cost,
+            "max_cost": self.max_cost,
             "done": self.done,
+            "stopped_early": self.stopped_early,
             "feasible": self.feasible,
+            "notes": list(self.notes),
         }
 
     def plot(self, x: str | None = None, y: str | None = None, ax: "Axes | None" = None) -> "Axes":
@@ -110,17 +139,20 @@ class Result:
         if self.unresolved:
             ids = ", ".join(safe(str(entry.id)) for entry in self.unresolved[:_ROWS_SHOWN])
             more = ", ..." if len(self.unresolved) > _ROWS_SHOWN else ""
-            lines.append(
-                f"Not told apart from the answer: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more})."
+            what = (
+                "Tied with the answer, as far as can be told"
+                if self.stopped_early
+                else "Not told apart from the answer"
             )
-        return "\n".join(lines)
+            lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
+        return "\n".join([*lines, *self.notes])
 
 
 def heading(result: Result) -> list[str]:
     """What was looked for, how far it is, and whether the answer is one."""
     state = "final" if result.done else "so far"
-    early = f"; {FINISHED_EARLY}" if result.finished_early else ""
-    lines = [f"{safe(str(result.goal))} ({state}, {result.spent} of {result.budget} evaluations spent{early})"]
+    early = f"; {result.early}" if result.early else ""
+    lines = [f"{safe(str(result.goal))} ({state}, {result.spending} spent{early})"]
     if result.feasible is False:
         lines.append("No prompt keeps every constraint; the selected one violates them least.")
     return lines

@@ -37,6 +37,7 @@ def run(
     progress: bool = True,
     *,
     on_tell: Callable[[Selector, Trial], None] | None = None,
+    max_failures_in_a_row: int | None = None,
 ) -> Result:
     """Evaluate until the selector is done, and return its result.
 
@@ -45,13 +46,17 @@ def run(
             was saved in the middle of a run continues.
         evaluator: a callable `(prompt, example) -> scores`, where `example` is the trial's index; an async one; an
             object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
-            each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" (unless it is
-            one of the goal's metrics) is the trial's cost; or a sequence in the goal's order.
+            each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's
+            cost (if it is one of the goal's metrics, only where the budget is a cost); or a sequence in the goal's
+            order.
         executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit.
         concurrency: evaluations at once (trials per batch for a batch evaluator); by default 8 where there is an
             executor, an async or a batch evaluator.
         progress: show a progress bar on stderr.
         on_tell: called after each trial that was told or failed, in this thread; to save, log or plot.
+        max_failures_in_a_row: stop after so many, since the cause is then not the prompts (a wrong key, a server that
+            is down). The selector is then as before the first of them: they count against no prompt, and the same
+            call goes on from there. None: never.
 
     An exception of the evaluator, or scores that the selector refuses, are that trial's failure and not the run's.
     After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
@@ -59,10 +64,12 @@ def run(
 
     Raises:
         InvalidArgumentError: an argument cannot be used.
-        EvaluatorError: the executor broke down.
+        EvaluatorError: the executor broke down, or nothing but failures came.
     """
     if not isinstance(selector, Selector):
         raise InvalidArgumentError(f"run() needs a Selector, got {type(selector).__name__}.")
+    if max_failures_in_a_row is not None:
+        max_failures_in_a_row = whole("max_failures_in_a_row", max_failures_in_a_row, 1)
     if concurrency is not None:
         concurrency = whole("concurrency", concurrency, 1)
     if executor is not None and not isinstance(executor, Executor):
@@ -77,7 +84,7 @@ def run(
     for trial in selector.pending:
         selector.release(trial)
     with _Bar(selector, progress) as bar:
-        board = _Board(selector, bar, on_tell)
+        board = _Board(selector, bar, on_tell, max_failures_in_a_row)
         try:
             if is_async:
                 _in_event_loop(lambda: _run_async(board, call, batch, concurrency or _DEFAULT_CONCURRENCY))
@@ -113,8 +120,13 @@ def _is_async(call: Callable[..., Any]) -> bool:
 class _Board:
     """The trials this run has out, and what becomes of them."""
 
-    def __init__(self, selector: Selector, bar: "_Bar", on_tell: Callable[[Selector, Trial], None] | None) -> None:
+    def __init__(
+        self, selector: Selector, bar: "_Bar", on_tell: Callable[[Selector, Trial], None] | None, patience: int | None
+    ) -> None:
         self.selector = selector
+        self._patience = patience
+        self._failing: list[Trial] = []  # since the last success
+        self._before = selector.state  # the first of them failed
         self._bar = bar
         self._on_tell = on_tell
         self._out: dict[int, Trial] = {}
@@ -130,12 +142,24 @@ class _Board:
         if error is not None:
             where = f"trial {trial.id} (prompt {trial.prompt_id!r}, example {trial.example!r})"
             _log.warning("%s failed: %r", where, error)
-            cost = getattr(error, "cost", None)  # what an adapter knows a failed request to have cost
-            self.selector.fail(trial, error, cost if isinstance(cost, float) and 0 <= cost < math.inf else None)
+            if not self._failing:
+                self._before = self.selector.state
+            self.selector.fail(trial, error, cost_of(error))
+        if error is None:
+            self._failing.clear()
+        else:
+            self._failing.append(trial)
         self._out.pop(trial.id, None)
         self._bar.show()
         if self._on_tell is not None:
             self._on_tell(self.selector, trial)
+        if self._patience is not None and len(self._failing) >= self._patience:
+            self._out.update({failed.id: failed for failed in self._failing})
+            self.selector.take_back(self._before)
+            raise EvaluatorError(
+                f"{len(self._failing)} evaluations in a row failed, the last one with {error!r}. They count against no "
+                "prompt: mend the cause and call run() again with the same selector."
+            ) from (outcome if isinstance(outcome, BaseException) else None)
 
     def settle_batch(self, trials: list[Trial], outcomes: object) -> None:
         """Settle each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
@@ -158,7 +182,7 @@ class _Board:
         """What the selector had against the scores."""
         cost = None
         if isinstance(scores, Mapping):
-            scores, cost = goal_scores(self.selector.metrics, scores)
+            scores, cost = goal_scores(self.selector, scores)
         try:
             self.selector.tell(trial, scores, cost)
         except AsktellError as error:
@@ -166,9 +190,16 @@ class _Board:
         return None
 
 
-def goal_scores(metrics: Sequence[str], scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def cost_of(error: BaseException) -> float | None:
+    """What an adapter knows a failed request to have cost: the error's `cost`."""
+    cost = getattr(error, "cost", None)
+    return cost if isinstance(cost, float) and 0 <= cost < math.inf else None
+
+
+def goal_scores(selector: Selector, scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Of an evaluator's scores: those of the goal's metrics, and the cost."""
-    cost = scores.get("cost") if "cost" not in metrics else None
+    metrics = selector.metrics
+    cost = scores.get("cost") if "cost" not in metrics or selector.max_cost is not None else None
     return {name: scores[name] for name in metrics if name in scores}, cost
 
 
@@ -273,7 +304,8 @@ class _Bar:
         if wanted:
             from tqdm.auto import tqdm
 
-            self._bar = tqdm(total=selector.budget, initial=selector.spent, unit="eval", dynamic_ncols=True)
+            total = selector.budget if selector.max_cost is None else None  # how many a cost allows is not known
+            self._bar = tqdm(total=total, initial=selector.spent, unit="eval", dynamic_ncols=True)
 
     def __enter__(self) -> "_Bar":
         return self

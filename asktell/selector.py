@@ -4,7 +4,7 @@ import json
 import operator
 from collections.abc import Mapping, Sequence
 from threading import RLock
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,14 @@ from asktell import records
 from asktell.adaptive import Adaptive
 from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, check_cost, check_features, check_prompts, short, whole
 from asktell.arrays import Features
-from asktell.errors import ConflictingTellError, InvalidArgumentError, InvalidStateError, UnknownTrialError
+from asktell.budget import Budget
+from asktell.errors import (
+    ConflictingTellError,
+    InvalidArgumentError,
+    InvalidStateError,
+    NotPicklableError,
+    UnknownTrialError,
+)
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, Method, preset
 from asktell.result import Result
@@ -44,11 +51,11 @@ class Selector:
     Args:
         prompts: the K candidates, as a sequence of texts (then ids are positions) or a mapping from id to text.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        budget: evaluations allowed; never exceeded, trials out included.
+        budget: evaluations allowed; never exceeded, trials out included. Or `asktell.Budget(cost=...)`.
         method: "auto", another preset's name, an `Adaptive`, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
-            structured methods need them. "text" makes them from the prompts' texts.
+            structured methods need them, "auto" does not use them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
@@ -66,7 +73,7 @@ class Selector:
         self,
         prompts: Sequence[str] | Mapping[str, str],
         goal: Goal,
-        budget: int,
+        budget: int | Budget,
         method: str | Method = "auto",
         examples: int | None = None,
         features: npt.ArrayLike | Literal["text"] | None = None,
@@ -81,15 +88,22 @@ class Selector:
             )
         if sampling not in SAMPLINGS:
             raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {sampling!r}.")
+        n_examples = None if examples is None else whole("examples", examples, 1, MOST_EXAMPLES)
+        if not isinstance(budget, Budget):
+            budget = Budget(whole("budget", budget, 1, MOST_EVALUATIONS))
+        # With a cost alone: as many as there are.
+        everything = len(texts) * (n_examples or MOST_EVALUATIONS) if sampling == "shared" else MOST_EVALUATIONS
         problem = Problem(
             n_arms=len(texts),
             goal=goal,
-            budget=whole("budget", budget, 1, MOST_EVALUATIONS),
-            n_examples=None if examples is None else whole("examples", examples, 1, MOST_EXAMPLES),
+            budget=min(everything, MOST_EVALUATIONS) if budget.evaluations is None else int(budget.evaluations),
+            n_examples=n_examples,
             features=_features(features, texts),
             seed=whole("seed", seed, 0, 2**64 - 1),
             sampling=sampling,
             max_failures=whole("max_failures", max_failures, 1),
+            max_cost=budget.cost,
+            max_cost_per_evaluation=budget.max_cost_per_evaluation,
         )
         if not isinstance(method, (Elimination, Adaptive)):
             method = preset(method, goal)
@@ -134,10 +148,10 @@ class Selector:
             return [trial for _, trial in trials]
 
     def _ask(self) -> Trial | None:
-        pull = self._state.next_pull()
+        pull = self._affordable()
         if pull is None:
             self._advance()
-            pull = self._state.next_pull()
+            pull = self._affordable()
             if pull is None:
                 return None
         state = self._state
@@ -147,19 +161,23 @@ class Selector:
         self._state = apply(state, Asked(trial, arm, example))
         return Trial(trial, self._ids[arm], self._texts[arm], example)
 
+    def _affordable(self) -> Pull | None:
+        pull = self._state.next_pull()
+        return pull if pull is not None and self._state.fits(pull.arm) else None
+
     def tell(self, trial: Trial | int | str, scores: Scores, cost: float | None = None) -> None:
         """Take the scores of a trial, in any order.
 
         Args:
             trial: the trial, its id, or the prompt (text or id given as str): its oldest trial that is out.
             scores: mapping from metric to number, or numbers in the goal's order (`selector.metrics`).
-            cost: what it cost, in any unit you keep to; summed up in the result.
+            cost: what it cost, in any unit you keep to; summed up in the result. Needed if the budget is a cost.
 
         The same scores told twice are harmless. After an error the trial is still out and nothing has changed.
 
         Raises:
             InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
-            InvalidArgumentError: the cost is not a finite number of at least 0.
+            InvalidArgumentError: the cost is not a finite number of at least 0, or is missing.
             UnknownTrialError: the trial was never asked, or has failed.
             ConflictingTellError: the trial was told before, with other scores.
         """
@@ -167,6 +185,11 @@ class Selector:
             vector = self._state.problem.goal.vector(scores)
             if cost is not None:
                 cost = check_cost(cost)
+            elif self.max_cost is not None:
+                raise InvalidArgumentError(
+                    f"tell() needs the trial's cost, since the budget is a cost of {self.max_cost:g}: "
+                    "tell(trial, scores, cost=...); 0 if it was free. The trial is still out."
+                )
             id_ = self._trial_id(trial)
             if self._state.open(id_) is None:
                 told = self._state.history.scores_of(id_)
@@ -187,7 +210,8 @@ class Selector:
         Args:
             prompt: the prompt's id or text.
             scores: as for `tell`.
-            example: the example they belong to; it will then not be asked for this prompt.
+            example: the example they belong to; it will then not be asked for this prompt. Of several scores of a
+                prompt on the same example the mean counts, once.
 
         Raises:
             InvalidScoresError: as for `tell`.
@@ -221,7 +245,8 @@ class Selector:
         """Count a failed evaluation; the prompt goes on with its next example.
 
         A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
-        is not counted as an evaluation; what it cost all the same is summed up in the result.
+        is not counted as an evaluation; what it cost all the same is summed up in the result, and taken off a budget
+        of cost. Without `cost` it has cost nothing.
 
         Raises:
             UnknownTrialError: the trial is not out.
@@ -238,6 +263,12 @@ class Selector:
             cost = None if cost is None else check_cost(cost)
             self._state = apply(self._state, Failed(id_, reason, cost))
             self._settle()
+
+    def take_back(self, state: State) -> None:
+        """Go back to a state of before, unless scores have come since: those are not forgotten."""
+        with self._lock:
+            if len(self._state.history) == len(state.history):
+                self._state = state
 
     def _advance(self) -> None:
         """Make every decision that is due."""
@@ -276,6 +307,11 @@ class Selector:
         return self._state.problem.budget
 
     @property
+    def max_cost(self) -> float | None:
+        """Cost allowed; None if only evaluations are counted."""
+        return self._state.problem.max_cost
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of score vectors."""
         return self._state.problem.goal.metrics
@@ -306,7 +342,24 @@ class Selector:
             state = self._state
         return summarize(state, self._method, self._ids, self._texts)
 
-    # Saving
+    # Copying and saving
+
+    def __copy__(self: _Self) -> _Self:
+        with self._lock:
+            state = self._state._replace(history=self._state.history.copy())
+        copy = type(self).__new__(type(self))
+        ids = None if isinstance(self._ids, range) else [str(id_) for id_ in self._ids]
+        copy._set(ids, list(self._texts), self._method, state)
+        return copy
+
+    def __deepcopy__(self: _Self, memo: dict[int, Any]) -> _Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise NotPicklableError(
+            "A selector is not pickled, since loading a pickle runs code. Save selector.to_json(), and load it with "
+            "asktell.Selector.from_json(text)."
+        )
 
     def to_json(self) -> str:
         """The whole selector as JSON text; `Selector.from_json` continues it exactly.

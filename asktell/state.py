@@ -14,7 +14,8 @@ import numpy as np
 from immutables import Map
 
 from asktell import counters
-from asktell.arrays import Counts, Features, Indices
+from asktell.arrays import Counts, Features, Indices, Means
+from asktell.budget import Costs
 from asktell.estimators.base import Tally
 from asktell.features import rank
 from asktell.goals import Goal
@@ -30,6 +31,7 @@ class Problem:
 
     With `sampling="shared"` the t-th pull of every prompt takes the t-th example of one seeded order, without
     replacement; with "iid" every pull draws its own. `n_examples` None: the evaluator draws examples itself.
+    `budget` counts evaluations; `max_cost` and `max_cost_per_evaluation` are those of `asktell.Budget`.
     """
 
     n_arms: int
@@ -40,6 +42,8 @@ class Problem:
     seed: int = 0
     sampling: str = "shared"
     max_failures: int = 3
+    max_cost: float | None = None
+    max_cost_per_evaluation: float | None = None
     order: Indices = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +131,8 @@ class Decided(NamedTuple):
 
     `pulls`: per arm that stays, ascending; one number if all have the same. `plan`: the very pulls instead, as pairs
     of arm and example (-1 for none), in the order of asking. `finished` decisions have neither but an `answer`, best
-    first, and a departure for every arm that was left.
+    first, and a departure for every arm that was left. `settled`: it ended before the budget, because the answer was
+    certain enough.
     """
 
     round: int
@@ -136,6 +141,7 @@ class Decided(NamedTuple):
     finished: bool = False
     answer: tuple[int, ...] = ()
     plan: tuple[tuple[int, int], ...] | None = None
+    settled: bool = False
 
 
 Event: TypeAlias = Asked | Told | Released | Failed | Observed | Decided
@@ -162,6 +168,7 @@ class State(NamedTuple):
     asked: int  # the next trial's id
     spent: int
     cost: float
+    costs: Costs
     left: "Map[int, tuple[int, Departure]]"  # by arm: the round in which it left, and how
     failures: "Map[int, tuple[Failure, ...]]"  # by arm
     draws: Counts  # (K,) examples drawn by the end of the plan
@@ -192,6 +199,18 @@ class State(NamedTuple):
         """Whether nothing is left to hand out before the next decision."""
         return self.position == len(self.plan_arms) and not self.returned
 
+    def fits(self, arm: int) -> bool:
+        """Whether the cost allows one more pull of an arm, beside all that are out; see `asktell.Budget`."""
+        problem, costs = self.problem, self.costs
+        if problem.max_cost is None:
+            return True
+        most = problem.max_cost_per_evaluation
+        if most is None and not costs.pool.n:
+            return not self.pending
+        arms = [arm, *(pull.arm for pull in self.pending.values())]
+        reserve = sum(costs.reserve(a) for a in arms) if most is None else most * len(arms)
+        return self.cost + reserve <= problem.max_cost
+
     def open(self, trial: int) -> Pull | None:
         """The pull of a trial that was asked and neither told nor failed."""
         pull = self.pending.get(trial)
@@ -209,13 +228,28 @@ class State(NamedTuple):
         return None
 
     def current_tally(self) -> Tally:
-        """Of all rows so far."""
+        """Of all rows so far; of several scores of the same cell the mean, once."""
+        if (merged := self._merged(0)) is not None:
+            return Tally.empty(self.problem.n_arms, len(self.problem.goal.metrics)).plus(*merged)
         return self.tally.plus(*self.history.in_asked_order(self.tallied))
 
     def round_tally(self) -> Tally:
         """Of the rows since the last decision."""
         empty = Tally.empty(self.problem.n_arms, len(self.problem.goal.metrics))
-        return empty.plus(*self.history.in_asked_order(self.tallied))
+        return empty.plus(*(self._merged(self.tallied) or self.history.in_asked_order(self.tallied)))
+
+    def _merged(self, start: int) -> tuple[Indices, Means] | None:
+        """Arms and mean scores of the cells in the rows from `start` on; None if no cell was scored twice."""
+        if self.problem.population is None or len(self.history) == self.spent:  # nothing but told trials
+            return None
+        arms, examples, scores = self.history.arms(start), self.history.examples(start), self.history.scores(start)
+        cells = np.where(examples < 0, -1 - np.arange(len(arms)), arms * self.problem.population + examples)
+        _, first, cell = np.unique(cells, return_index=True, return_inverse=True)
+        if len(first) == len(arms):
+            return None
+        sums = np.zeros((len(first), scores.shape[1]))
+        np.add.at(sums, cell, scores - scores[first][cell])
+        return arms[first], scores[first] + sums / np.bincount(cell)[:, None]
 
     def capacity(self) -> Counts:
         """(K,) examples that each arm has not drawn; practically unlimited unless they are shared."""
@@ -259,6 +293,7 @@ def initial(problem: Problem) -> State:
         asked=0,
         spent=0,
         cost=0.0,
+        costs=Costs(),
         left=Map(),
         failures=Map(),
         draws=np.zeros(problem.n_arms, dtype=np.int64),
@@ -296,6 +331,7 @@ def _told(state: State, event: Told) -> State:
         history=state.history.append(event.trial, pull.arm, pull.example, event.scores),
         spent=state.spent + 1,
         cost=state.cost + (event.cost or 0.0),
+        costs=state.costs.plus(pull.arm, event.cost),
     )
 
 
@@ -310,7 +346,11 @@ def _failed(state: State, event: Failed) -> State:
     pull, state = _close(state, event.trial)
     arm = pull.arm
     failures = (*state.failures.get(arm, ()), Failure(event.trial, pull.example, event.reason))
-    state = state._replace(failures=state.failures.set(arm, failures), cost=state.cost + (event.cost or 0.0))
+    state = state._replace(
+        failures=state.failures.set(arm, failures),
+        cost=state.cost + (event.cost or 0.0),
+        costs=state.costs.plus(arm, event.cost),
+    )
     if arm in state.left:
         return state
     if len(failures) >= state.problem.max_failures:
@@ -358,6 +398,8 @@ def _decided(state: State, event: Decided) -> State:
             plan_arms=tuple(arms.tolist()),
             plan_examples=tuple(example for _, example in event.plan),
             position=0,
+            # What does not fit into the cost any more is not handed out again.
+            returned=tuple(pull for pull in state.returned if state.fits(pull.arm)),
             draws=state.draws + np.bincount(arms, minlength=state.problem.n_arms),
         )
     active = state.active

@@ -1,14 +1,15 @@
 """From a state to a result."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from asktell.adaptive import Adaptive
-from asktell.goals import BestFeasible
+from asktell.goals import BestFeasible, ParetoSet
 from asktell.methods import Method
+from asktell.pareto import pareto_mask
 from asktell.posterior import membership
 from asktell.result import PromptResult, Result, is_feasible
 from asktell.separation import unresolved
@@ -31,10 +32,26 @@ def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Seq
         spent=state.spent,
         budget=state.problem.budget,
         cost=state.cost,
+        max_cost=state.problem.max_cost,
+        notes=tuple(_notes(state, method, selected)),
         done=state.finished,
         feasible=selected[0].feasible if selected else None,
         examples=state.problem.population,
+        stopped_early=state.finished and state.decisions[-1][1].settled,
     )
+
+
+def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
+    if isinstance(method, Adaptive) and state.problem.features is not None:
+        yield "The features were not used: the method auto has no use for them."
+    if isinstance(state.problem.goal, ParetoSet) and selected:
+        means = np.array([[np.nan if x is None else x for x in entry.estimate.values()] for entry in selected])
+        dominated = int((~pareto_mask(state.problem.goal.values(means))).sum())
+        if dominated:
+            yield (
+                f"By the estimates, {dominated} of the selected prompts are dominated by others of them; they are "
+                "selected because that is in doubt."
+            )
 
 
 def _prompt_results(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> list[PromptResult]:
@@ -45,10 +62,12 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
     p_feasible: list[float | None] = [None] * problem.n_arms
     p_optimal = p_feasible
     if isinstance(method, Adaptive):
-        belief = method.belief(state)
+        belief = method.statement(state)
         if belief is not None:
-            means, errors, p_optimal = belief.means, belief.errors, belief.p_optimal.tolist()
-            p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
+            means, errors = belief.means, belief.errors
+            if not belief.is_guess:
+                p_optimal = belief.p_optimal.tolist()
+                p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
     elif len(active) and not method.estimator.needs_every_arm:
         estimates = method.estimates(state, active)
         means[active], errors[active] = estimates.means, estimates.standard_errors
@@ -81,7 +100,7 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
 
 def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
     """Arms outside the answer that may belong to it: by the posterior if there is one, else by paired differences."""
-    belief = method.belief(state) if isinstance(method, Adaptive) else None
+    belief = method.statement(state) if isinstance(method, Adaptive) else None
     if belief is None:
         return [int(arm) for arm in unresolved(state, answer)]
     open_ = membership.rivals(

@@ -182,7 +182,114 @@ def test_released_trials_come_again() -> None:
     assert s.ask() == trial
 
 
-@pytest.mark.parametrize("bad", [{"share": 0}, {"batch": -1.0}, {"draws": 0}, {"draws": 2.5}, {"share": True}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"share": 0}, {"batch": -1.0}, {"draws": 0}, {"draws": 2.5}, {"share": True}),
+        *({"confidence": 0}, {"confidence": 1.0}, {"confidence": 95}, {"confidence": True}, {"confidence": "0.95"}),
+        *({"tolerance": 0.1}, {"confidence": 0.9, "tolerance": -1.0}, {"confidence": 0.9, "tolerance": float("inf")}),
+    ],
+)
 def test_arguments_that_make_no_sense(bad: dict[str, Any]) -> None:
     with pytest.raises(asktell.InvalidArgumentError):
         Adaptive(**bad)
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO])
+def test_a_single_evaluation_supports_no_error_and_no_probability(goal: Any) -> None:
+    for budget in (1, 30):
+        s = selector(table(5, 9), goal, budget)
+        trial = s.ask()
+        assert trial is not None
+        tell(s, trial, table(5, 9))
+        for entry in s.result().prompts:
+            assert list(entry.standard_error.values()) == [None, None]
+            assert entry.p_optimal is entry.p_feasible is None
+        assert [entry.id for entry in s.result().selected] == [trial.prompt_id]
+        assert Selector.from_json(s.to_json()).result().to_dict() == s.result().to_dict()
+
+
+def test_errors_of_constant_scores_are_not_zero_before_all_examples_are_seen() -> None:
+    scores = np.ones((3, 4, 2))
+    s = selector(scores, PARETO, 100)
+    seen = 0
+    while trial := s.ask():
+        tell(s, trial, scores)
+        seen += 1
+        for entry in s.result().prompts:
+            error = entry.standard_error["a"]
+            assert error is None if seen == 1 and entry.pulls < 4 else (error == 0.0) == (entry.pulls == 4)
+
+
+CLEAR = table(6, 40, seed=3) + np.array([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])[:, None, None]  # prompt 2 is far ahead
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO, BestFeasible("a")])
+def test_it_stops_once_the_answer_is_settled(goal: Any) -> None:
+    scores = CLEAR[:, :, : len(goal.metrics)]
+    s = selector(scores, goal, 200)
+    certain = Selector([f"p{i}" for i in range(6)], goal, 200, Adaptive(confidence=0.95), examples=40)
+    play(s, scores)
+    play(certain, scores)
+    assert s.spent == 200
+    assert 6 <= certain.spent < 100
+    result = certain.result()
+    assert result.stopped_early
+    assert not result.finished_early
+    assert "stopped early: the answer is settled" in str(result)
+    assert result.to_dict()["stopped_early"] is True
+    assert [entry.id for entry in result.selected] == [2]
+    assert not result.unresolved
+    assert not s.result().stopped_early
+
+
+def test_equal_prompts_are_tied_and_need_a_tolerance() -> None:
+    rng = np.random.default_rng(0)
+    scores = 0.5 + 0.3 * rng.normal(size=(1, 400, 1)) + 0.05 * rng.normal(size=(3, 400, 1))
+
+    def spent(**options: Any) -> Any:
+        method = Adaptive(confidence=0.95, **options)
+        s = Selector(["p0", "p1", "p2"], BestFeasible("a"), 300, method, examples=400)
+        play(s, scores)
+        return s.result()
+
+    exact, close = spent(), spent(tolerance=0.05)
+    assert exact.spent == 300
+    assert close.spent < 100
+    assert close.unresolved
+    assert "Tied with the answer, as far as can be told" in str(close)
+
+
+def test_a_run_that_may_stop_early_resumes_exactly() -> None:
+    method = Adaptive(confidence=0.9, tolerance=0.1)
+    straight = Selector([f"p{i}" for i in range(6)], BEST, 200, method, examples=40)
+    broken = Selector.from_json(straight.to_json())
+    assert broken.method == method
+    while trial := straight.ask():
+        broken = Selector.from_json(broken.to_json())
+        assert broken.ask() == trial
+        for s in (straight, broken):
+            tell(s, trial, CLEAR)
+    assert broken.done
+    assert straight.result().stopped_early
+    assert broken.to_json() == straight.to_json()
+    again = Selector.from_json(broken.to_json())
+    assert again.ask() is None
+    assert again.result().to_dict() == straight.result().to_dict()
+
+
+def test_scores_of_trials_that_are_out_at_an_early_stop_are_still_taken() -> None:
+    s = Selector([f"p{i}" for i in range(6)], BEST, 200, Adaptive(confidence=0.95), examples=40)
+    out: list[Any] = []
+    while batch := s.ask(3):
+        out += batch
+        while len(out) > 4:
+            tell(s, out.pop(0), CLEAR)
+    assert s.done
+    assert out
+    spent = s.spent
+    for trial in out:
+        tell(s, trial, CLEAR)
+    assert s.spent == spent + len(out)
+    assert s.result().stopped_early
+    assert [entry.id for entry in Selector.from_json(s.to_json()).result().selected] == [2]

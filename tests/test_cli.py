@@ -30,7 +30,8 @@ class Down(Exception):
     pass
 
 class Sync:
-    def __init__(self, paid, stop_at=0, stop_by="", broken=(), down=False):
+    def __init__(self, paid, stop_at=0, stop_by="", broken=(), down=False, raising=()):
+        self.raising = raising
         self.paid, self.stop_at, self.stop_by, self.broken, self.down = paid, stop_at, stop_by, broken, down
         self.calls = 0
 
@@ -44,6 +45,8 @@ class Sync:
                 raise KeyboardInterrupt
             os.kill(os.getpid(), getattr(signal, self.stop_by))
         prompt, text = request.messages[-1]["content"].split("\\n\\n")
+        if any(name in prompt for name in self.raising):
+            raise Down("raised")
         if self.down or any(name in prompt for name in self.broken):
             return Down("no \\x1b[31mconnection")
         with open(self.paid, "a") as file:
@@ -367,6 +370,26 @@ def test_failures_are_counted_kept_and_shown(either: Project, capsys: Any) -> No
             pytest.approx(then["estimate"]),
         )
     assert len(either.paid) == paid
+
+
+def test_an_error_that_the_llm_raises_is_the_failure_of_its_trials(project: Project, capsys: Any) -> None:
+    project.write(raising=["noise 3"], changes={"concurrency = 3": "concurrency = 1"})
+    assert project.run() == 0
+    failed = [line for line in project.lines if "error" in line]
+    assert [(line["prompt"], line["error"]) for line in failed] == [("p3", "Down: raised")] * 3
+    assert [entry["status"] for entry in project.result["prompts"] if entry["id"] == "p3"] == ["failed"]
+
+
+def test_a_budget_of_cost_is_kept_over_interruptions(project: Project, capsys: Any) -> None:
+    cost = {"budget = 24": "budget = { cost = 6.2 }"}
+    project.write(changes=cost, stop_at=9, stop_by="ctrl-c")
+    assert project.run() == 130
+    project.write(changes=cost)
+    assert project.run() == 0
+    assert project.result["cost"] == 0.5 * len(project.paid) == 6.0
+    assert "12 of 48 evaluations and a cost of 6 of 6.2 spent" in capsys.readouterr().out
+    assert cli.main(["status", str(project.folder.path)]) == 0
+    assert "cost         6 of 6.2 (97%)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("n_prompts", [2, 6, 20])

@@ -26,24 +26,39 @@ def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Dr
     half = (n + 1) // 2
     bits = counters.bits(seed, purpose, *counts, np.arange(half))
     # 32 bits each are enough for what is compared with a posterior's width.
-    radius = np.sqrt(-2.0 * np.log(((bits >> np.uint64(32)).astype(np.float64) + 0.5) / 2.0**32))
-    angle = (2.0 * np.pi / 2.0**32) * (bits & np.uint64(0xFFFFFFFF)).astype(np.float64)
-    return np.concatenate((radius * np.cos(angle), radius * np.sin(angle)))[:n].reshape(shape)
+    radius = (bits >> np.uint64(32)).astype(np.float64)
+    radius += 0.5
+    radius /= 2.0**32
+    np.sqrt(np.multiply(np.log(radius, out=radius), -2.0, out=radius), out=radius)
+    angle = (bits & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    angle *= 2.0 * np.pi / 2.0**32
+    result = np.empty(2 * half)
+    np.multiply(radius, np.cos(angle), out=result[:half])
+    np.multiply(radius, np.sin(angle, out=angle), out=result[half:])
+    return result[:n].reshape(shape)
 
 
 def feasible(values: Draws) -> Masks:
     """(S, K): whether every slack is kept."""
-    return np.asarray((values[:, :, 1:] >= 0).all(axis=2))
+    return least_slack(values) >= 0
+
+
+def least_slack(values: Draws) -> Draws:
+    """(S, K): the least of the slacks, 0 without constraints; by columns, since there are few."""
+    if values.shape[2] == 1:
+        return np.zeros(values.shape[:2])
+    least = values[:, :, 1].copy()
+    for k in range(2, values.shape[2]):
+        np.minimum(least, values[:, :, k], out=least)
+    return least
 
 
 def ranking(values: Draws) -> Indices:
     """(S, 2) the best prompt of every draw and the runner-up: feasible first, by objective; else by violation."""
-    keeps = feasible(values)
-    violation = np.maximum(0.0, -values[:, :, 1:].min(axis=2)) if values.shape[2] > 1 else np.zeros(keeps.shape)
-    objective = values[:, :, 0]
+    slack, objective = least_slack(values), values[:, :, 0]
     low, high = objective.min(), objective.max()
     # All feasible objectives are above 0 and all violations below.
-    key = np.where(keeps, (objective - low) / max(high - low, 1e-300) + 1.0, -violation)
+    key = np.where(slack >= 0, (objective - low) / max(high - low, 1e-300) + 1.0, slack)
     first = key.argmax(axis=1)
     rows = np.arange(len(key))
     key[rows, first] = -np.inf
@@ -59,7 +74,7 @@ def quality(values: Draws) -> Draws:
     some = keeps.any(axis=1)
     objective = np.where(keeps, values[:, :, 0], np.nan)
     if not some.all():
-        objective[~some] = np.minimum(0.0, values[~some, :, 1:].min(axis=2))
+        objective[~some] = np.minimum(0.0, least_slack(values[~some]))
     best = np.nanmax(objective, axis=1, keepdims=True)
     median = np.nanmedian(objective, axis=1, keepdims=True)
     result = 1.0 - (best - objective) / np.maximum(best - median, 1e-300)
@@ -102,8 +117,9 @@ def best_set(values: Draws, members: Masks, seed: int) -> Indices:
     chosen: list[int] = []
     best, best_size = -1.0, 1
     left = np.ones(len(candidates), dtype=bool)
+    counts = covers.astype(np.float32)  # small whole numbers: sums are exact, and fast as products of matrices
     while left.any():
-        new = (covers & ~covered[:, None]).sum(axis=2) + covered.sum(axis=1)[:, None]
+        new = (counts @ (~covered).astype(np.float32)[:, :, None])[:, :, 0] + covered.sum(axis=1)[:, None]
         f1 = 2.0 * (hits[:, None] + optimal) / (len(chosen) + 1 + sizes)[:, None]
         gain = np.where(left, (f1 + new / below[:, None]).mean(axis=0), -1.0)
         at = int(gain.argmax())
@@ -136,12 +152,47 @@ def rivals(values: Draws, answer: Indices, best_feasible: bool) -> Vector:
     if not len(answer):
         return np.ones(values.shape[1])
     if best_feasible:
-        slack = values[:, :, 1:].min(axis=2) if values.shape[2] > 1 else np.zeros(values.shape[:2])
-        violation = np.maximum(0.0, -slack)
+        violation = np.maximum(0.0, -least_slack(values))
         best = answer[0]
         less, same = violation < violation[:, [best]], violation == violation[:, [best]]
         return np.asarray((less | (same & (values[:, :, 0] > values[:, [best], 0]))).mean(axis=0))
     free = np.ones(values.shape[:2], dtype=bool)
+    columns = [np.ascontiguousarray(values[:, :, k]) for k in range(values.shape[2])]
     for member in answer:
-        free &= ~(values[:, [member]] >= values).all(axis=2)
+        covered = columns[0][:, [member]] >= columns[0]
+        for column in columns[1:]:
+            covered &= column[:, [member]] >= column
+        free &= ~covered
     return np.asarray(free.mean(axis=0))
+
+
+def settled(values: Draws, answer: Indices, best_feasible: bool, tolerance: float) -> npt.NDArray[np.bool_]:
+    """(S,) in which draws the answer is right, within a tolerance in the values' units.
+
+    Best feasible: no feasible prompt is better by more, and no constraint is missed by more; where none is feasible,
+    no violation is smaller by more. Pareto set: every prompt outside is matched by a member that is worse by at most
+    the tolerance in every value, and no member is dominated by a prompt that is better by more in every value.
+    """
+    if best_feasible:
+        return _settled_best(values, int(answer[0]), tolerance)
+    outside = np.setdiff1d(np.arange(values.shape[1]), answer)
+    open_ = np.ones((len(values), len(outside)), dtype=bool)
+    right = np.ones(len(values), dtype=bool)
+    for member in answer:
+        own = values[:, [member]]
+        open_ &= np.any(values[:, outside] > own + tolerance, axis=2)
+        ahead = values - own
+        beats: Masks = np.all(ahead > tolerance, axis=2)
+        if tolerance == 0:
+            beats = np.all(ahead >= 0, axis=2) & np.any(ahead > 0, axis=2)
+        right &= ~np.any(beats, axis=1)
+    return np.asarray(right & ~np.any(open_, axis=1))
+
+
+def _settled_best(values: Draws, best: int, tolerance: float) -> npt.NDArray[np.bool_]:
+    keeps = feasible(values)
+    some = keeps.any(axis=1)
+    rivals = np.where(keeps, values[:, :, 0], -np.inf).max(axis=1)
+    violation = np.maximum(0.0, -least_slack(values))
+    close = violation[:, best] <= np.where(some, 0.0, violation.min(axis=1)) + tolerance
+    return np.asarray(close & (~some | (rivals <= values[:, best, 0] + tolerance)))

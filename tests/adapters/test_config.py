@@ -112,6 +112,52 @@ def test_a_good_one(write: Any, tmp_path: Path) -> None:
     assert differences(config.setup, load_config(write()).setup) == []
 
 
+def change(path: Path, old: str, new: str) -> Path:
+    path.write_text(path.read_text().replace(old, new))
+    return path
+
+
+PRICED = {"metrics": PARTS["metrics"] + "\ncost = true"}
+
+
+def test_a_budget_of_cost(write: Any) -> None:
+    config = load_config(change(write(**PRICED), "budget = 30", "budget = { cost = 1.5, evaluations = 20 }"))
+    assert (config.selector.max_cost, config.selector.budget) == (1.5, 20)
+    again = load_config(change(write(**PRICED), "budget = 30", "budget = { cost = 2.5 }"))
+    assert again.selector.budget == 18  # all there are
+    assert any(item.startswith("budget.cost (1.5 then, 2.5 now)") for item in differences(config.setup, again.setup))
+
+
+@pytest.mark.parametrize(
+    ("budget", "parts", "said"),
+    [
+        ("{ cost = 1 }", {}, "'cost' in [budget] needs to know what an evaluation costs: give [model] a price"),
+        ("{ cost = 0 }", PRICED, "cost of Budget must be a finite number above 0"),
+        ("{ cost = 'x' }", PRICED, "'cost' in [budget] must be a finite number"),
+        ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
+        ("{}", PRICED, "Budget needs evaluations=..., cost=..., or both"),
+        ("1.5", {}, "must be a whole number, or a table with evaluations, cost or both, got 1.5"),
+        ("{ cost = 1 }\nmethod = 'csr'", PRICED, "A budget of cost is for method 'auto' only"),
+        ("30\nconfidence = 2", {}, "confidence of Adaptive must be"),
+        ("30\ntolerance = 0.1", {}, "tolerance of Adaptive goes with confidence"),
+        ("30\nmethod = 'csr'\nconfidence = 0.9", {}, "'confidence' at the top is for method = 'auto' only, got 'csr'"),
+    ],
+)
+def test_mistakes_about_the_budget(write: Any, budget: str, parts: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(change(write(**parts), "budget = 30", f"budget = {budget}"))
+    assert said in str(error.value)
+
+
+def test_a_run_may_stop_early(write: Any) -> None:
+    config = load_config(write(top="confidence = 0.95\ntolerance = 0.01"))
+    assert config.selector.method == asktell.Adaptive(confidence=0.95, tolerance=0.01)
+    assert differences(load_config(write()).setup, config.setup) == [
+        "confidence (not given then, 0.95 now)",
+        "tolerance (not given then, 0.01 now)",
+    ]
+
+
 def test_the_output_is_named_after_the_file_by_default(tmp_path: Path) -> None:
     (tmp_path / "first.toml").write_text("budget = 1")
     assert output_folder(tmp_path / "first.toml") == tmp_path / "first"

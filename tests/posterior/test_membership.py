@@ -62,3 +62,39 @@ def test_the_best_set_leaves_out_what_is_unlikely_and_adds_nothing() -> None:
 def test_the_best_set_of_equal_prompts_is_all_of_them() -> None:
     values = np.zeros((64, 4, 3))
     assert sorted(membership.best_set(values, membership.pareto_members(values), 0)) == [0, 1, 2, 3]
+
+
+def test_the_best_feasible_prompt_is_settled_within_a_tolerance() -> None:
+    values = np.array(
+        [
+            [[1.0, 0.0], [0.5, 1.0], [9.0, -1.0]],  # the answer, 0, is best: 2 is infeasible
+            [[1.0, 0.0], [1.1, 1.0], [0.0, 0.0]],  # 1 is better by 0.1
+            [[1.0, -0.1], [0.5, 1.0], [0.0, 0.0]],  # the answer misses its bound by 0.1
+            [[1.0, -0.3], [0.5, -0.2], [0.0, -1.0]],  # none is feasible, 1 violates less by 0.1
+        ]
+    )
+    answer = np.array([0])
+    assert membership.settled(values, answer, True, 0.0).tolist() == [True, False, False, False]
+    assert membership.settled(values, answer, True, 0.15).tolist() == [True, True, True, True]
+
+
+def test_a_pareto_set_is_settled_within_a_tolerance() -> None:
+    values = np.array(
+        [
+            [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]],  # {0, 1} is the set
+            [[1.0, 0.0], [0.0, 1.0], [0.1, 0.9]],  # 2 is in it, but 1 nearly matches it
+            [[1.0, 0.0], [0.0, 1.0], [0.05, 1.05]],  # 2 dominates 1, by 0.05
+            [[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]],  # 2 is in it
+        ]
+    )
+    answer = np.array([0, 1])
+    assert membership.settled(values, answer, False, 0.0).tolist() == [True, False, False, False]
+    assert membership.settled(values, answer, False, 0.11).tolist() == [True, True, True, False]
+    assert membership.settled(values, np.arange(3), False, 0.0).tolist() == [False, True, False, True]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 3))
+def test_the_true_pareto_set_is_always_right(seed: int, n: int, q: int) -> None:
+    values = np.random.default_rng(seed).integers(0, 4, (1, n, q)).astype(float)
+    answer = np.flatnonzero(pareto_mask(values[0]))
+    assert membership.settled(values, answer, False, 0.0).tolist() == [True]

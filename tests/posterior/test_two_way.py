@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asktell.posterior import equations
 from asktell.posterior.two_way import Cells, Posterior, Variances, posterior
 
 Matrix = npt.NDArray[np.float64]
 
 
 def covariance(fit: Posterior) -> Matrix:
-    return np.asarray(fit.factor @ fit.factor.T + np.diag(fit.own**2))
+    linear = fit.draws(np.eye(fit.n_normals)) - fit.mean
+    return np.asarray(linear.T @ linear)
 
 
 def dense(cells: Cells, n_arms: int, n_examples: int, v: Variances) -> tuple[Matrix, Matrix]:
@@ -126,12 +128,36 @@ def test_units_do_not_matter(scale: float) -> None:
     np.testing.assert_allclose(other.sd, scale * one.sd, rtol=1e-6)
 
 
-def test_a_constant_metric_is_known() -> None:
-    cells = Cells.of(np.array([0, 1, 2]), np.array([0, 1, 2]), np.full((3, 1), 0.1), 5)
-    fit = posterior(cells, 0, 4, 5)
-    assert fit.mean.tolist() == [0.1] * 4
-    assert fit.sd.tolist() == [0.0] * 4
-    assert fit.draws(np.zeros((2, fit.n_normals))).tolist() == [[0.1] * 4] * 2
+def test_draws_of_a_constant_metric_are_that_constant_but_its_error_is_not_zero() -> None:
+    cells = Cells.of(np.array([0, 1, 2, 2]), np.array([0, 1, 2, 3]), np.full((4, 1), -0.2), 4)
+    fit = posterior(cells, 0, 4, 4)
+    assert fit.mean.tolist() == [-0.2] * 4
+    assert fit.draws(np.zeros((2, fit.n_normals))).tolist() == [[-0.2] * 4] * 2
+    # 4 cells in all; 1, 1, 2 and 0 of them the prompt's, so 3/4, 3/4, 1/2 and all of the examples are unknown.
+    expected = 0.2 * np.sqrt([0.75 / (5 * 2), 0.75 / (5 * 2), 0.5 / (5 * 3), 1 / 5])
+    np.testing.assert_allclose(fit.sd, expected)
+    np.testing.assert_allclose(posterior(cells, 0, 4, 4, scale=2.0).sd, 10 * expected)
+
+
+def test_the_error_of_a_constant_metric_falls_with_the_evaluations_and_ends_at_zero() -> None:
+    errors = []
+    for n in range(2, 11):
+        cells = Cells.of(np.zeros(n, dtype=int), np.arange(n), np.ones((n, 1)), 10)
+        errors.append(posterior(cells, 0, 1, 10).sd[0])
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] == 0.0 < errors[-2]
+    endless = Cells.of(np.zeros(19, dtype=int), np.full(19, -1), np.ones((19, 1)), None)
+    assert posterior(endless, 0, 1, None).sd[0] == pytest.approx(1 / 20)  # about the chance of another score next
+
+
+@pytest.mark.parametrize("score", [0.0, 3.0])
+def test_no_error_where_nothing_supports_one(score: float) -> None:
+    one = Cells.of(np.array([1, 1]), np.array([2, 2]), np.full((2, 1), score), 5)  # the same cell, twice
+    assert np.isnan(posterior(one, 0, 3, 5).sd).all()
+    zeros = Cells.of(np.array([0, 1]), np.array([2, 2]), np.zeros((2, 1)), 5)
+    assert np.isnan(posterior(zeros, 0, 3, 5).sd).all()  # of what size would another score be?
+    assert np.isfinite(posterior(zeros, 0, 3, 5, scale=1.0).sd).all()
+    assert posterior(Cells.of(np.array([1]), np.array([0]), np.ones((1, 1)), 1), 0, 3, 1).sd[1] == 0.0
 
 
 def test_an_additive_metric_without_noise_is_nearly_known() -> None:
@@ -146,7 +172,65 @@ def test_an_additive_metric_without_noise_is_nearly_known() -> None:
 
 def test_draws_have_the_posterior_mean_and_covariance() -> None:
     rng = np.random.default_rng(7)
-    fit = posterior(some_cells(rng, 5, 9, 20), 0, 5, 9)
+    cells = some_cells(rng, 5, 9, 20)
+    fit = posterior(cells, 0, 5, 9, Variances(0.2, 0.5, 0.4))
     draws = fit.draws(rng.normal(size=(40_000, fit.n_normals)))
     np.testing.assert_allclose(draws.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 200)
     np.testing.assert_allclose(np.cov(draws.T), covariance(fit), atol=0.05 * fit.sd.max() ** 2)
+
+
+@pytest.mark.parametrize("n_arms", [5, 200])
+def test_draws_of_a_mixture_have_its_mean_and_deviation(n_arms: int) -> None:
+    rng = np.random.default_rng(8)
+    fit = posterior(some_cells(rng, n_arms, 9, 3 * n_arms), 0, n_arms, 9)
+    assert len(fit.parts) > 1
+    draws = fit.draws(rng.normal(size=(40_000, fit.n_normals)))
+    np.testing.assert_allclose(draws.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 200)
+    np.testing.assert_allclose(draws.std(axis=0), fit.sd, rtol=0.05)
+    few = fit.draws(rng.normal(size=(64, fit.n_normals)))  # every part has its share of few draws too
+    np.testing.assert_allclose(few.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 8)
+
+
+@pytest.mark.parametrize(
+    ("n_arms", "n_pulls", "share", "shares"),
+    [
+        (100, 1, 8, (0.05, 0.6, 0.35)),  # one pull each: nothing tells the prompt's effect from the residual
+        (100, 1, 8, (0.35, 0.15, 0.5)),
+        (100, 1, 100, (0.05, 0.6, 0.35)),  # all on one example: nothing tells how much examples differ
+        (100, 3, 8, (0.01, 0.4, 0.59)),
+        (10, 1, 5, (0.05, 0.6, 0.35)),
+        (3, 2, 3, (0.35, 0.15, 0.5)),
+    ],
+)
+def test_intervals_cover_the_truth_from_the_start(
+    n_arms: int, n_pulls: int, share: int, shares: tuple[float, float, float]
+) -> None:
+    covered = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        a, b, e = np.sqrt(shares)
+        y = a * rng.normal(size=(n_arms, 1)) + b * rng.normal(size=(1, 300)) + e * rng.normal(size=(n_arms, 300))
+        used = max(n_pulls, n_arms * n_pulls // share)
+        arms = np.repeat(np.arange(n_arms), n_pulls)
+        examples = (arms + np.tile(np.arange(n_pulls), n_arms)) % used
+        fit = posterior(Cells.of(arms, examples, y[arms, examples][:, None], 300), 0, n_arms, 300)
+        covered.append(np.abs(y.mean(axis=1) - fit.mean)[:, None] <= fit.sd[:, None] * [1.0, 1.96])
+    within = np.mean(covered, axis=(0, 1))
+    assert within[0] > 0.55
+    assert within[1] > 0.86
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_large_and_sparse_tables_give_the_same(monkeypatch: pytest.MonkeyPatch, foreign: bool) -> None:
+    rng = np.random.default_rng(9)
+    cells = some_cells(rng, 30, 12, 60)
+    if foreign:
+        cells = cells._replace(examples=np.where(np.arange(len(cells.arms)) < 3, -1, cells.examples))
+    dense_fit = posterior(cells, 0, 30, 12)
+    monkeypatch.setattr(equations, "_LARGE", 1)
+    monkeypatch.setattr(equations, "_LAPACK_FROM", 1)
+    fit = posterior(cells, 0, 30, 12)
+    np.testing.assert_allclose(fit.mean, dense_fit.mean, atol=1e-8)
+    np.testing.assert_allclose(fit.sd, dense_fit.sd, rtol=1e-6)
+    normals = rng.normal(size=(50, fit.n_normals))
+    np.testing.assert_allclose(fit.draws(normals), dense_fit.draws(normals), atol=1e-5)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from asktell.adaptive import Adaptive
+from asktell.budget import Budget
 from asktell.errors import ConfigError
 from asktell.selector import Selector
 from asktell_adapters.config.data import read_examples, read_prompts
@@ -91,19 +93,20 @@ def load_config(path: Path) -> Config:
     model = read_model(top)
     computed = read_metrics(top, examples, model)
     goal = read_goal(top.table("goal", KEYS["goal"]), computed)
-    budget = top.take("budget", "whole")
+    budget = top.take("budget", "whole or table")
     features = top.take("features", "text", None)
     settings: dict[str, Any] = {
         "method": top.take("method", "text", "auto"),
         "seed": top.take("seed", "whole", 0),
         "sampling": top.take("sampling", "text", "shared"),
         "max_failures": top.take("max_failures", "whole", 3),
+        **{key: top.take(key, "number") for key in ("confidence", "tolerance") if key in top},
     }
     prompts = read_prompts(top.table("prompts", KEYS["prompts"]))
     with top.named():
-        selector = Selector(
-            prompts, goal, budget, examples=len(examples), **settings, **({"features": features} if features else {})
-        )
+        allowed = _budget(top, budget, computed, model)
+        options = {**_with_method(top, settings), **({"features": features} if features else {})}
+        selector = Selector(prompts, goal, allowed, examples=len(examples), **options)
     batch_size = model.get("batch_size", 16) if model.get("type") == "huggingface" else 1
     concurrency = top.take("concurrency", "whole", 8 if model.get("type") == "openai" else batch_size)
     if concurrency < 1:
@@ -111,6 +114,29 @@ def load_config(path: Path) -> Config:
     setup = describe({"budget": budget, **settings, "features": features}, data, model, prompts, examples)
     batch_size = min(batch_size, concurrency)
     return Config(path, output, selector, examples, computed, model, concurrency, batch_size, setup)
+
+
+def _budget(top: Table, given: int | dict[str, Any], computed: Mapping[str, Any], model: Mapping[str, Any]) -> Any:
+    if isinstance(given, int):
+        return given
+    table = top.inner("budget", given, KEYS["budget"])
+    kinds = {"evaluations": "whole", "cost": "number", "max_cost_per_evaluation": "number"}
+    with table.named():
+        budget = Budget(**{key: table.take(key, kind) for key, kind in kinds.items() if key in table})
+    if budget.cost is not None and "cost" not in computed and "price" not in model:
+        raise table.error("cost", "needs to know what an evaluation costs: give [model] a price, or [metrics] cost")
+    return budget
+
+
+def _with_method(top: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with a method that may stop early, if that is wanted."""
+    stop = {key: settings[key] for key in ("confidence", "tolerance") if key in settings}
+    others = {key: value for key, value in settings.items() if key not in stop}
+    if not stop:
+        return others
+    if settings["method"] != "auto":
+        raise top.error(next(iter(stop)), "is for method = 'auto' only", settings["method"])
+    return {**others, "method": Adaptive(**stop)}
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -16,9 +16,11 @@ _REQUIRED: Any = object()
 
 KEYS = {
     "": (
-        *("output", "budget", "method", "features", "seed", "sampling", "max_failures", "concurrency"),
+        *("output", "budget", "method", "confidence", "tolerance", "features", "seed", "sampling", "max_failures"),
+        "concurrency",
         *("prompts", "data", "model", "metrics", "goal"),
     ),
+    "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
     "prompts": ("file", "texts"),
     "data": ("file", "loader", "arguments", "input", "reference", "id", "limit", "shuffle"),
     "goal": ("type", "maximize", "minimize", "at_least", "at_most", "ranges"),
@@ -36,6 +38,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "text": ("a text", lambda value: isinstance(value, str)),
     "flag": ("true or false", lambda value: isinstance(value, bool)),
     "whole": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "whole or table": (
+        "a whole number, or a table with evaluations, cost or both",
+        lambda value: isinstance(value, int | dict) and not isinstance(value, bool),
+    ),
     "number": ("a finite number", is_number),
     "table": ("a table", lambda value: isinstance(value, dict)),
     "text or false": ("a text, or false for none", lambda value: isinstance(value, str) or value is False),

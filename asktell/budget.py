@@ -1,0 +1,105 @@
+"""What may be spent, and what evaluations cost."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+from immutables import Map
+
+from asktell.arguments import LARGEST, MOST_EVALUATIONS, short, whole
+from asktell.errors import InvalidArgumentError
+
+_PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own
+
+
+@final
+@dataclass(frozen=True)
+class Budget:
+    """Evaluations allowed, money allowed, or both: `Selector(..., budget=asktell.Budget(cost=5.0))`.
+
+    Args:
+        evaluations: how many, as a plain number for `budget` says too.
+        cost: how much, in the unit of what is told: every `tell(trial, scores, cost=...)` then needs a cost.
+        max_cost_per_evaluation: no evaluation costs more than this, as the caller knows. With it `cost` is never
+            exceeded.
+
+    A trial is handed out only if what was told, and a reserve for it and for every trial that is out, fits into `cost`.
+    The reserve is `max_cost_per_evaluation`; without that it is a guess: what the prompt is expected to cost, but at
+    least the most that it has cost before; for a prompt of which no cost is known, the most that any has cost. Then
+    `cost` is exceeded by no more than what the trials out at that time cost above their reserves. Before the first
+    cost is known, one trial is out at a time.
+
+    Raises:
+        InvalidArgumentError: neither limit is given, or a number makes no sense.
+    """
+
+    evaluations: int | None = None
+    cost: float | None = None
+    max_cost_per_evaluation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if self.evaluations is None and self.cost is None:
+            raise InvalidArgumentError("Budget needs evaluations=..., cost=..., or both.")
+        if self.evaluations is not None:
+            whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
+        for name in ("cost", "max_cost_per_evaluation"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value <= LARGEST:
+                raise InvalidArgumentError(f"{name} of Budget must be a finite number above 0, got {short(value)}.")
+            object.__setattr__(self, name, float(value))
+        if self.max_cost_per_evaluation is None:
+            return
+        if self.cost is None:
+            raise InvalidArgumentError("max_cost_per_evaluation of Budget goes with cost=...")
+        if self.max_cost_per_evaluation > self.cost:
+            raise InvalidArgumentError(
+                f"A budget of cost={self.cost:g} pays for no evaluation that may cost {self.max_cost_per_evaluation:g}."
+            )
+
+
+class Spent(NamedTuple):
+    """Costs that were told of a prompt, or of all."""
+
+    n: int = 0
+    total: float = 0.0
+    highest: float = 0.0
+
+    def plus(self, cost: float) -> "Spent":
+        """With one more."""
+        return Spent(self.n + 1, self.total + cost, max(self.highest, cost))
+
+
+class Costs(NamedTuple):
+    """Costs that were told, of evaluations and of failures, by arm and of all."""
+
+    by_arm: "Map[int, Spent]" = Map()
+    pool: Spent = Spent()
+
+    def plus(self, arm: int, cost: float | None) -> "Costs":
+        """With one more; None: none was told."""
+        if cost is None:
+            return self
+        return Costs(self.by_arm.set(arm, self.by_arm.get(arm, Spent()).plus(cost)), self.pool.plus(cost))
+
+    def expected(self, arm: int) -> float:
+        """Of the arm's next pull: its mean cost, shrunk to that of all; there must be a cost."""
+        own, pool = self.by_arm.get(arm, Spent()), self.pool
+        return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
+
+    def expected_all(self, n_arms: int) -> npt.NDArray[np.float64]:
+        """(K,) of every arm's next pull; ones as long as there is no cost."""
+        if not self.pool.total:
+            return np.ones(n_arms)
+        result = np.full(n_arms, self.pool.total / self.pool.n)
+        for arm in self.by_arm:
+            result[arm] = self.expected(arm)
+        return result
+
+    def reserve(self, arm: int) -> float:
+        """What the arm's next pull may cost, as a guess on the safe side; there must be a cost."""
+        own = self.by_arm.get(arm)
+        return self.pool.highest if own is None else max(own.highest, self.expected(arm))

@@ -1,0 +1,215 @@
+"""The mixed-model equations of the two-way model, of standardized scores (Henderson 1975).
+
+One of the two effects is eliminated cell by cell, whichever has more members, so that the equations to solve have the
+size of the smaller one. Where that leaves a large and mostly empty table of cells, it is kept sparse.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.arrays import Indices
+from asktell.posterior.mixture import Gaussian
+
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
+
+_LAPACK_FROM = 64  # unknowns
+_LARGE = 1 << 18  # entries; beyond, tables of cells are sparse
+
+
+class Variances(NamedTuple):
+    """Of the prompt effect, the example effect and the residual."""
+
+    prompt: float
+    example: float
+    residual: float
+
+
+class Solved(NamedTuple):
+    """The equations solved for (level, kept effect) `u`; the other effect given u is d y - g u, with variance d."""
+
+    u: Vector
+    inverse: Matrix  # times the residual variance: the covariance of u
+    d: Vector
+    other: Vector  # posterior mean of the other effect
+
+
+class System:
+    """The equations for cells at (`arms`, `examples`), -1 for an example that is none of the N."""
+
+    def __init__(self, arms: Indices, examples: Indices, y: Vector, n_arms: int, n_examples: int | None) -> None:
+        n = len(y)
+        self.y, self.n, self.n_arms, self.n_examples = y, n, n_arms, n_examples
+        if n_examples is None:
+            columns, self.in_population = np.zeros(n, dtype=np.int64), np.zeros(0, dtype=bool)
+        else:
+            # A score on an example that is none of the N has an example effect of its own.
+            loose = examples < 0
+            named = np.where(loose, n_examples + np.arange(n), examples)
+            seen, columns = np.unique(named, return_inverse=True)
+            self.in_population = seen < n_examples
+        self.n_columns = len(self.in_population)
+        self.arms, self.columns = arms, columns
+        self.keep_arms = n_arms <= self.n_columns
+        rows, others = (arms, columns) if self.keep_arms else (columns, arms)
+        self.n_kept, self.n_others = (n_arms, self.n_columns) if self.keep_arms else (self.n_columns, n_arms)
+        self.counts_other = np.bincount(others, minlength=self.n_others).astype(float)
+        self.sums_other = np.bincount(others, y, self.n_others)
+        members = slice(0, self.n_kept)  # none without examples
+        self.counts = np.concatenate(([n], np.bincount(rows, minlength=self.n_kept)[members])).astype(float)
+        self.sums = np.concatenate(([y.sum()], np.bincount(rows, y, self.n_kept)[members]))
+        self.squares = float(y @ y)
+        # Row 0 belongs to the level, the others to the members of the kept effect.
+        self.f = self._table(rows, others)
+        # The weights below depend on the counts only, and few counts occur: F diag(w) F' is a sum over those.
+        values, self.kind = np.unique(self.counts_other, return_inverse=True)
+        products = [_dense(t @ t.T) for t in (self.f[:, np.flatnonzero(self.kind == k)] for k in range(len(values)))]
+        self.products = np.array(products).reshape(len(values), -1)
+
+    def _table(self, rows: Indices, others: Indices) -> Any:
+        """(kept + 1, other) counts of cells."""
+        shape = (self.n_kept + 1, self.n_others)
+        if not self.n_kept:
+            return self.counts_other[None, :]
+        if shape[0] * shape[1] < _LARGE:
+            f = np.zeros(shape)
+            f[0] = self.counts_other
+            np.add.at(f, (rows + 1, others), 1.0)
+            return f
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        into = np.concatenate((np.zeros(self.n, dtype=np.int64), rows + 1))
+        return sparse.csr_matrix((np.ones(2 * self.n), (into, np.concatenate((others, others)))), shape=shape)
+
+    def _ratios(self, v: Variances) -> tuple[float, float]:
+        kept, other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
+        return v.residual / kept, v.residual / other
+
+    def weighted(self, weights: Vector) -> Matrix:
+        """F diag(weights) F', for weights that follow from the counts."""
+        of_kind = np.empty(len(self.products))
+        of_kind[self.kind] = weights
+        return np.asarray(of_kind @ self.products).reshape(self.n_kept + 1, self.n_kept + 1)
+
+    def _matrix(self, kept: float, d: Vector) -> Matrix:
+        h = -self.weighted(d)
+        h[0] += self.counts
+        h[1:, 0] += self.counts[1:]
+        h[np.arange(1, len(h)), np.arange(1, len(h))] += self.counts[1:] + kept
+        return h
+
+    def solve(self, v: Variances) -> Solved:
+        """Means and covariances for given variances."""
+        kept, other = self._ratios(v)
+        d = 1.0 / (self.counts_other + other)
+        inverse = _inverse(self._matrix(kept, d))
+        u = inverse @ (self.sums - self.f @ (d * self.sums_other))
+        return Solved(u, inverse, d, d * (self.sums_other - self.f.T @ u))
+
+    def likelihood(self, v: Variances) -> tuple[float, float]:
+        """Minus twice the log of the restricted likelihood's determinant, and the sum of squares, at these ratios.
+
+        In units of the residual variance, which is left to the caller to profile or to integrate out.
+        """
+        kept, other = self._ratios(v)
+        d = 1.0 / (self.counts_other + other)
+        root = _cholesky(self._matrix(kept, d))
+        right = self.sums - self.f @ (d * self.sums_other)
+        half = np.linalg.solve(root, right)
+        fitted = half @ half + self.sums_other @ (d * self.sums_other)
+        log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
+        log_det -= self.n_kept * np.log(kept) + self.n_others * np.log(other)
+        return float(log_det), max(self.squares - float(fitted), 0.0)
+
+    def means(self, v: Variances) -> Gaussian:
+        """Of the prompts' means over all examples, for given variances."""
+        s = self.solve(v)
+        if self.n_examples is None:
+            own = np.sqrt(v.residual * s.d)
+            left = 1.0 - s.d * self.counts_other
+            mean = left * s.u[0] + s.d * self.sums_other
+            return Gaussian(mean, left[:, None], np.array([[np.sqrt(v.residual * s.inverse[0, 0])]]), own)
+        size, real = self.n_examples, self.in_population
+        inside = real[self.columns]
+        known = np.bincount(self.arms[inside], minlength=self.n_arms)
+        known_part = np.bincount(self.arms[inside], self.y[inside], self.n_arms) / size
+        unknown = (size - known) / size
+        common = np.sqrt((size - real.sum()) * v.example) / size  # the mean effect of the examples never seen
+        residual = np.sqrt((size - known) * v.residual) / size
+        exact = known >= size
+        if self.keep_arms:
+            # Weight of a seen example's effect in the mean of an arm that lacks it.
+            missing = np.tile(real / size, (self.n_arms, 1))
+            np.subtract.at(missing, (self.arms[inside], self.columns[inside]), 1.0 / size)
+            into = np.concatenate((unknown[:, None], np.diag(unknown)), axis=1)
+            into -= missing @ (s.d[:, None] * _dense(self.f.T))
+            mean = known_part + into @ s.u + missing @ (s.d * self.sums_other)
+            cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T) + common**2
+            root = _cholesky(cov)
+            root[exact] = 0.0
+            return Gaussian(mean, np.eye(self.n_arms), root, np.where(exact, 0.0, residual))
+        # mean = known part + unknown level + sum over unseen cells of the examples' effects + unknown a, and the own
+        # effect a = d (y - level - examples' effects of the own cells): sparse but for a sum that all arms share.
+        rows = self._into_kept(unknown, unknown * s.d, inside)
+        extended = np.zeros((len(s.u) + 2, len(s.u) + 1))
+        extended[: len(s.u), :-1] = np.sqrt(v.residual) * _cholesky(s.inverse)
+        extended[-2, :-1] = (real / size) @ extended[1 : len(s.u), :-1]
+        extended[-1, -1] = common
+        vector = np.concatenate((s.u, np.array([(real / size) @ s.u[1:], 0.0])))
+        mean = known_part + rows @ vector + unknown * s.d * self.sums_other
+        own = np.sqrt(residual**2 + unknown**2 * v.residual * s.d)
+        own[exact] = 0.0
+        return Gaussian(mean, rows, extended, own)
+
+    def _into_kept(self, unknown: Vector, shrunk: Vector, inside: npt.NDArray[np.bool_]) -> Any:
+        """(K, level + columns + 2): weights of the level, the seen examples' effects, their sum, and the unseen ones'.
+
+        `shrunk` (K,) is the weight with which the prompt's own effect takes a cell's level and example off again.
+        """
+        everyone = np.flatnonzero(unknown > 0)
+        mine = unknown[self.arms] > 0
+        arms, columns = self.arms[mine], self.columns[mine] + 1
+        weights = -shrunk[arms] - inside[mine] / self.n_examples  # type: ignore[operator]
+        level = (unknown - shrunk * self.counts_other)[everyone]
+        last = self.n_columns + 1
+        ones = np.ones(len(everyone))
+        entries = np.concatenate((weights, level, ones, ones))
+        at_rows = np.concatenate((arms, everyone, everyone, everyone))
+        at_columns = np.concatenate((columns, 0 * everyone, 0 * everyone + last, 0 * everyone + last + 1))
+        shape = (self.n_arms, self.n_columns + 3)
+        if shape[0] * shape[1] < _LARGE:
+            rows = np.zeros(shape)
+            np.add.at(rows, (at_rows, at_columns), entries)
+            return rows
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        return sparse.csr_matrix((entries, (at_rows, at_columns)), shape=shape)
+
+
+def _dense(matrix: Any) -> Matrix:
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
+
+
+def _cholesky(matrix: Matrix) -> Matrix:
+    """The lower triangle L with L L' = matrix, for one that may be singular to rounding."""
+    jitter, step = 0.0, 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    while True:
+        try:
+            return np.asarray(np.linalg.cholesky(matrix + jitter * np.eye(len(matrix)) if jitter else matrix))
+        except np.linalg.LinAlgError:
+            jitter = max(step, 30.0 * jitter)
+
+
+def _inverse(matrix: Matrix) -> Matrix:
+    """Of a symmetric matrix; by its Cholesky factor where it is large enough for that to matter."""
+    if len(matrix) < _LAPACK_FROM:
+        inverse = np.linalg.inv(matrix)
+        return np.asarray(0.5 * (inverse + inverse.T))
+    from scipy.linalg import lapack  # here, to keep the import of asktell light
+
+    lower = lapack.dpotri(_cholesky(matrix), lower=1)[0]
+    inverse = lower + lower.T
+    inverse[np.arange(len(matrix)), np.arange(len(matrix))] *= 0.5
+    return np.asarray(inverse)

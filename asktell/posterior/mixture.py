@@ -1,0 +1,107 @@
+"""A posterior over the K prompts' means: a mixture of Gaussians, one for every guess at the variances."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
+
+
+class Gaussian(NamedTuple):
+    """`mean` + `rows` @ (`root` @ independent normals) + `own` * further ones.
+
+    `rows` is dense, or sparse where there are many prompts; it is never multiplied out with `root`.
+    """
+
+    mean: Vector  # (K,)
+    rows: Any  # (K, q)
+    root: Matrix  # (q, p)
+    own: Vector  # (K,)
+
+    @property
+    def variance(self) -> Vector:
+        """(K,) marginal variances."""
+        cov = self.root @ self.root.T
+        return np.maximum(0.0, _row_products(self.rows, self.rows @ cov)) + self.own**2
+
+    def deviations(self, normals: Matrix) -> Matrix:
+        """(S, p + K or more) standard normals to (S, K) deviations from the mean."""
+        p = self.root.shape[1]
+        common = self.root @ normals[:, :p].T
+        return np.asarray((self.rows @ common).T + normals[:, p : p + len(self.own)] * self.own)
+
+
+class Posterior(NamedTuple):
+    """A mixture, and how uncertain the scale of all deviations is.
+
+    `freedom`: degrees of freedom of that scale (the draws are Student's); infinite if the scale is known.
+    `sd` (K,) are standard deviations; NaN where nothing supports one.
+    """
+
+    parts: tuple[Gaussian, ...]
+    weights: Vector
+    freedom: float
+    sd: Vector
+    variances: tuple[float, float, float]  # of prompts, examples and residual; the first guess
+
+    @classmethod
+    def of(
+        cls,
+        parts: list[Gaussian],
+        weights: Vector,
+        freedom: float,
+        variances: tuple[float, float, float],
+    ) -> "Posterior":
+        """With the standard deviations of the mixture."""
+        means, spread = np.array([p.mean for p in parts]), np.array([p.variance for p in parts])
+        inflation = 1.0 if np.isinf(freedom) else freedom / (freedom - 2.0)
+        mean = weights @ means
+        sd = np.sqrt(weights @ (inflation * spread + (means - mean) ** 2))
+        sd[(spread == 0.0).all(axis=0)] = 0.0  # known exactly; the means differ by rounding
+        return cls(tuple(parts), weights, freedom, sd, variances)
+
+    @property
+    def mean(self) -> Vector:
+        """(K,) posterior means."""
+        return np.asarray(self.weights @ np.array([part.mean for part in self.parts]))
+
+    @property
+    def n_normals(self) -> int:
+        """How many independent normals one joint draw takes."""
+        return int(self.parts[0].root.shape[1]) + len(self.sd) + int(np.isfinite(self.freedom))
+
+    def draws(self, normals: Matrix) -> Matrix:
+        """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""
+        # The golden ratio's multiples spread every part evenly over the draws.
+        turns = (np.arange(len(normals)) * 0.6180339887498949) % 1.0
+        which = np.minimum(np.searchsorted(np.cumsum(self.weights), turns, side="right"), len(self.parts) - 1)
+        result = np.empty((len(normals), len(self.sd)))
+        for number, part in enumerate(self.parts):
+            some = normals[which == number]
+            result[which == number] = part.mean + self._scales(some[:, -1:]) * part.deviations(some)
+        return result
+
+    def scaled(self, centre: float, spread: float) -> "Posterior":
+        """Of centre + spread * what this is the posterior of."""
+        parts = tuple(
+            p._replace(mean=centre + spread * p.mean, root=spread * p.root, own=spread * p.own) for p in self.parts
+        )
+        a, b, e = (v * spread**2 for v in self.variances)
+        return self._replace(parts=parts, sd=spread * self.sd, variances=(a, b, e))
+
+    def _scales(self, normals: Matrix) -> Matrix | float:
+        """sqrt(freedom / chi²), by the cube of a normal (Wilson & Hilferty 1931)."""
+        if np.isinf(self.freedom):
+            return 1.0
+        part = 2.0 / (9.0 * self.freedom)
+        chi2 = np.maximum(1.0 - part + np.sqrt(part) * normals, 0.1) ** 3
+        return np.asarray(chi2**-0.5)
+
+
+def _row_products(one: Any, other: Matrix) -> Vector:
+    """(K,) sums over the columns of the products of two matrices' entries."""
+    if isinstance(one, np.ndarray):
+        return np.asarray((one * other).sum(axis=1))
+    return np.asarray(one.multiply(other).sum(axis=1)).ravel()

@@ -1,0 +1,241 @@
+"""Budgets of cost: never exceeded, cheap prompts first where they tell as much, exact resume."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import asktell
+from asktell import BestFeasible, Budget, IncompatibleMethodError, InvalidArgumentError, ParetoSet, Selector, Trial
+from asktell.budget import Costs
+
+BEST = BestFeasible("a", subject_to={"b": 0.5})
+PARETO = ParetoSet("a", "b")
+
+
+def prompts(k: int) -> list[str]:
+    return [f"p{i}" for i in range(k)]
+
+
+def committed(s: Selector, ceiling: float | None) -> float:
+    """What was told and what is reserved for the trials out."""
+    costs = s.state.costs
+    out = [pull.arm for pull in s.state.pending.values()]
+    return s.state.cost + sum(costs.reserve(arm) if ceiling is None else ceiling for arm in out)
+
+
+def test_expected_costs_by_hand() -> None:
+    costs = Costs().plus(0, 1.0).plus(0, 2.0).plus(1, 9.0).plus(2, None)
+    assert costs.pool == (3, 12.0, 9.0)
+    assert costs.expected(0) == pytest.approx((3 + 4) / 3)
+    assert costs.expected(1) == pytest.approx((9 + 4) / 2)
+    assert costs.expected_all(4).tolist() == pytest.approx([7 / 3, 13 / 2, 4.0, 4.0])
+    assert costs.reserve(0) == pytest.approx(7 / 3)  # more than it has ever cost
+    assert costs.reserve(1) == 9.0  # the most that it has cost
+    assert costs.reserve(3) == 9.0  # the most that any has cost
+    assert Costs().expected_all(2).tolist() == Costs().plus(0, 0.0).expected_all(2).tolist() == [1.0, 1.0]
+
+
+def test_one_trial_is_out_until_a_cost_is_known() -> None:
+    s = Selector(prompts(5), PARETO, Budget(cost=10), examples=9)
+    first = s.ask(4)
+    assert len(first) == 1
+    assert s.ask() is None
+    assert not s.done
+    s.fail(first[0], "no answer")  # at no cost: nothing is known yet
+    second = s.ask(4)
+    assert len(second) == 1
+    s.tell(second[0], [0.5, 0.5], cost=2.0)
+    assert len(s.ask(9)) == 4  # 2 of 10 are spent, and the most that a trial has cost is 2
+
+
+def test_with_a_ceiling_many_may_be_out_at_once() -> None:
+    s = Selector(prompts(5), PARETO, Budget(cost=10, max_cost_per_evaluation=3), examples=9)
+    out = s.ask(9)
+    assert len(out) == 3
+    s.tell(out[0], [0.5, 0.5], cost=1.0)
+    assert len(s.ask(9)) == 1  # 1 told, 6 reserved
+
+
+def test_evaluations_and_cost_both_bind() -> None:
+    for limit, spent in ((Budget(evaluations=4, cost=100), 4), (Budget(evaluations=50, cost=7), 7)):
+        s = Selector(prompts(3), PARETO, limit, examples=20)
+        while trial := s.ask():
+            s.tell(trial, [0.5, 0.5], cost=1.0)
+        assert (s.spent, s.done) == (spent, True)
+        assert s.result().cost == spent
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    k=st.integers(1, 7),
+    n=st.sampled_from([None, 1, 6, 30]),
+    limit=st.floats(0.5, 30),
+    ceiling=st.booleans(),
+    evaluations=st.none() | st.integers(1, 40),
+    goal=st.sampled_from([BEST, PARETO]),
+)
+def test_the_budget_is_never_exceeded_in_any_order(
+    seed: int, k: int, n: int | None, limit: float, ceiling: bool, evaluations: int | None, goal: Any
+) -> None:
+    rng = random.Random(seed)
+    most = 2.0 if ceiling else None
+    if most is not None and most > limit:
+        limit = most
+    s = Selector(prompts(k), goal, Budget(evaluations, limit, most), examples=n, seed=seed)
+    out: list[Trial] = []
+    surprise, reserved = 0.0, dict[int, float]()
+    for _ in range(2000):
+        if s.done and not out:
+            break
+        trials = s.ask(rng.randint(1, 4))
+        out += trials
+        if trials:
+            known = s.state.costs.pool.n > 0
+            assert committed(s, most) <= limit * (1 + 1e-12) if known or most else len(out) == 1
+            surprise = 0.0
+            reserved = {t.id: s.state.costs.reserve(int(t.prompt_id)) if known else 0.0 for t in out}
+        if not out:
+            continue
+        trial = out.pop(rng.randrange(len(out)))
+        cost = rng.choice([0.1, 0.5, 2.0]) * rng.random()
+        chance = rng.random()
+        if chance < 0.75:
+            s.tell(trial, [rng.random(), rng.random()], cost=cost)
+        elif chance < 0.9:
+            s.fail(trial, "boom", cost=cost)
+        else:
+            s.release(trial)
+            continue
+        surprise += max(0.0, cost - reserved[trial.id])
+        if rng.random() < 0.1:
+            s = Selector.from_json(s.to_json())
+    assert s.done
+    assert not s.pending
+    result = s.result()
+    assert result.cost <= limit * (1 + 1e-12) + (0.0 if most is not None else surprise)
+    assert evaluations is None or s.spent <= evaluations
+    assert result.max_cost == limit
+    assert result.to_dict()["max_cost"] == limit
+
+
+def test_alone_and_without_surprises_it_keeps_to_the_cost_and_spends_it() -> None:
+    price = [0.5, 1.0, 2.0, 4.0]
+    rng = np.random.default_rng(0)
+    s = Selector(prompts(4), PARETO, Budget(cost=40), examples=100)
+    while trial := s.ask():
+        s.tell(trial, rng.random(2).tolist(), cost=price[int(trial.prompt_id)])
+    assert 40 - min(price) - 0.5 < s.result().cost <= 40
+    pulls = [entry.pulls for entry in s.result().prompts]
+    assert pulls[0] > pulls[3]  # the scores say nothing; the cheap prompt is evaluated more
+
+
+def test_what_is_planned_and_too_dear_by_now_makes_room_for_cheaper_prompts() -> None:
+    s = Selector(prompts(2), PARETO, Budget(cost=30), examples=50)
+    while trial := s.ask():
+        s.tell(trial, [0.5 + 0.1 * (trial.example or 0) % 1, 0.5], cost=8.0 if trial.prompt_id == 0 else 1.0)
+    dear, cheap = s.result().prompts
+    assert dear.pulls <= 3
+    assert cheap.pulls >= 5
+    assert 30 - 1 - 8 / 3 < s.result().cost <= 30  # what is left would pay for no cheap pull, as far as is known
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO])
+def test_resuming_at_every_point_changes_nothing(goal: Any) -> None:
+    rng = np.random.default_rng(1)
+    straight = Selector(prompts(5), goal, Budget(cost=3, max_cost_per_evaluation=0.3), examples=20)
+    broken = Selector.from_json(straight.to_json())
+    while trial := straight.ask():
+        broken = Selector.from_json(broken.to_json())
+        assert broken.ask() == trial
+        scores, cost = rng.random(2).tolist(), float(rng.random() * 0.3)
+        for s in (straight, broken):
+            if cost < 0.03:
+                s.fail(trial, "boom", cost=cost)
+            else:
+                s.tell(trial, scores, cost=cost)
+    assert broken.ask() is None
+    assert broken.to_json() == straight.to_json()
+    assert Selector.from_json(broken.to_json()).result().to_dict() == straight.result().to_dict()
+
+
+def test_a_missing_cost_is_an_error_that_loses_nothing() -> None:
+    s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
+    trial = s.ask()
+    assert trial is not None
+    before = s.to_json()
+    with pytest.raises(InvalidArgumentError, match=r"tell\(trial, scores, cost=...\)"):
+        s.tell(trial, [0.1, 0.2])
+    assert s.to_json() == before
+    s.tell(trial, [0.1, 0.2], cost=0)
+
+
+def test_the_result_says_what_was_spent() -> None:
+    s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
+    trial = s.ask()
+    assert trial is not None
+    s.tell(trial, [0.1, 0.2], cost=1.25)
+    assert "1 of 8 evaluations and a cost of 1.25 of 5 spent" in str(s.result())
+    endless = Selector(prompts(2), PARETO, Budget(cost=5))
+    assert "0 evaluations and a cost of 0 of 5 spent" in str(endless.result())
+    assert (s.max_cost, s.budget, s.result().max_cost) == (5.0, 8, 5.0)
+    plain = Selector(prompts(2), PARETO, 6)
+    assert plain.max_cost is None
+    assert Selector(prompts(2), PARETO, Budget(6)).to_json() == plain.to_json()
+
+
+@pytest.mark.parametrize("method", [name for name in asktell.METHODS if name not in ("auto", "lcsh", "gege")])
+def test_methods_with_rounds_refuse_a_cost(method: str) -> None:
+    for goal in (BEST, PARETO):
+        with pytest.raises(IncompatibleMethodError):
+            Selector(prompts(3), goal, Budget(cost=5), method, examples=4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"evaluations": 0},
+        {"evaluations": 2.5},
+        {"cost": 0},
+        {"cost": -1.0},
+        {"cost": float("nan")},
+        {"cost": float("inf")},
+        {"cost": "5"},
+        {"cost": True},
+        {"evaluations": 5, "max_cost_per_evaluation": 1.0},
+        {"cost": 5, "max_cost_per_evaluation": 6.0},
+    ],
+)
+def test_budgets_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        Budget(**options)
+
+
+@pytest.mark.parametrize("costs", [{"all": [1, 2.0], "arms": []}, {"all": [1, -2.0, 1.0], "arms": []}, [], {"arms": 1}])
+def test_malformed_costs_are_refused(costs: Any) -> None:
+    import json
+
+    s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
+    trial = s.ask()
+    assert trial is not None
+    s.tell(trial, [0.1, 0.2], cost=1.25)
+    data = json.loads(s.to_json())
+    data["state"]["costs"] = costs
+    with pytest.raises(asktell.InvalidStateError):
+        Selector.from_json(json.dumps(data))
+
+
+def test_run_takes_the_cost_from_the_scores(tmp_path: Path) -> None:
+    def evaluate(prompt: str, example: int) -> dict[str, float]:
+        return {"a": len(prompt) / 9, "cost": 0.25}
+
+    for goal in (BestFeasible("a"), ParetoSet("a", asktell.minimize("cost"))):
+        s = Selector(["x", "yy", "zzz"], goal, Budget(cost=2), examples=10)
+        result = asktell.run(s, evaluate, progress=False)
+        assert (result.spent, result.cost, result.done) == (8, 2.0, True)

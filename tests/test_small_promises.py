@@ -1,0 +1,117 @@
+"""Copies, notes, cells observed twice, and runs in which everything fails."""
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import BestFeasible, EvaluatorError, ParetoSet, Selector
+
+PARETO = ParetoSet("a", "b")
+
+
+@pytest.mark.parametrize("prompts", [["x", "yy", "zzz"], {"p": "x", "q": "yy", "r": "zzz"}])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_its_own_way(prompts: Any, duplicate: Any) -> None:
+    rng = np.random.default_rng(0)
+    s = Selector(prompts, PARETO, 12, examples=6)
+    for trial in s.ask(3)[:2]:
+        s.tell(trial, rng.random(2).tolist())
+    other, saved = duplicate(s), s.to_json()
+    assert other.to_json() == saved
+    while trial := s.ask():
+        s.tell(trial, rng.random(2).tolist())
+    assert other.to_json() == saved
+    assert len(other.pending) == 1
+    assert other.ask() is not None
+
+
+def test_a_selector_is_not_pickled() -> None:
+    with pytest.raises(asktell.NotPicklableError, match=r"selector.to_json\(\)"):
+        pickle.dumps(Selector(["x"], PARETO, 3))
+
+
+def test_features_that_auto_does_not_use_are_said_to_be_unused() -> None:
+    with_features = Selector(["x", "yy"], PARETO, 4, examples=3, features=[[1.0], [2.0]])
+    note = "The features were not used"
+    assert note in str(with_features.result()) or note in with_features.result().notes[0]
+    assert with_features.result().to_dict()["notes"] == list(with_features.result().notes)
+    assert Selector(["x", "yy"], PARETO, 4, examples=3).result().notes == ()
+    structured = Selector(["x", "yy"], PARETO, 4, "blup-ege", examples=3, features=[[1.0], [2.0]])
+    assert structured.result().notes == ()
+
+
+def test_a_selected_prompt_whose_estimate_is_dominated_is_noted() -> None:
+    found = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        s = Selector([f"p{i}" for i in range(12)], PARETO, 24, examples=40, seed=seed)
+        while trial := s.ask():
+            s.tell(trial, rng.random(2).tolist())
+        result = s.result()
+        means = np.array([list(entry.estimate.values()) for entry in result.selected], dtype=float)
+        dominated = int((~asktell.pareto.pareto_mask(means)).sum())
+        found += dominated > 0
+        assert any(f"{dominated} of the selected prompts are dominated" in n for n in result.notes) == (dominated > 0)
+    assert found
+
+
+@pytest.mark.parametrize("method", ["uniform", "auto"])
+def test_a_cell_observed_twice_counts_once_by_its_mean(method: str) -> None:
+    s = Selector(["x", "yy"], BestFeasible("a"), 8, method, examples=4)
+    for example, score in [(0, 0.1), (0, 0.3), (1, 0.6), (2, 0.4), (2, 0.4), (2, 0.4)]:
+        s.observe("x", [score], example=example)
+    entry = s.result().prompts[0]
+    assert entry.standard_error["a"] != 0.0  # three of four examples, though six scores
+    s.observe("x", [1.0], example=3)
+    s = Selector.from_json(s.to_json())
+    entry = s.result().prompts[0]
+    assert entry.estimate["a"] == pytest.approx((0.2 + 0.6 + 0.4 + 1.0) / 4)
+    assert (entry.standard_error["a"], entry.pulls) == (0.0, 4)
+    while trial := s.ask():
+        assert trial.prompt_id == 1
+        s.tell(trial, [0.0])
+    assert s.result().prompts[0].estimate["a"] == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_run_of_nothing_but_failures_stops_and_loses_nothing(concurrency: int) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    down = True
+
+    def evaluate(prompt: str, example: int) -> dict[str, float]:
+        if down and s.spent >= 5:
+            raise ConnectionError("down")
+        return {"a": len(prompt) / 9, "b": example / 9}
+
+    s = Selector(["x" * i for i in range(1, 7)], PARETO, 20, examples=9)
+    options: dict[str, Any] = {"progress": False, "max_failures_in_a_row": 7}
+    with ThreadPoolExecutor(concurrency) as executor:
+        if concurrency > 1:
+            options |= {"executor": executor, "concurrency": concurrency}
+        with pytest.raises(EvaluatorError, match="7 evaluations in a row failed, the last one with ConnectionError"):
+            asktell.run(s, evaluate, **options)
+        assert s.spent >= 5
+        assert not s.pending
+        assert all(entry.failures == 0 for entry in s.result().prompts)
+        s = Selector.from_json(s.to_json())
+        down = False
+        assert asktell.run(s, evaluate, **options).spent == 20
+
+
+def test_failures_between_successes_do_not_stop_a_run() -> None:
+    calls = iter(range(1000))
+
+    def evaluate(prompt: str, example: int) -> dict[str, float]:
+        if next(calls) % 3:
+            raise ConnectionError("down")
+        return {"a": 0.5, "b": 0.5}
+
+    s = Selector(["x", "yy"], PARETO, 9, examples=50, max_failures=100)
+    assert asktell.run(s, evaluate, progress=False, max_failures_in_a_row=3).spent == 9
+    with pytest.raises(asktell.InvalidArgumentError, match="max_failures_in_a_row"):
+        asktell.run(s, evaluate, progress=False, max_failures_in_a_row=0)
