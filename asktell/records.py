@@ -359,7 +359,7 @@ def checked(what: str, load: Callable[[], _T]) -> _T:
         return load()
     except InvalidStateError:
         raise
-    except (AsktellError, TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError) as error:
+    except (AsktellError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
         raise InvalidStateError(f"{what} is malformed: {error}") from error
 
 

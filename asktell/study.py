@@ -1,0 +1,510 @@
+"""Study: a selection that outlives its processes. A selector and a storage of its events.
+
+Every operation that changes something is one transaction: read what others appended, fold it, do it, append. So two
+workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
+"""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, RLock
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar, overload
+
+from asktell import log, records
+from asktell.arguments import check_name, check_seconds, short, whole
+from asktell.errors import InvalidArgumentError, InvalidStateError
+from asktell.follower import Follower
+from asktell.goals import Goal, Scores
+from asktell.leases import Expired, Leased
+from asktell.methods import Method
+from asktell.result import Result
+from asktell.selector import Selector
+from asktell.storages import AbstractStorage, Location, open_storage
+from asktell.storages.base import Line
+from asktell.trial import Trial
+
+FORMAT, VERSION = "asktell.study", 1
+SECONDS = 600.0
+"""How long a lease lasts unless it is said otherwise."""
+
+_Self = TypeVar("_Self", bound="Study")
+
+
+class Holding(NamedTuple):
+    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and the how-manyth try it is.
+
+    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
+    """
+
+    worker: str | None
+    trial: Trial
+    seconds_left: float | None
+    attempt: int
+
+
+class Study:
+    """A selector whose every step is kept in a storage, for long runs, many workers, and crashes.
+
+    Made by `Study.create` or `Study.open`, in any number of processes at once. Its methods are the Selector's own, with
+    workers and leases added; `tell`, `fail` and `observe` return when what they took is on the disk.
+
+    A worker that asks with its name gets a lease: its trials are asked again from somebody else once the lease has run
+    out. A trial whose lease runs out `max_attempts` times counts as failed. Scores that come late are taken, from
+    whoever tells first. Without a name there is no lease, and a trial stays out until it is told, failed or released.
+
+    May be used from several threads, and goes on in a forked process. Close it, or use it in a `with` block.
+    """
+
+    def __init__(self, storage: AbstractStorage, name: str, key: int, method: Method | None, owned: bool) -> None:
+        self._storage = storage
+        self._name = name
+        self._key = key
+        self._owned = owned
+        self._follower, self._max_attempts = _load(storage.document(key), method)
+        self._position = 0
+        self._lock = RLock()
+        self._deciding = Lock()
+        self._refresh()
+
+    # Making, opening, removing
+
+    @classmethod
+    def create(cls: type[_Self], location: Location, name: str, selector: Selector, *, max_attempts: int = 3) -> _Self:
+        """Make a study that starts where a selector stands.
+
+        Args:
+            location: a URL, the path of a SQLite file, or a storage: see `asktell.storages.open_storage`.
+            name: of the study; printable text of at most 200 characters.
+            selector: what to select, by which method; it is copied.
+            max_attempts: a trial whose lease has run out this many times counts as a failed evaluation.
+
+        Raises:
+            StudyExistsError: there is a study of this name.
+            InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
+            StorageError: the storage cannot be used.
+        """
+        if not isinstance(selector, Selector):
+            raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
+        document = _dump(selector.to_json(), whole("max_attempts", max_attempts, 1))
+        storage = open_storage(location)
+        key = storage.create(check_name("The name of a study", name), document)
+        return cls(storage, name, key, None, storage is not location)
+
+    @classmethod
+    def open(cls: type[_Self], location: Location, name: str) -> _Self:
+        """The study of this name, as it stands.
+
+        Raises:
+            StudyNotFoundError: there is no study of this name, or nothing at all at this place.
+            InvalidStateError: what is there is not a study, or of an unknown version.
+            StorageError: the storage cannot be used.
+        """
+        storage = open_storage(location)
+        key = storage.find(check_name("The name of a study", name))
+        return cls(storage, name, key, None, storage is not location)
+
+    @staticmethod
+    def names(location: Location) -> list[str]:
+        """Of all studies at a place, in the order in which they were made.
+
+        Raises:
+            StudyNotFoundError: there is nothing at this place.
+            StorageError: the storage cannot be used.
+        """
+        with _opened(location) as storage:
+            return storage.names()
+
+    @staticmethod
+    def delete(location: Location, name: str) -> None:
+        """Remove a study, with everything that was told; whoever has it open gets a StudyNotFoundError.
+
+        Raises:
+            StudyNotFoundError: there is no study of this name.
+            StorageError: the storage cannot be used.
+        """
+        with _opened(location) as storage:
+            storage.delete(check_name("The name of a study", name))
+
+    def close(self) -> None:
+        """Let go of the storage's files and connections. What is out stays out."""
+        if self._owned:
+            self._storage.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Study {self._name!r}: {self._follower.spent} of {self.budget} evaluations>"
+
+    # Asking and telling
+
+    @overload
+    def ask(self, n: None = None, *, worker: str | None = None, lease: float | None = None) -> Trial | None: ...
+
+    @overload
+    def ask(self, n: int, *, worker: str | None = None, lease: float | None = None) -> list[Trial]: ...
+
+    def ask(
+        self, n: int | None = None, *, worker: str | None = None, lease: float | None = None
+    ) -> Trial | list[Trial] | None:
+        """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
+
+        A worker gets back first what it holds already, oldest first, and is topped up to n: one that was restarted
+        goes on with its own trials. Each comes with a new lease.
+
+        Args:
+            n: how many to hold.
+            worker: a name of your choice, a different one for each worker.
+            lease: seconds until the trials may be given to somebody else; 600 if only `worker` is given.
+
+        None, or an empty list, means that the selection is `done`, or waits for the scores of trials that are
+        `pending`. Never waits for scores.
+
+        Raises:
+            InvalidArgumentError: an argument cannot be used.
+            StorageError: the storage cannot be used; nothing was handed out.
+        """
+        count = 1 if n is None else whole("n", n, 0)
+        seconds = _lease(worker, lease)
+        self._prepare()
+        with self._writing(durable=False) as follower:
+            now = self._expire()
+            held = () if worker is None else follower.leases.held(worker)[:count]
+            trials = [follower.trial(id_) for id_ in held]
+            trials += follower.ask(count - len(held))
+            if worker is not None and trials:
+                ids = tuple(trial.id for trial in trials)
+                follower.note(Leased(worker, round(now + seconds, 3), ids))
+            if n is None:
+                return trials[0] if trials else None
+            return follower.grouped(trials)
+
+    def tell(
+        self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None
+    ) -> bool:
+        """Take the scores of a trial, in any order; True once they are on the disk.
+
+        Args:
+            trial: the trial, its id, or the prompt (text or id given as str): the worker's own, or its oldest.
+            scores: mapping from metric to number, or numbers in the goal's order (`study.metrics`).
+            cost: what it cost, in any unit you keep to; summed up in the result.
+            worker: who tells.
+
+        The same scores told twice are harmless. Scores may come after their lease has run out: of those who evaluated
+        the same trial, whoever tells first is believed. False means that this was somebody else, so that these
+        scores were not taken: nothing to do about, ask for the next trial.
+
+        Raises:
+            InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
+                The trial is still out.
+            InvalidArgumentError: the cost is not a finite number of at least 0.
+            UnknownTrialError: the trial was never asked, or has failed.
+            ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was
+                handed out only once, by anybody.
+            StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
+        """
+        _check_worker(worker)
+        with self._writing(durable=True) as follower:
+            vector = follower.goal.vector(scores)
+            id_ = follower.find(trial, worker)
+            reissue = follower.leases.reissued.get(id_)
+            if reissue is not None:
+                if follower.state.open(id_) is None:
+                    told = follower.state.history.scores_of(id_)
+                    if told is None or (told != vector and (worker is None or worker != reissue.teller)):
+                        return False
+                elif worker is not None and worker != follower.leases.holder(id_):
+                    follower.note(Leased(worker, round(self._storage.now(), 3), (id_,)))  # so that it is the teller
+            follower.tell(id_, vector, cost)
+            return True
+
+    def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
+        """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
+
+        Args:
+            prompt: the prompt's id or text.
+            scores: as for `tell`.
+            example: the example they belong to; it will then not be asked for this prompt.
+
+        Raises:
+            InvalidScoresError: as for `tell`.
+            InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
+            StorageError: the storage cannot be used.
+        """
+        with self._writing(durable=True) as follower:
+            follower.observe(prompt, scores, example)
+
+    def release(self, trial: Trial | int | str, *, worker: str | None = None) -> bool:
+        """Hand a trial back unevaluated; it will be asked again, under the same id.
+
+        False if it is not this worker's any more, and nothing was changed.
+
+        Raises:
+            UnknownTrialError: the trial is not out.
+            StorageError: the storage cannot be used.
+        """
+        _check_worker(worker)
+        with self._writing(durable=False) as follower:
+            id_ = follower.find(trial, worker)
+            if self._lost(id_, worker) or (id_ not in follower.state.pending and id_ in follower.leases.reissued):
+                return False
+            follower.release(id_)
+            return True
+
+    def fail(
+        self,
+        trial: Trial | int | str,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+    ) -> bool:
+        """Count a failed evaluation; the prompt goes on with its next example.
+
+        A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
+        is not counted as an evaluation; what it cost all the same is summed up in the result. False if the trial is
+        not this worker's any more, and nothing was changed.
+
+        Raises:
+            UnknownTrialError: the trial is not out.
+            InvalidArgumentError: the reason is neither text nor an exception, or the cost is not a number >= 0.
+            StorageError: the storage cannot be used.
+        """
+        _check_worker(worker)
+        with self._writing(durable=True) as follower:
+            id_ = follower.find(trial, worker)
+            if self._lost(id_, worker):
+                return False
+            follower.fail(id_, reason, cost)
+            return True
+
+    def heartbeat(
+        self, worker: str, trial: Trial | int | str | None = None, *, lease: float | None = None
+    ) -> list[Trial]:
+        """Extend a worker's leases to `lease` seconds from now (600 by default); what it still holds, oldest first.
+
+        Args:
+            worker: its name.
+            trial: only this one; by default all that it holds.
+            lease: seconds.
+
+        A trial that is missing from the answer was told, or its lease had run out and somebody asked since.
+
+        Raises:
+            InvalidArgumentError: an argument cannot be used.
+            StorageError: the storage cannot be used.
+        """
+        seconds = _lease(check_name("A worker", worker), lease)
+        with self._writing(durable=False) as follower:
+            held = follower.leases.held(worker)
+            if trial is not None:
+                id_ = follower.find(trial, worker)
+                held = tuple(other for other in held if other == id_)
+            if held:
+                follower.note(Leased(worker, round(self._storage.now() + seconds, 3), held))
+            return [follower.trial(id_) for id_ in held]
+
+    def _expire(self) -> float:
+        """End the leases that have run out; the time."""
+        follower, now = self._follower, self._storage.now()
+        overdue = follower.leases.overdue(now)
+        for id_ in overdue:
+            worker = follower.leases.holder(id_)
+            follower.note(Expired(id_))
+            expired = follower.leases.reissued[id_].expired
+            if expired >= self._max_attempts:
+                follower.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
+            else:
+                follower.release(id_)
+        if now >= follower.leases.earliest:
+            follower.leases = follower.leases.tightened()
+        return now
+
+    def _lost(self, id_: int, worker: str | None) -> bool:
+        """Whether a trial was given to another worker, or was brought to its end by one."""
+        follower = self._follower
+        if follower.state.open(id_) is None:
+            return id_ in follower.leases.reissued
+        return worker is not None and follower.leases.holder(id_) not in (None, worker)
+
+    # Reading
+
+    @property
+    def name(self) -> str:
+        """Of the study."""
+        return self._name
+
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that are out, oldest first."""
+        return self._refresh().pending
+
+    def workers(self) -> list[Holding]:
+        """The trials that are out, oldest first, and who holds them."""
+        with self._lock:
+            follower, now = self._refresh(), self._storage.now()
+            holdings = []
+            for trial in follower.pending:
+                lease = follower.leases.by_trial.get(trial.id)
+                reissue = follower.leases.reissued.get(trial.id)
+                attempt = 1 + (0 if reissue is None else reissue.expired)
+                if lease is None:
+                    holdings.append(Holding(None, trial, None, attempt))
+                else:
+                    holdings.append(Holding(lease.worker, trial, lease.deadline - now, attempt))
+            return holdings
+
+    @property
+    def done(self) -> bool:
+        """Whether the last decision has been made: nothing will be asked again."""
+        return self._settled().state.finished
+
+    @property
+    def spent(self) -> int:
+        """Evaluations told so far, those of `observe` not counted."""
+        return self._refresh().spent
+
+    @property
+    def budget(self) -> int:
+        """Evaluations allowed."""
+        return self._follower.budget
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics in the order of score vectors."""
+        return self._follower.metrics
+
+    @property
+    def goal(self) -> Goal:
+        """What is looked for."""
+        return self._follower.goal
+
+    @property
+    def method(self) -> Method:
+        """How it is looked for."""
+        return self._follower.method
+
+    @property
+    def n_active(self) -> int:
+        """How many prompts are still in the race."""
+        return self._refresh().n_active
+
+    @property
+    def selector(self) -> Selector:
+        """A selector in the study's present state, independent of it from now on."""
+        with self._lock:
+            return self._settled().frozen()
+
+    def result(self) -> Result:
+        """The answer so far: final if `done`, otherwise the best that can be said now.
+
+        Raises:
+            StorageError: the storage cannot be used.
+        """
+        return self.selector.result()
+
+    # Transactions
+
+    def _follow(self, lines: Any) -> None:
+        for line in lines:
+            if line.position != self._position + 1:
+                raise InvalidStateError(f"The log of study {self._name!r} lacks line {self._position + 1}.")
+            self._follower.replay(line.text)
+            self._position = line.position
+
+    def _refresh(self) -> Follower:
+        """The follower, with everything that was committed by now."""
+        with self._lock:
+            self._follow(self._storage.read(self._key, self._position))
+            return self._follower
+
+    def _prepare(self) -> None:
+        """Compute a decision that is due before anybody is kept waiting for it."""
+        if self._follower.may_decide:
+            with self._deciding:
+                if self._refresh().may_decide:
+                    self._follower.prepare()
+
+    def _settled(self) -> Follower:
+        """The follower, with the last decision if nothing is out."""
+        follower = self._refresh()
+        if follower.may_decide and not follower.state.pending:
+            self._prepare()
+            with self._writing(durable=False):
+                follower.settle()
+        return follower
+
+    @contextmanager
+    def _writing(self, durable: bool) -> Iterator[Follower]:
+        """What the follower does in the `with` block is appended to the log, or, after an exception, undone."""
+        with self._lock:
+            follower, mark = self._follower, None
+            try:
+                with self._storage.transaction(self._key, durable) as transaction:
+                    self._follow(transaction.read(self._position))
+                    mark = follower.mark()
+                    yield follower
+                    if follower.new:
+                        transaction.append(Line(self._position + 1, log.encode(follower.new)))
+                if follower.new:
+                    self._position += 1
+            except BaseException:
+                # If it was committed all the same, it is read back like what others did.
+                if mark is not None:
+                    follower.go_back(mark)
+                raise
+            finally:
+                follower.new.clear()
+
+
+@contextmanager
+def _opened(location: Location) -> Iterator[AbstractStorage]:
+    storage = open_storage(location)
+    try:
+        yield storage
+    finally:
+        if storage is not location:
+            storage.close()
+
+
+def _check_worker(worker: str | None) -> None:
+    if worker is not None:
+        check_name("A worker", worker)
+
+
+def _lease(worker: str | None, lease: float | None) -> float:
+    """Seconds of a lease."""
+    _check_worker(worker)
+    if lease is None:
+        return SECONDS
+    if worker is None:
+        raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
+    return check_seconds("lease", lease)
+
+
+def _dump(selector: str, max_attempts: int) -> bytes:
+    text = f'{{"format":"{FORMAT}","version":{VERSION},"max_attempts":{max_attempts},"selector":{selector}}}'
+    return zlib.compress(text.encode("ascii"))
+
+
+def _load(document: bytes, method: Method | None) -> tuple[Follower, int]:
+    try:
+        text = zlib.decompress(document)
+    except zlib.error as error:
+        raise InvalidStateError(f"The study's document is damaged: {error}.") from error
+    data = records.parse(text, "The study's document")
+    if data.get("format") != FORMAT or data.get("version") != VERSION:
+        raise InvalidStateError(
+            f"The study's document is {data.get('format')!r}, version {data.get('version')!r}; this asktell reads "
+            f"{FORMAT!r}, version {VERSION}."
+        )
+    max_attempts, selector = data.get("max_attempts"), data.get("selector")
+    if type(max_attempts) is not int or max_attempts < 1 or not isinstance(selector, dict):
+        raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
+    return Follower._from_data(selector, method), max_attempts
