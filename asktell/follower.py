@@ -57,8 +57,12 @@ class Follower(Selector):
         """Undo everything since the mark."""
         self._state, self.leases = mark
 
-    def replay(self, line: str | bytes) -> None:
-        """Fold a line of the log; whole, or not at all.
+    def restore(self, state: State, leases: Leases) -> None:
+        """Stand where a snapshot was made."""
+        self._state, self.leases = state, leases
+
+    def replay(self, line: str | bytes) -> int:
+        """Fold a line of the log, whole or not at all; its number of entries.
 
         Raises:
             InvalidStateError: the line is malformed, or cannot have happened.
@@ -70,6 +74,7 @@ class Follower(Selector):
         except InvalidStateError:
             self.go_back(before)
             raise
+        return len(entries)
 
     def _fold(self, entries: list[Entry]) -> None:
         for entry in entries:

@@ -6,14 +6,14 @@ workers never get the same pull, and what was committed is all there is: nothing
 
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
-from asktell import log, records
+from asktell import log, records, snapshots
 from asktell.arguments import check_name, check_seconds, short, whole
-from asktell.errors import InvalidArgumentError, InvalidStateError
+from asktell.errors import InvalidArgumentError, InvalidStateError, StorageError
 from asktell.follower import Follower
 from asktell.goals import Goal, Scores
 from asktell.leases import Expired, Leased
@@ -27,6 +27,9 @@ from asktell.trial import Trial
 FORMAT, VERSION = "asktell.study", 1
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""
+
+_ENTRIES_PER_SNAPSHOT = 4096
+_HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
 
 _Self = TypeVar("_Self", bound="Study")
 
@@ -63,8 +66,10 @@ class Study:
         self._owned = owned
         self._follower, self._max_attempts = _load(storage.document(key), method)
         self._position = 0
+        self._unsaved, self._next_save = 0, _ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
         self._lock = RLock()
         self._deciding = Lock()
+        self._restore()
         self._refresh()
 
     # Making, opening, removing
@@ -415,7 +420,7 @@ class Study:
         for line in lines:
             if line.position != self._position + 1:
                 raise InvalidStateError(f"The log of study {self._name!r} lacks line {self._position + 1}.")
-            self._follower.replay(line.text)
+            self._unsaved += self._follower.replay(line.text)
             self._position = line.position
 
     def _refresh(self) -> Follower:
@@ -454,6 +459,7 @@ class Study:
                         transaction.append(Line(self._position + 1, log.encode(follower.new)))
                 if follower.new:
                     self._position += 1
+                    self._unsaved += len(follower.new)
             except BaseException:
                 # If it was committed all the same, it is read back like what others did.
                 if mark is not None:
@@ -461,6 +467,36 @@ class Study:
                 raise
             finally:
                 follower.new.clear()
+            if self._unsaved >= self._next_save:
+                self._save()
+
+    # Snapshots
+
+    def _restore(self) -> None:
+        """Begin where the last snapshot was made."""
+        found = self._storage.snapshot(self._key)
+        if found is not None and snapshots.read_mark(found.head) is not None:
+            self._follower.restore(*snapshots.load(found.head, found.parts, self._follower.state.problem))
+            self._position = found.position
+            self._next_save = max(_ENTRIES_PER_SNAPSHOT, len(found.head) // _HEAD_BYTES_PER_ENTRY)
+
+    def _save(self) -> None:
+        """Make a snapshot, unless another process has made one meanwhile.
+
+        It only saves time: one that cannot be made is left to whoever comes next.
+        """
+        self._unsaved = 0
+        with suppress(StorageError), self._storage.transaction(self._key, durable=False) as transaction:
+            self._follow(transaction.read(self._position))
+            last = transaction.head()
+            covered = snapshots.Mark() if last is None else snapshots.read_mark(last.head)
+            if covered is None:  # a newer asktell is at work, and saves for itself
+                return
+            if last is not None and self._position - last.position < _ENTRIES_PER_SNAPSHOT // 4:
+                return
+            head, part = snapshots.dump(self._follower.state, self._follower.leases, covered)
+            transaction.save(self._position, head, part)
+            self._next_save = max(_ENTRIES_PER_SNAPSHOT, len(head) // _HEAD_BYTES_PER_ENTRY)
 
 
 @contextmanager

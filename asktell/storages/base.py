@@ -15,6 +15,14 @@ class Line(NamedTuple):
     text: str
 
 
+class Snapshot(NamedTuple):
+    """What saves reading a log from its start: a head, and parts that were added one by one, up to a position."""
+
+    position: int
+    head: bytes
+    parts: Sequence[bytes] = ()
+
+
 class Transaction(Protocol):
     """All or nothing, and alone: no other transaction of the same study runs at the same time."""
 
@@ -28,6 +36,12 @@ class Transaction(Protocol):
             StudyNotFoundError: the study was deleted.
             StorageError: there is a line at this position.
         """
+
+    def head(self) -> Snapshot | None:
+        """The snapshot, without its parts."""
+
+    def save(self, position: int, head: bytes, part: bytes) -> None:
+        """Replace the snapshot's position and head, and add a part."""
 
 
 class AbstractStorage(ABC):
@@ -80,6 +94,10 @@ class AbstractStorage(ABC):
     @abstractmethod
     def read(self, key: int, after: int) -> Sequence[Line]:
         """The lines of a log after a position, in their order. Waits for nobody."""
+
+    @abstractmethod
+    def snapshot(self, key: int) -> Snapshot | None:
+        """The snapshot with as many parts as there were when its head was saved, None if none was."""
 
     @abstractmethod
     def transaction(self, key: int, durable: bool) -> AbstractContextManager[Transaction]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, RLock
 
-from asktell.storages.base import AbstractStorage, Line, no_study, position_taken, study_exists, study_gone
+from asktell.storages.base import AbstractStorage, Line, Snapshot, no_study, position_taken, study_exists, study_gone
 
 _shared: dict[str, "MemoryStorage"] = {}
 _lock = Lock()
@@ -24,6 +24,7 @@ class _Log:
     name: str
     document: bytes
     lines: list[str]
+    snapshot: Snapshot | None = None
     lock: RLock = field(default_factory=RLock)
 
 
@@ -32,6 +33,7 @@ class _Transaction:
         self._log = log
         self._url = url
         self.new: list[str] = []
+        self.snapshot = log.snapshot
 
     def read(self, after: int) -> Sequence[Line]:
         return _lines(self._log, after)
@@ -40,6 +42,13 @@ class _Transaction:
         if line.position != len(self._log.lines) + len(self.new) + 1:
             raise position_taken(line.position, self._url)
         self.new.append(line.text)
+
+    def head(self) -> Snapshot | None:
+        return self.snapshot
+
+    def save(self, position: int, head: bytes, part: bytes) -> None:
+        parts = () if self.snapshot is None else self.snapshot.parts
+        self.snapshot = Snapshot(position, head, (*parts, part))
 
 
 class MemoryStorage(AbstractStorage):
@@ -92,6 +101,10 @@ class MemoryStorage(AbstractStorage):
         """See AbstractStorage."""
         return _lines(self._log(key), after)
 
+    def snapshot(self, key: int) -> Snapshot | None:
+        """See AbstractStorage."""
+        return self._log(key).snapshot
+
     @contextmanager
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
         """See AbstractStorage."""
@@ -100,6 +113,7 @@ class MemoryStorage(AbstractStorage):
             transaction = _Transaction(log, self.url)
             yield transaction
             self._log(key).lines.extend(transaction.new)
+            log.snapshot = transaction.snapshot
 
     def now(self) -> float:
         """See AbstractStorage."""

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any
 
 from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
-from asktell.storages.base import AbstractStorage, Line, no_study, position_taken, study_exists, study_gone
+from asktell.storages.base import AbstractStorage, Line, Snapshot, no_study, position_taken, study_exists, study_gone
 from asktell.storages.schema import steps_to_take
 
 STEPS: tuple[tuple[str, ...], ...] = (
@@ -24,10 +24,18 @@ STEPS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE asktell_log (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
         "position INTEGER NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position)) WITHOUT ROWID",
     ),
+    (
+        "CREATE TABLE asktell_snapshots (study INTEGER PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
+        "position INTEGER NOT NULL, parts INTEGER NOT NULL, head BLOB NOT NULL)",
+        "CREATE TABLE asktell_parts (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+        "number INTEGER NOT NULL, part BLOB NOT NULL, PRIMARY KEY (study, number)) WITHOUT ROWID",
+    ),
 )
 """What makes schema version n + 1 of version n."""
 
 _READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position"
+_HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
+_PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
 _inherited: list[sqlite3.Connection] = []
 """Connections of the process that this one was forked from: using or closing them would break the parent's locks."""
 
@@ -48,6 +56,18 @@ class _Transaction:
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
                 raise position_taken(line.position, self._path) from error
             raise study_gone(self._path) from error  # its foreign key leads nowhere
+
+    def head(self) -> Snapshot | None:
+        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
+        return None if row is None else Snapshot(row[0], row[2])
+
+    def save(self, position: int, head: bytes, part: bytes) -> None:
+        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
+        number = 1 if row is None else row[1] + 1
+        self._connection.execute("INSERT INTO asktell_parts VALUES (?, ?, ?)", (self._key, number, part))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO asktell_snapshots VALUES (?, ?, ?, ?)", (self._key, position, number, head)
+        )
 
 
 class SQLiteStorage(AbstractStorage):
@@ -109,6 +129,14 @@ class SQLiteStorage(AbstractStorage):
     def read(self, key: int, after: int) -> Sequence[Line]:
         """See AbstractStorage."""
         return [Line(*row) for row in self._query(_READ, key, after)]
+
+    def snapshot(self, key: int) -> Snapshot | None:
+        """See AbstractStorage."""
+        rows = self._query(_HEAD, key)
+        if not rows:
+            return None
+        position, n_parts, head = rows[0]
+        return Snapshot(position, head, [part for (part,) in self._query(_PARTS, key, n_parts)])
 
     @contextmanager
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
