@@ -5,7 +5,7 @@ workers never get the same pull, and what was committed is all there is: nothing
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from types import TracebackType
@@ -178,8 +178,9 @@ class Study:
         count = 1 if n is None else whole("n", n, 0)
         seconds = _lease(worker, lease)
         self._prepare()
-        with self._writing(durable=False) as follower:
-            now = self._expire()
+        with self._writing(durable=False) as (follower, clock):
+            now = clock()
+            self._expire(now)
             held = () if worker is None else follower.leases.held(worker)[:count]
             trials = [follower.trial(id_) for id_ in held]
             trials += follower.ask(count - len(held))
@@ -215,7 +216,7 @@ class Study:
             StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
         """
         _check_worker(worker)
-        with self._writing(durable=True) as follower:
+        with self._writing(durable=True) as (follower, clock):
             vector = follower.goal.vector(scores)
             id_ = follower.find(trial, worker)
             reissue = follower.leases.reissued.get(id_)
@@ -225,7 +226,7 @@ class Study:
                     if told is None or (told != vector and (worker is None or worker != reissue.teller)):
                         return False
                 elif worker is not None and worker != follower.leases.holder(id_):
-                    follower.note(Leased(worker, round(self._storage.now(), 3), (id_,)))  # so that it is the teller
+                    follower.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
             follower.tell(id_, vector, cost)
             return True
 
@@ -242,7 +243,7 @@ class Study:
             InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
             StorageError: the storage cannot be used.
         """
-        with self._writing(durable=True) as follower:
+        with self._writing(durable=True) as (follower, _):
             follower.observe(prompt, scores, example)
 
     def release(self, trial: Trial | int | str, *, worker: str | None = None) -> bool:
@@ -255,7 +256,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
-        with self._writing(durable=False) as follower:
+        with self._writing(durable=False) as (follower, _):
             id_ = follower.find(trial, worker)
             if self._lost(id_, worker) or (id_ not in follower.state.pending and id_ in follower.leases.reissued):
                 return False
@@ -282,7 +283,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
-        with self._writing(durable=True) as follower:
+        with self._writing(durable=True) as (follower, _):
             id_ = follower.find(trial, worker)
             if self._lost(id_, worker):
                 return False
@@ -306,18 +307,18 @@ class Study:
             StorageError: the storage cannot be used.
         """
         seconds = _lease(check_name("A worker", worker), lease)
-        with self._writing(durable=False) as follower:
+        with self._writing(durable=False) as (follower, clock):
             held = follower.leases.held(worker)
             if trial is not None:
                 id_ = follower.find(trial, worker)
                 held = tuple(other for other in held if other == id_)
             if held:
-                follower.note(Leased(worker, round(self._storage.now() + seconds, 3), held))
+                follower.note(Leased(worker, round(clock() + seconds, 3), held))
             return [follower.trial(id_) for id_ in held]
 
-    def _expire(self) -> float:
-        """End the leases that have run out; the time."""
-        follower, now = self._follower, self._storage.now()
+    def _expire(self, now: float) -> None:
+        """End the leases that have run out."""
+        follower = self._follower
         overdue = follower.leases.overdue(now)
         for id_ in overdue:
             worker = follower.leases.holder(id_)
@@ -329,7 +330,6 @@ class Study:
                 follower.release(id_)
         if now >= follower.leases.earliest:
             follower.leases = follower.leases.tightened()
-        return now
 
     def _lost(self, id_: int, worker: str | None) -> bool:
         """Whether a trial was given to another worker, or was brought to its end by one."""
@@ -446,15 +446,15 @@ class Study:
         return follower
 
     @contextmanager
-    def _writing(self, durable: bool) -> Iterator[Follower]:
-        """What the follower does in the `with` block is appended to the log, or, after an exception, undone."""
+    def _writing(self, durable: bool) -> Iterator[tuple[Follower, Callable[[], float]]]:
+        """The follower and a clock. What it does is appended to the log at the end, or, after an exception, undone."""
         with self._lock:
             follower, mark = self._follower, None
             try:
                 with self._storage.transaction(self._key, durable) as transaction:
                     self._follow(transaction.read(self._position))
                     mark = follower.mark()
-                    yield follower
+                    yield follower, transaction.now
                     if follower.new:
                         transaction.append(Line(self._position + 1, log.encode(follower.new)))
                 if follower.new:

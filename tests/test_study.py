@@ -34,9 +34,18 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[AbstractStorage]:
-    made = MemoryStorage(clock=clock) if request.param == "memory" else SQLiteStorage(tmp_path / "x.db", clock=clock)
+    made: AbstractStorage
+    if request.param == "memory":
+        made = MemoryStorage(clock=clock)
+    elif request.param == "sqlite":
+        made = SQLiteStorage(tmp_path / "x.db", clock=clock)
+    else:
+        url = request.getfixturevalue("postgresql_url")
+        from asktell.storages.postgresql import PostgreSQLStorage
+
+        made = PostgreSQLStorage(url, clock=clock)
     yield made
     made.close()
 

@@ -47,6 +47,10 @@ def open_storage(location: Location) -> AbstractStorage:
         from asktell.storages.sqlite import SQLiteStorage
 
         return SQLiteStorage(rest[1:])
+    if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+        from asktell.storages.postgresql import PostgreSQLStorage
+
+        return PostgreSQLStorage(f"postgresql://{rest}")
     if scheme == "memory":
         from asktell.storages.memory import shared
 

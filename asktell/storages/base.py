@@ -37,6 +37,9 @@ class Transaction(Protocol):
             StorageError: there is a line at this position.
         """
 
+    def now(self) -> float:
+        """The time by the storage's clock, at about the transaction's start or later."""
+
     def head(self) -> Snapshot | None:
         """The snapshot, without its parts."""
 

@@ -29,9 +29,10 @@ class _Log:
 
 
 class _Transaction:
-    def __init__(self, log: _Log, url: str) -> None:
+    def __init__(self, log: _Log, storage: "MemoryStorage") -> None:
         self._log = log
-        self._url = url
+        self._url = storage.url
+        self.now = storage.now
         self.new: list[str] = []
         self.snapshot = log.snapshot
 
@@ -110,7 +111,7 @@ class MemoryStorage(AbstractStorage):
         """See AbstractStorage."""
         log = self._log(key)
         with log.lock:
-            transaction = _Transaction(log, self.url)
+            transaction = _Transaction(log, self)
             yield transaction
             self._log(key).lines.extend(transaction.new)
             log.snapshot = transaction.snapshot

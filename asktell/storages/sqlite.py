@@ -41,10 +41,11 @@ _inherited: list[sqlite3.Connection] = []
 
 
 class _Transaction:
-    def __init__(self, connection: sqlite3.Connection, key: int, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage") -> None:
         self._connection = connection
         self._key = key
-        self._path = path
+        self._path = storage.path
+        self.now = storage.now
 
     def read(self, after: int) -> Sequence[Line]:
         return [Line(*row) for row in self._connection.execute(_READ, (self._key, after))]
@@ -142,7 +143,7 @@ class SQLiteStorage(AbstractStorage):
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
         """See AbstractStorage."""
         with self._lock, self._translated(), self._committed(self._connection(), durable) as connection:
-            yield _Transaction(connection, key, self.path)
+            yield _Transaction(connection, key, self)
 
     def now(self) -> float:
         """See AbstractStorage."""
