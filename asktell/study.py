@@ -5,31 +5,28 @@ workers never get the same pull, and what was committed is all there is: nothing
 """
 
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from threading import Lock, RLock
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
-from asktell import log, records, snapshots
+from asktell import records
 from asktell.arguments import check_name, check_seconds, short, whole
-from asktell.errors import InvalidArgumentError, InvalidStateError, StorageError
+from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.follower import Follower
 from asktell.goals import Goal, Scores
 from asktell.leases import Expired, Leased
 from asktell.methods import Method
+from asktell.replica import Clock, Replica
 from asktell.result import Result
 from asktell.selector import Selector
 from asktell.storages import AbstractStorage, Location, open_storage
-from asktell.storages.base import Line
 from asktell.trial import Trial
 
 FORMAT, VERSION = "asktell.study", 1
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""
 
-_ENTRIES_PER_SNAPSHOT = 4096
-_HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
 
 _Self = TypeVar("_Self", bound="Study")
 
@@ -59,18 +56,11 @@ class Study:
     May be used from several threads, and goes on in a forked process. Close it, or use it in a `with` block.
     """
 
-    def __init__(self, storage: AbstractStorage, name: str, key: int, method: Method | None, owned: bool) -> None:
-        self._storage = storage
+    def __init__(self, replica: Replica, name: str, max_attempts: int, owned: bool) -> None:
+        self._replica = replica
         self._name = name
-        self._key = key
-        self._owned = owned
-        self._follower, self._max_attempts = _load(storage.document(key), method)
-        self._position = 0
-        self._unsaved, self._next_save = 0, _ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
-        self._lock = RLock()
-        self._deciding = Lock()
-        self._restore()
-        self._refresh()
+        self._max_attempts = max_attempts
+        self._owned = owned  # whether its storage is to be closed with it
 
     # Making, opening, removing
 
@@ -94,7 +84,7 @@ class Study:
         document = _dump(selector.to_json(), whole("max_attempts", max_attempts, 1))
         storage = open_storage(location)
         key = storage.create(check_name("The name of a study", name), document)
-        return cls(storage, name, key, None, storage is not location)
+        return cls._at(storage, name, key, storage is not location)
 
     @classmethod
     def open(cls: type[_Self], location: Location, name: str) -> _Self:
@@ -107,7 +97,12 @@ class Study:
         """
         storage = open_storage(location)
         key = storage.find(check_name("The name of a study", name))
-        return cls(storage, name, key, None, storage is not location)
+        return cls._at(storage, name, key, storage is not location)
+
+    @classmethod
+    def _at(cls: type[_Self], storage: AbstractStorage, name: str, key: int, owned: bool) -> _Self:
+        follower, max_attempts = _load(storage.document(key))
+        return cls(Replica(storage, key, follower), name, max_attempts, owned)
 
     @staticmethod
     def names(location: Location) -> list[str]:
@@ -134,7 +129,7 @@ class Study:
     def close(self) -> None:
         """Let go of the storage's files and connections. What is out stays out."""
         if self._owned:
-            self._storage.close()
+            self._replica.storage.close()
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -145,7 +140,7 @@ class Study:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Study {self._name!r}: {self._follower.spent} of {self.budget} evaluations>"
+        return f"<Study {self._name!r}: {self._replica.follower.spent} of {self.budget} evaluations>"
 
     # Asking and telling
 
@@ -177,8 +172,8 @@ class Study:
         """
         count = 1 if n is None else whole("n", n, 0)
         seconds = _lease(worker, lease)
-        self._prepare()
-        with self._writing(durable=False) as (follower, clock):
+        self._replica.prepare()
+        with self._replica.writing(durable=False) as (follower, clock):
             now = clock()
             self._expire(now)
             held = () if worker is None else follower.leases.held(worker)[:count]
@@ -216,7 +211,8 @@ class Study:
             StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
         """
         _check_worker(worker)
-        with self._writing(durable=True) as (follower, clock):
+
+        def take(follower: Follower, clock: Clock) -> bool:
             vector = follower.goal.vector(scores)
             id_ = follower.find(trial, worker)
             reissue = follower.leases.reissued.get(id_)
@@ -229,6 +225,8 @@ class Study:
                     follower.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
             follower.tell(id_, vector, cost)
             return True
+
+        return self._replica.together(take)
 
     def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
         """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
@@ -243,7 +241,7 @@ class Study:
             InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
             StorageError: the storage cannot be used.
         """
-        with self._writing(durable=True) as (follower, _):
+        with self._replica.writing(durable=True) as (follower, _):
             follower.observe(prompt, scores, example)
 
     def release(self, trial: Trial | int | str, *, worker: str | None = None) -> bool:
@@ -256,7 +254,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
-        with self._writing(durable=False) as (follower, _):
+        with self._replica.writing(durable=False) as (follower, _):
             id_ = follower.find(trial, worker)
             if self._lost(id_, worker) or (id_ not in follower.state.pending and id_ in follower.leases.reissued):
                 return False
@@ -283,7 +281,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
-        with self._writing(durable=True) as (follower, _):
+        with self._replica.writing(durable=True) as (follower, _):
             id_ = follower.find(trial, worker)
             if self._lost(id_, worker):
                 return False
@@ -307,7 +305,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         seconds = _lease(check_name("A worker", worker), lease)
-        with self._writing(durable=False) as (follower, clock):
+        with self._replica.writing(durable=False) as (follower, clock):
             held = follower.leases.held(worker)
             if trial is not None:
                 id_ = follower.find(trial, worker)
@@ -318,7 +316,7 @@ class Study:
 
     def _expire(self, now: float) -> None:
         """End the leases that have run out."""
-        follower = self._follower
+        follower = self._replica.follower
         overdue = follower.leases.overdue(now)
         for id_ in overdue:
             worker = follower.leases.holder(id_)
@@ -333,7 +331,7 @@ class Study:
 
     def _lost(self, id_: int, worker: str | None) -> bool:
         """Whether a trial was given to another worker, or was brought to its end by one."""
-        follower = self._follower
+        follower = self._replica.follower
         if follower.state.open(id_) is None:
             return id_ in follower.leases.reissued
         return worker is not None and follower.leases.holder(id_) not in (None, worker)
@@ -348,12 +346,12 @@ class Study:
     @property
     def pending(self) -> list[Trial]:
         """The trials that are out, oldest first."""
-        return self._refresh().pending
+        return self._replica.refresh().pending
 
     def workers(self) -> list[Holding]:
         """The trials that are out, oldest first, and who holds them."""
-        with self._lock:
-            follower, now = self._refresh(), self._storage.now()
+        with self._replica.lock:
+            follower, now = self._replica.refresh(), self._replica.storage.now()
             holdings = []
             for trial in follower.pending:
                 lease = follower.leases.by_trial.get(trial.id)
@@ -368,43 +366,43 @@ class Study:
     @property
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again."""
-        return self._settled().state.finished
+        return self._replica.settled().state.finished
 
     @property
     def spent(self) -> int:
         """Evaluations told so far, those of `observe` not counted."""
-        return self._refresh().spent
+        return self._replica.refresh().spent
 
     @property
     def budget(self) -> int:
         """Evaluations allowed."""
-        return self._follower.budget
+        return self._replica.follower.budget
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of score vectors."""
-        return self._follower.metrics
+        return self._replica.follower.metrics
 
     @property
     def goal(self) -> Goal:
         """What is looked for."""
-        return self._follower.goal
+        return self._replica.follower.goal
 
     @property
     def method(self) -> Method:
         """How it is looked for."""
-        return self._follower.method
+        return self._replica.follower.method
 
     @property
     def n_active(self) -> int:
         """How many prompts are still in the race."""
-        return self._refresh().n_active
+        return self._replica.refresh().n_active
 
     @property
     def selector(self) -> Selector:
         """A selector in the study's present state, independent of it from now on."""
-        with self._lock:
-            return self._settled().frozen()
+        with self._replica.lock:
+            return self._replica.settled().frozen()
 
     def result(self) -> Result:
         """The answer so far: final if `done`, otherwise the best that can be said now.
@@ -413,90 +411,6 @@ class Study:
             StorageError: the storage cannot be used.
         """
         return self.selector.result()
-
-    # Transactions
-
-    def _follow(self, lines: Any) -> None:
-        for line in lines:
-            if line.position != self._position + 1:
-                raise InvalidStateError(f"The log of study {self._name!r} lacks line {self._position + 1}.")
-            self._unsaved += self._follower.replay(line.text)
-            self._position = line.position
-
-    def _refresh(self) -> Follower:
-        """The follower, with everything that was committed by now."""
-        with self._lock:
-            self._follow(self._storage.read(self._key, self._position))
-            return self._follower
-
-    def _prepare(self) -> None:
-        """Compute a decision that is due before anybody is kept waiting for it."""
-        if self._follower.may_decide:
-            with self._deciding:
-                if self._refresh().may_decide:
-                    self._follower.prepare()
-
-    def _settled(self) -> Follower:
-        """The follower, with the last decision if nothing is out."""
-        follower = self._refresh()
-        if follower.may_decide and not follower.state.pending:
-            self._prepare()
-            with self._writing(durable=False):
-                follower.settle()
-        return follower
-
-    @contextmanager
-    def _writing(self, durable: bool) -> Iterator[tuple[Follower, Callable[[], float]]]:
-        """The follower and a clock. What it does is appended to the log at the end, or, after an exception, undone."""
-        with self._lock:
-            follower, mark = self._follower, None
-            try:
-                with self._storage.transaction(self._key, durable) as transaction:
-                    self._follow(transaction.read(self._position))
-                    mark = follower.mark()
-                    yield follower, transaction.now
-                    if follower.new:
-                        transaction.append(Line(self._position + 1, log.encode(follower.new)))
-                if follower.new:
-                    self._position += 1
-                    self._unsaved += len(follower.new)
-            except BaseException:
-                # If it was committed all the same, it is read back like what others did.
-                if mark is not None:
-                    follower.go_back(mark)
-                raise
-            finally:
-                follower.new.clear()
-            if self._unsaved >= self._next_save:
-                self._save()
-
-    # Snapshots
-
-    def _restore(self) -> None:
-        """Begin where the last snapshot was made."""
-        found = self._storage.snapshot(self._key)
-        if found is not None and snapshots.read_mark(found.head) is not None:
-            self._follower.restore(*snapshots.load(found.head, found.parts, self._follower.state.problem))
-            self._position = found.position
-            self._next_save = max(_ENTRIES_PER_SNAPSHOT, len(found.head) // _HEAD_BYTES_PER_ENTRY)
-
-    def _save(self) -> None:
-        """Make a snapshot, unless another process has made one meanwhile.
-
-        It only saves time: one that cannot be made is left to whoever comes next.
-        """
-        self._unsaved = 0
-        with suppress(StorageError), self._storage.transaction(self._key, durable=False) as transaction:
-            self._follow(transaction.read(self._position))
-            last = transaction.head()
-            covered = snapshots.Mark() if last is None else snapshots.read_mark(last.head)
-            if covered is None:  # a newer asktell is at work, and saves for itself
-                return
-            if last is not None and self._position - last.position < _ENTRIES_PER_SNAPSHOT // 4:
-                return
-            head, part = snapshots.dump(self._follower.state, self._follower.leases, covered)
-            transaction.save(self._position, head, part)
-            self._next_save = max(_ENTRIES_PER_SNAPSHOT, len(head) // _HEAD_BYTES_PER_ENTRY)
 
 
 @contextmanager
@@ -529,7 +443,7 @@ def _dump(selector: str, max_attempts: int) -> bytes:
     return zlib.compress(text.encode("ascii"))
 
 
-def _load(document: bytes, method: Method | None) -> tuple[Follower, int]:
+def _load(document: bytes) -> tuple[Follower, int]:
     try:
         text = zlib.decompress(document)
     except zlib.error as error:
@@ -543,4 +457,4 @@ def _load(document: bytes, method: Method | None) -> tuple[Follower, int]:
     max_attempts, selector = data.get("max_attempts"), data.get("selector")
     if type(max_attempts) is not int or max_attempts < 1 or not isinstance(selector, dict):
         raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
-    return Follower._from_data(selector, method), max_attempts
+    return Follower._from_data(selector, None), max_attempts

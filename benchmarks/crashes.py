@@ -34,8 +34,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError
-from asktell import study as study_module
+from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError, replica
 from asktell.follower import Follower
 from asktell.storages.sqlite import SQLiteStorage
 
@@ -95,7 +94,7 @@ def watch(board: Board) -> None:
 
         setattr(kind, name, call)
 
-    wrap(Study, "_save", "snapshot")
+    wrap(replica.Replica, "save", "snapshot")
     wrap(Follower, "_advance", "decide")
 
 
@@ -132,7 +131,7 @@ def new_selector(seed: int = 0) -> Selector:
 def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
     """Kill a worker again and again."""
     board, seen = Board(), Counter[str]()
-    study_module._ENTRIES_PER_SNAPSHOT, study_module._HEAD_BYTES_PER_ENTRY = 12, 10**9
+    replica.ENTRIES_PER_SNAPSHOT, replica.HEAD_BYTES_PER_ENTRY = 12, 10**9
     number, told = 0, dict[int, float]()
     Study.create(url, "work 0", new_selector()).close()
     for _ in range(kills):
@@ -174,7 +173,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             assert len(there) <= len(told) + 1, "there are scores that nobody told"
             told = there
             assert max(asked, default=-1) < study.selector.state.asked, "what was asked is forgotten"
-            held = study._follower.leases.held("w")
+            held = study._replica.follower.leases.held("w")
             assert sorted(trial.id for trial in study.ask(max(1, len(held)), worker="w", lease=1e6))[: len(held)] == (
                 sorted(held)
             ), "a worker does not get back what it held"
@@ -245,7 +244,7 @@ def crash_migrate(folder: Path, kills: int, rng: random.Random) -> Counter[str]:
                 now = json.loads(study.selector.to_json())
                 del now["asktell"]
                 assert now == was["selector"]
-                study._storage.close()
+                study._replica.storage.close()
         for suffix in ("", "-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
     return seen

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study, snapshots
-from asktell import study as study_module
+from asktell import BestFeasible, ParetoSet, Selector, Study, replica, snapshots
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import STEPS, SQLiteStorage
 from asktell.testing.fakes import Table
@@ -30,7 +29,7 @@ class Clock:
 
 def everything(study: Study) -> Any:
     """All that a study knows."""
-    follower = study._refresh()
+    follower = study._replica.refresh()
     return study.selector.to_json(), follower.leases.tightened(), study.workers()
 
 
@@ -65,8 +64,8 @@ def test_a_snapshot_is_as_good_as_the_whole_log(method: str, random_table: Any, 
     goal = ParetoSet("a", "b") if method.startswith("ege") else BestFeasible("a", {"b": 0.3})
     storage = MemoryStorage(clock=clock)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study_module, "_ENTRIES_PER_SNAPSHOT", 5)
-        patch.setattr(study_module, "_HEAD_BYTES_PER_ENTRY", 10**9)
+        patch.setattr(replica, "ENTRIES_PER_SNAPSHOT", 5)
+        patch.setattr(replica, "HEAD_BYTES_PER_ENTRY", 10**9)
         study = Study.create(storage, "s", Selector(table.prompts, goal, 40, method, examples=8))
         other = Study.open(storage, "s")
         for _ in range(60):
@@ -77,13 +76,13 @@ def test_a_snapshot_is_as_good_as_the_whole_log(method: str, random_table: Any, 
         found = storage.snapshot(1)
         assert found is not None
         assert len(found.parts) > 1
-        patch.setattr(Study, "_restore", lambda self: None)
+        patch.setattr(MemoryStorage, "snapshot", lambda self, key: None)
         assert everything(Study.open(storage, "s")) == everything(study)
 
 
 def with_snapshots(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, Study]:
-    monkeypatch.setattr(study_module, "_ENTRIES_PER_SNAPSHOT", 4)
-    monkeypatch.setattr(study_module, "_HEAD_BYTES_PER_ENTRY", 10**9)
+    monkeypatch.setattr(replica, "ENTRIES_PER_SNAPSHOT", 4)
+    monkeypatch.setattr(replica, "HEAD_BYTES_PER_ENTRY", 10**9)
     storage = MemoryStorage(clock=Clock())
     study = Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 20, "uniform"))
     while trial := study.ask(worker="w"):
