@@ -66,9 +66,9 @@ class Replica:
             return self.follower
 
     def settled(self) -> Follower:
-        """The follower, with the last decision if nothing is out."""
+        """The follower, with the decision that is due if everything that was asked has been told."""
         follower = self.refresh()
-        if follower.may_decide and not follower.state.pending:
+        if follower.may_decide and follower.state.asked and not follower.state.pending:
             self.prepare()
             with self.writing(durable=False):
                 follower.settle()

@@ -177,9 +177,9 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             assert sorted(trial.id for trial in study.ask(max(1, len(held)), worker="w", lease=1e6))[: len(held)] == (
                 sorted(held)
             ), "a worker does not get back what it held"
-            if study.done:
-                number, told = number + 1, {}
-        if not told:
+            done = study.done
+        if done:
+            number, told = number + 1, {}
             Study.create(url, f"work {number}", new_selector(number)).close()
     return seen
 
@@ -200,7 +200,7 @@ def crash_create(url: str, kills: int, rng: random.Random) -> Counter[str]:
                     Study.delete(url, f"study {i}")
                     board.add(DELETED, i)
 
-        killed(board, work, 0.03, rng)
+        killed(board, work, 0.15, rng)
         seen[board.phase] += 1
         there |= {i for what, i, _ in board.rows() if what == CREATED}
         there -= {i for what, i, _ in board.rows() if what == DELETED}
@@ -215,7 +215,7 @@ def crash_create(url: str, kills: int, rng: random.Random) -> Counter[str]:
         for name in names:
             if int(name.split()[1]) >= start or rng.random() < 0.05:
                 with Study.open(url, name) as study:
-                    assert study.selector.to_json() == text
+                    assert study.selector.to_json() == text, "a study is not what it was made of"
         for name in names:
             Study.delete(url, name)
         there = set()
