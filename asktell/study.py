@@ -5,7 +5,7 @@ workers never get the same pull, and what was committed is all there is: nothing
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, TypeVar, overload
@@ -22,6 +22,7 @@ from asktell.result import Result
 from asktell.selector import Selector
 from asktell.storages import AbstractStorage, Location, open_storage
 from asktell.trial import Trial
+from asktell.worker import Worker, default_name
 
 FORMAT, VERSION = "asktell.study", 1
 SECONDS = 600.0
@@ -171,20 +172,35 @@ class Study:
             StorageError: the storage cannot be used; nothing was handed out.
         """
         count = 1 if n is None else whole("n", n, 0)
-        seconds = _lease(worker, lease)
+        trials = self.ask_besides((), count, worker, _lease(worker, lease))
+        if n is None:
+            return trials[0] if trials else None
+        return trials
+
+    def ask_besides(self, known: Container[int], n: int, worker: str | None, seconds: float) -> list[Trial]:
+        """As `ask(n)`, for somebody who is busy with the `known` trials, and wants n others."""
         self._replica.prepare()
         with self._replica.writing(durable=False) as (follower, clock):
             now = clock()
             self._expire(now)
-            held = () if worker is None else follower.leases.held(worker)[:count]
-            trials = [follower.trial(id_) for id_ in held]
-            trials += follower.ask(count - len(held))
+            held = () if worker is None else follower.leases.held(worker)
+            ids = [id_ for id_ in held if id_ not in known][:n]
+            trials = [follower.trial(id_) for id_ in ids]
+            trials += follower.ask(n - len(trials))
             if worker is not None and trials:
-                ids = tuple(trial.id for trial in trials)
-                follower.note(Leased(worker, round(now + seconds, 3), ids))
-            if n is None:
-                return trials[0] if trials else None
+                follower.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
             return follower.grouped(trials)
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+        """This study for one worker: a `with` block in which its leases are extended, in the Selector's own words.
+
+        Args:
+            name: a different one for each worker; by default of the host, the process and some random letters. Give
+                one if the worker, after a restart, is to go on with its own trials.
+            lease: seconds after which its trials are given to others when it dies.
+        """
+        seconds = check_seconds("lease", lease)
+        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
 
     def tell(
         self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None
