@@ -22,6 +22,7 @@ Operation: TypeAlias = Callable[[Follower, Clock], _T]
 
 ENTRIES_PER_SNAPSHOT = 4096
 HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
+_LINES_AT_ONCE = 10_000
 
 
 class _Ticket(Generic[_T]):
@@ -64,6 +65,13 @@ class Replica:
         with self.lock:
             self._catch_up(lambda after: self.storage.read(self.key, after))
             return self.follower
+
+    def lines(self) -> Iterator[str]:
+        """The whole log."""
+        position = 0
+        while lines := self.storage.read(self.key, position, _LINES_AT_ONCE):
+            yield from (line.text for line in lines)
+            position = lines[-1].position
 
     def settled(self) -> Follower:
         """The follower, with the decision that is due if everything that was asked has been told."""

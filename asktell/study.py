@@ -4,15 +4,16 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
-import zlib
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar, overload
 
-from asktell import records
+from asktell import documents
 from asktell.arguments import check_name, check_seconds, short, whole
-from asktell.errors import InvalidArgumentError, InvalidStateError
+from asktell.documents import Document
+from asktell.errors import InvalidArgumentError
 from asktell.follower import Follower
 from asktell.goals import Goal, Scores
 from asktell.leases import Expired, Leased
@@ -24,7 +25,6 @@ from asktell.storages import AbstractStorage, Location, open_storage
 from asktell.trial import Trial
 from asktell.worker import Worker, default_name
 
-FORMAT, VERSION = "asktell.study", 1
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""
 
@@ -82,10 +82,10 @@ class Study:
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
-        document = _dump(selector.to_json(), whole("max_attempts", max_attempts, 1))
-        storage = open_storage(location)
-        key = storage.create(check_name("The name of a study", name), document)
-        return cls._at(storage, name, key, storage is not location)
+        document = Document(whole("max_attempts", max_attempts, 1), selector.to_json())
+        check_name("The name of a study", name)
+        with _opening(location) as storage:
+            return cls._at(storage, name, storage.create(name, document.to_bytes()), storage is not location)
 
     @classmethod
     def open(cls: type[_Self], location: Location, name: str) -> _Self:
@@ -96,14 +96,45 @@ class Study:
             InvalidStateError: what is there is not a study, or of an unknown version.
             StorageError: the storage cannot be used.
         """
-        storage = open_storage(location)
-        key = storage.find(check_name("The name of a study", name))
-        return cls._at(storage, name, key, storage is not location)
+        check_name("The name of a study", name)
+        with _opening(location) as storage:
+            return cls._at(storage, name, storage.find(name), storage is not location)
 
     @classmethod
     def _at(cls: type[_Self], storage: AbstractStorage, name: str, key: int, owned: bool) -> _Self:
-        follower, max_attempts = _load(storage.document(key))
-        return cls(Replica(storage, key, follower), name, max_attempts, owned)
+        document = documents.from_bytes(storage.document(key))
+        return cls(Replica(storage, key, document.follower()), name, document.max_attempts, owned)
+
+    @classmethod
+    def import_(cls: type[_Self], location: Location, path: str | Path, name: str | None = None) -> _Self:
+        """Make a study of a file that `export` wrote; whole, or not at all.
+
+        Args:
+            location: where to, as for `create`.
+            path: the file.
+            name: of the new study; by default the one it had.
+
+        Raises:
+            StudyExistsError: there is a study of this name.
+            InvalidStateError: the file is malformed, cut off, or of an unknown version.
+            StorageError: the storage cannot be used.
+        """
+        with Path(path).open("rb") as file, _opening(location) as storage:
+            document, old_name, _, lines = documents.read(file)
+            new_name = check_name("The name of a study", old_name if name is None else name)
+            key = storage.create(new_name, document.to_bytes(), lines)
+            return cls._at(storage, new_name, key, storage is not location)
+
+    def export(self, path: str | Path) -> None:
+        """Write everything to a file of JSON lines, which `Study.import_` makes a study of, in any storage.
+
+        Raises:
+            OSError: the file cannot be written.
+            StorageError: the storage cannot be used.
+        """
+        replica = self._replica
+        document = documents.from_bytes(replica.storage.document(replica.key))
+        documents.write(Path(path), document, self._name, replica.lines())
 
     @staticmethod
     def names(location: Location) -> list[str]:
@@ -430,13 +461,24 @@ class Study:
 
 
 @contextmanager
-def _opened(location: Location) -> Iterator[AbstractStorage]:
+def _opening(location: Location) -> Iterator[AbstractStorage]:
+    """The storage, closed after an exception if it was opened here."""
     storage = open_storage(location)
     try:
         yield storage
-    finally:
+    except BaseException:
         if storage is not location:
             storage.close()
+        raise
+
+
+@contextmanager
+def _opened(location: Location) -> Iterator[AbstractStorage]:
+    """The storage, closed in the end if it was opened here."""
+    with _opening(location) as storage:
+        yield storage
+    if storage is not location:
+        storage.close()
 
 
 def _check_worker(worker: str | None) -> None:
@@ -452,25 +494,3 @@ def _lease(worker: str | None, lease: float | None) -> float:
     if worker is None:
         raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
     return check_seconds("lease", lease)
-
-
-def _dump(selector: str, max_attempts: int) -> bytes:
-    text = f'{{"format":"{FORMAT}","version":{VERSION},"max_attempts":{max_attempts},"selector":{selector}}}'
-    return zlib.compress(text.encode("ascii"))
-
-
-def _load(document: bytes) -> tuple[Follower, int]:
-    try:
-        text = zlib.decompress(document)
-    except zlib.error as error:
-        raise InvalidStateError(f"The study's document is damaged: {error}.") from error
-    data = records.parse(text, "The study's document")
-    if data.get("format") != FORMAT or data.get("version") != VERSION:
-        raise InvalidStateError(
-            f"The study's document is {data.get('format')!r}, version {data.get('version')!r}; this asktell reads "
-            f"{FORMAT!r}, version {VERSION}."
-        )
-    max_attempts, selector = data.get("max_attempts"), data.get("selector")
-    if type(max_attempts) is not int or max_attempts < 1 or not isinstance(selector, dict):
-        raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
-    return Follower._from_data(selector, None), max_attempts

@@ -14,7 +14,6 @@ from asktell import BestFeasible, Selector, StorageError, Study, Trial
 from asktell import worker as worker_module
 from asktell.testing.fakes import Table
 
-
 SPENT = 59  # by the rounds of sequential halving, of a budget of 60
 
 

@@ -14,7 +14,16 @@ from threading import RLock
 from typing import Any
 
 from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
-from asktell.storages.base import AbstractStorage, Line, Snapshot, no_study, position_taken, study_exists, study_gone
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    position_taken,
+    study_exists,
+    study_gone,
+)
 from asktell.storages.schema import steps_to_take
 
 STEPS: tuple[tuple[str, ...], ...] = (
@@ -33,7 +42,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
 )
 """What makes schema version n + 1 of version n."""
 
-_READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position"
+_READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
 _HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
 _PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
 _inherited: list[sqlite3.Connection] = []
@@ -48,7 +57,7 @@ class _Transaction:
         self.now = storage.now
 
     def read(self, after: int) -> Sequence[Line]:
-        return [Line(*row) for row in self._connection.execute(_READ, (self._key, after))]
+        return [Line(*row) for row in self._connection.execute(_READ, (self._key, after, MOST))]
 
     def append(self, line: Line) -> None:
         try:
@@ -127,9 +136,9 @@ class SQLiteStorage(AbstractStorage):
             raise study_gone(self.path)
         return bytes(rows[0][0])
 
-    def read(self, key: int, after: int) -> Sequence[Line]:
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
         """See AbstractStorage."""
-        return [Line(*row) for row in self._query(_READ, key, after)]
+        return [Line(*row) for row in self._query(_READ, key, after, most)]
 
     def snapshot(self, key: int) -> Snapshot | None:
         """See AbstractStorage."""
