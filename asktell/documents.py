@@ -36,6 +36,12 @@ class Document(NamedTuple):
         """At the start."""
         return _follower(json.loads(self.selector))
 
+    def differences(self, other: "Document") -> list[str]:
+        """In what the two differ, apart from what had been asked and told by then."""
+        mine, theirs = json.loads(self.selector), json.loads(other.selector)
+        found = [key for key in mine if key not in ("asktell", "state") and mine[key] != theirs.get(key)]
+        return found + ["max_attempts"] * (self.max_attempts != other.max_attempts)
+
     def _text(self) -> str:
         return (
             f'{{"format":"{FORMAT}","version":{VERSION},"max_attempts":{self.max_attempts},"selector":{self.selector}}}'

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar, overload
 from asktell import documents
 from asktell.arguments import check_name, check_seconds, short, whole
 from asktell.documents import Document
-from asktell.errors import InvalidArgumentError
+from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.follower import Follower
 from asktell.goals import Goal, Scores
 from asktell.leases import Expired, Leased
@@ -66,7 +66,15 @@ class Study:
     # Making, opening, removing
 
     @classmethod
-    def create(cls: type[_Self], location: Location, name: str, selector: Selector, *, max_attempts: int = 3) -> _Self:
+    def create(
+        cls: type[_Self],
+        location: Location,
+        name: str,
+        selector: Selector,
+        *,
+        max_attempts: int = 3,
+        exist_ok: bool = False,
+    ) -> _Self:
         """Make a study that starts where a selector stands.
 
         Args:
@@ -74,9 +82,11 @@ class Study:
             name: of the study; printable text of at most 200 characters.
             selector: what to select, by which method; it is copied.
             max_attempts: a trial whose lease has run out this many times counts as a failed evaluation.
+            exist_ok: open the study of this name if there is one, so that every worker may run the same program. It
+                must have been made of the same prompts, goal, budget, method and so on.
 
         Raises:
-            StudyExistsError: there is a study of this name.
+            StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
             InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
             StorageError: the storage cannot be used.
         """
@@ -85,7 +95,17 @@ class Study:
         document = Document(whole("max_attempts", max_attempts, 1), selector.to_json())
         check_name("The name of a study", name)
         with _opening(location) as storage:
-            return cls._at(storage, name, storage.create(name, document.to_bytes()), storage is not location)
+            try:
+                key = storage.create(name, document.to_bytes())
+            except StudyExistsError as error:
+                if not exist_ok:
+                    raise
+                key = storage.find(name)
+                if others := documents.from_bytes(storage.document(key)).differences(document):
+                    raise StudyExistsError(
+                        f"The study {name!r} was made with other values of {', '.join(others)}. Choose another name."
+                    ) from error
+            return cls._at(storage, name, key, storage is not location)
 
     @classmethod
     def open(cls: type[_Self], location: Location, name: str) -> _Self:
