@@ -103,35 +103,34 @@ def test_a_log_that_lost_its_end_is_read_anew(lost: int, then: str) -> None:
                 study.tell(held, [1.0])
     else:
         assert study.spent == Study.open(storage, "s").spent
-    while trial := study.ask():
-        study.tell(trial, [1.0])
+    while trial := study.ask(worker="w"):
+        study.tell(trial, [1.0], worker="w")
     assert study.done
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *[
-            "",
-            "[",
-            "{}",
-            "[1]",
-            "[[]]",
-            '[["z"]]',
-            '[["a",0,0]]',
-            '[["a",7,0,null]]',
-            '[["a",0,9,null]]',
-            '[["t",0,[1.0]]]',
-        ],
-        *[
-            '[["t",0,[NaN]]]',
-            '[["t",0,[1e999]]]',
-            '[["r",0]]',
-            '[["x",0]]',
-            '[["l","w",1e999,[0]]]',
-            '[["l","w",1,[0]]]',
-        ],
-        *['[["o",0,0,[1.0]]]', '[["f",0,"why"]]', '[["d",{}]]', '[["a",0,0,null],["t",0,[1.0]],["t",0,[1.0]]]'],
+        "",
+        "[",
+        "{}",
+        "[1]",
+        "[[]]",
+        '[["z"]]',
+        '[["a",0,0]]',
+        '[["a",7,0,null]]',
+        '[["a",0,9,null]]',
+        '[["t",0,[1.0]]]',
+        '[["t",0,[NaN]]]',
+        '[["t",0,[1e999]]]',
+        '[["r",0]]',
+        '[["x",0]]',
+        '[["l","w",1e999,[0]]]',
+        '[["l","w",1,[0]]]',
+        '[["o",0,0,[1.0]]]',
+        '[["f",0,"why"]]',
+        '[["d",{}]]',
+        '[["a",0,0,null],["t",0,[1.0]],["t",0,[1.0]]]',
         '[["d",{"round":0,"departures":[],"pulls":99,"finished":false,"answer":[]}]]',
         '[["d",{"round":1,"departures":[],"pulls":1,"finished":false,"answer":[]}]]',
     ],
