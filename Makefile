@@ -10,7 +10,7 @@ OUTPUT ?= demo-output
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 INSTALL = $(PIP) install --quiet --constraint requirements/lock.txt
 
-.PHONY: demo test lint types contracts tests slow bench bench-full lock clean
+.PHONY: demo test lint types contracts tests postgresql slow bench bench-full lock clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.demo --output $(OUTPUT)
@@ -27,8 +27,15 @@ types: $(VENV)/.test
 contracts: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
-tests: $(VENV)/.test
+tests: $(VENV)/.test postgresql
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --all-installed
+
+# A server for the tests of storages; without one, and without the right to install it, those are skipped.
+postgresql:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; \
+		else echo "No PostgreSQL server: its tests are skipped." >&2; fi
 
 slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest --run-slow

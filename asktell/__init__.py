@@ -1,5 +1,7 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once."""
 
+from typing import TYPE_CHECKING, Any
+
 from asktell.adaptive import Adaptive
 from asktell.budget import Budget
 from asktell.errors import (
@@ -15,6 +17,10 @@ from asktell.errors import (
     InvalidStateError,
     MissingExtraError,
     NotPicklableError,
+    StorageBusyError,
+    StorageError,
+    StudyExistsError,
+    StudyNotFoundError,
     UnknownTrialError,
 )
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
@@ -23,6 +29,9 @@ from asktell.result import PromptResult, Result
 from asktell.run import run
 from asktell.selector import Selector
 from asktell.trial import Trial
+
+if TYPE_CHECKING:
+    from asktell.study import Study
 
 __all__ = [
     "METHODS",
@@ -46,6 +55,11 @@ __all__ = [
     "PromptResult",
     "Result",
     "Selector",
+    "StorageBusyError",
+    "StorageError",
+    "Study",
+    "StudyExistsError",
+    "StudyNotFoundError",
     "Trial",
     "UnknownTrialError",
     "at_least",
@@ -55,3 +69,11 @@ __all__ = [
     "preset",
     "run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Study":  # late, to keep the import light
+        from asktell.study import Study
+
+        return Study
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -85,3 +85,17 @@ def whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:
         raise InvalidArgumentError(f"{name} must be a whole number from {low} to {high}, got {short(number)}.")
     return int(number)
+
+
+def check_name(what: str, name: object) -> str:
+    """The name as it is: printable text of 1 to 200 characters."""
+    if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+        raise InvalidArgumentError(f"{what} must be printable text of 1 to 200 characters, got {short(name)}.")
+    return name
+
+
+def check_seconds(name: str, number: object) -> float:
+    """A time as finite seconds above 0."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number <= 1e9:
+        raise InvalidArgumentError(f"{name} must be seconds, above 0 and at most 1e9; got {short(number)}.")
+    return float(number)

@@ -51,6 +51,25 @@ class FolderBusyError(AsktellError):
     """Another process is running in the same output folder."""
 
 
+class StorageError(AsktellError):
+    """A study's storage cannot be used: damaged, full, read-only, or out of reach."""
+
+
+class StorageBusyError(StorageError):
+    """Another process has held the storage for too long. Nothing was changed; try again."""
+
+
+class StudyExistsError(InvalidArgumentError):
+    """There is a study of this name already."""
+
+
+class StudyNotFoundError(AsktellError, KeyError):
+    """There is no study of this name, or no storage at this place."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
 class EvaluatorError(AsktellError):
     """An evaluator could not be used, or returned something that is not scores."""
 

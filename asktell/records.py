@@ -6,7 +6,7 @@ refused whole.
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -227,19 +227,31 @@ def load_decided(data: object, problem: Problem) -> Decided:
     return Decided(_whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer, plan, settled)
 
 
+def dump_decisions(decisions: Sequence[tuple[int, Decided]]) -> list[Any]:
+    """Decisions, with the number of rows each was based on, as data."""
+    return [[rows, dump_decided(decided)] for rows, decided in decisions]
+
+
 def dump_state(state: State) -> dict[str, Any]:
     """The state as columns and decisions; what follows from those is not repeated."""
-    history = state.history
+    history, rest = state.history, dump_rest(state)
     return {
         "trials": history.trials().tolist(),
         "arms": history.arms().tolist(),
         "examples": history.examples().tolist(),
         "scores": history.scores().tolist(),
-        "decisions": [[rows, dump_decided(decided)] for rows, decided in state.decisions],
+        "decisions": dump_decisions(state.decisions),
+        **rest,
+        "draws": state.draws.tolist(),
+    }
+
+
+def dump_rest(state: State) -> dict[str, Any]:
+    """What changes from state to state, beside rows and decisions, which are only added to, and the `draws`."""
+    return {
         "pending": [[p.trial, p.arm, p.example] for _, p in sorted(state.pending.items())],
         "returned": [[p.trial, p.arm, p.example] for p in state.returned],
         "plan": [list(state.plan_arms[state.position :]), list(state.plan_examples[state.position :])],
-        "draws": state.draws.tolist(),
         "redraws": sorted([arm, extra] for arm, extra in state.redraws.items()),
         "failures": [[arm, [[f.trial, f.example, f.reason] for f in fs]] for arm, fs in sorted(state.failures.items())],
         "failed_out": [
@@ -255,7 +267,7 @@ def dump_state(state: State) -> dict[str, Any]:
 
 
 def load_state(data: object, problem: Problem) -> State:
-    """The state that `dump_state` made `data` of; equal to it in every bit."""
+    """The state that `dump_state` made `data` of; equal to it in every bit. Columns may be arrays as well as lists."""
     record = _mapping("state", data)
     n_arms, top = problem.n_arms, 2**62
     n_examples = problem.n_examples or 0
@@ -293,7 +305,7 @@ def load_state(data: object, problem: Problem) -> State:
 
     pending, returned = pulls("pending", False), pulls("returned", True)
     ids = [p.trial for p in (*pending, *returned) if p.trial is not None]
-    if len(set(ids)) < len(ids) or set(ids) & set(told.tolist()):
+    if len(set(ids)) < len(ids) or np.isin(np.array(ids, dtype=np.int64), told).any():
         raise InvalidStateError("A trial is out twice, or out and told.")
     plan_arms, plan_examples = _list("plan", record.get("plan"), 2)
     arms_column = _column("plan", plan_arms, 0, n_arms - 1)
@@ -393,7 +405,7 @@ def checked(what: str, load: Callable[[], _T]) -> _T:
         return load()
     except InvalidStateError:
         raise
-    except (AsktellError, TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError) as error:
+    except (AsktellError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
         raise InvalidStateError(f"{what} is malformed: {error}") from error
 
 
@@ -434,6 +446,11 @@ def _cost(what: str, data: object) -> float:
 
 
 def _column(what: str, data: object, low: int, high: int, length: int | None = None) -> Any:
+    if isinstance(data, np.ndarray):
+        right = data.dtype == np.int64 and data.ndim == 1 and (length is None or len(data) == length)
+        if not right or (len(data) and not low <= data.min() <= data.max() <= high):
+            raise InvalidStateError(f"{what} must be whole numbers from {low} to {high}.")
+        return data
     items = _list(what, data, length)
     if not all(type(x) is int for x in items) or (items and not low <= min(items) <= max(items) <= high):
         raise InvalidStateError(f"{what} must be whole numbers from {low} to {high}.")
@@ -441,6 +458,10 @@ def _column(what: str, data: object, low: int, high: int, length: int | None = N
 
 
 def _matrix(what: str, data: object, n_rows: int, n_columns: int | None = None) -> Any:
+    if isinstance(data, np.ndarray):
+        if data.dtype != np.float64 or data.shape != (n_rows, n_columns) or not (np.abs(data) <= LARGEST).all():
+            raise InvalidStateError(f"{what} must be {n_rows} rows of {n_columns} numbers.")
+        return data
     rows = _list(what, data, n_rows)
     width = n_columns if n_columns is not None else len(_list(what, rows[0])) if rows else 0
     for row in rows:

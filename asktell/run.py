@@ -1,4 +1,4 @@
-"""Drive a selector with an evaluator: in this thread, over any `concurrent.futures.Executor`, async, or in batches.
+"""Drive a selector or a study with an evaluator: in this thread, over any Executor, async, or in batches.
 
 asyncio and tqdm are imported where they are needed, to keep `import asktell` light.
 """
@@ -10,14 +10,19 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asktell.arguments import whole
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
 from asktell.result import Result
 from asktell.selector import Selector
 from asktell.terminal import safe
 from asktell.trial import Trial
+
+if TYPE_CHECKING:
+    from asktell.state import State
+    from asktell.study import Study
+    from asktell.worker import Worker
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 Evaluator: TypeAlias = Any
@@ -30,20 +35,21 @@ _SECONDS_BETWEEN_LOOKS = 2.0  # at the best so far, for the progress bar
 
 
 def run(
-    selector: Selector,
+    selector: "Selector | Study | Worker",
     evaluator: Evaluator,
     executor: Executor | None = None,
     concurrency: int | None = None,
     progress: bool = True,
     *,
-    on_tell: Callable[[Selector, Trial], None] | None = None,
+    on_tell: Callable[[Any, Trial], None] | None = None,
     max_failures_in_a_row: int | None = None,
 ) -> Result:
     """Evaluate until the selector is done, and return its result.
 
     Args:
         selector: what to ask and tell. Trials that are out when the run starts are evaluated first: a selector that
-            was saved in the middle of a run continues.
+            was saved in the middle of a run continues. With a Study, or a `study.worker(name)`, this run is one of its
+            workers, among any number in other processes; it waits for them at the end.
         evaluator: a callable `(prompt, example) -> scores`, where `example` is the trial's index; an async one; an
             object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
             each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's
@@ -53,10 +59,11 @@ def run(
         concurrency: evaluations at once (trials per batch for a batch evaluator); by default 8 where there is an
             executor, an async or a batch evaluator.
         progress: show a progress bar on stderr.
-        on_tell: called after each trial that was told or failed, in this thread; to save, log or plot.
+        on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
+            thread; to save, log or plot.
         max_failures_in_a_row: stop after so many, since the cause is then not the prompts (a wrong key, a server that
             is down). The selector is then as before the first of them: they count against no prompt, and the same
-            call goes on from there. None: never.
+            call goes on from there. In a study, where others may have seen them, they stay. None: never.
 
     An exception of the evaluator, or scores that the selector refuses, are that trial's failure and not the run's.
     After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
@@ -65,9 +72,28 @@ def run(
     Raises:
         InvalidArgumentError: an argument cannot be used.
         EvaluatorError: the executor broke down, or nothing but failures came.
+        StorageError: a study's storage was out of reach for more than a minute.
     """
     if not isinstance(selector, Selector):
-        raise InvalidArgumentError(f"run() needs a Selector, got {type(selector).__name__}.")
+        from asktell.study import Study
+        from asktell.worker import Worker
+
+        if not isinstance(selector, Study | Worker):
+            raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
+        with selector.worker() if isinstance(selector, Study) else selector as worker:
+            return _run(worker, evaluator, executor, concurrency, progress, on_tell, max_failures_in_a_row)
+    return _run(selector, evaluator, executor, concurrency, progress, on_tell, max_failures_in_a_row)
+
+
+def _run(
+    selector: "Selector | Worker",
+    evaluator: Evaluator,
+    executor: Executor | None,
+    concurrency: int | None,
+    progress: bool,
+    on_tell: Callable[[Any, Trial], None] | None,
+    max_failures_in_a_row: int | None,
+) -> Result:
     if max_failures_in_a_row is not None:
         max_failures_in_a_row = whole("max_failures_in_a_row", max_failures_in_a_row, 1)
     if concurrency is not None:
@@ -121,18 +147,25 @@ class _Board:
     """The trials this run has out, and what becomes of them."""
 
     def __init__(
-        self, selector: Selector, bar: "_Bar", on_tell: Callable[[Selector, Trial], None] | None, patience: int | None
+        self,
+        selector: "Selector | Worker",
+        bar: "_Bar",
+        on_tell: Callable[[Any, Trial], None] | None,
+        patience: int | None,
     ) -> None:
         self.selector = selector
         self._patience = patience
         self._failing: list[Trial] = []  # since the last success
-        self._before = selector.state  # the first of them failed
+        self._before: State | None = None  # the first of them failed; None in a study
         self._bar = bar
         self._on_tell = on_tell
         self._out: dict[int, Trial] = {}
 
     def ask(self, n: int) -> list[Trial]:
+        """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
         trials = self.selector.ask(n)
+        while not trials and not self._out and not isinstance(self.selector, Selector) and self.selector.wait():
+            trials = self.selector.ask(n)
         self._out.update({trial.id: trial for trial in trials})
         return trials
 
@@ -142,7 +175,7 @@ class _Board:
         if error is not None:
             where = f"trial {trial.id} (prompt {trial.prompt_id!r}, example {trial.example!r})"
             _log.warning("%s failed: %r", where, error)
-            if not self._failing:
+            if not self._failing and isinstance(self.selector, Selector):
                 self._before = self.selector.state
             self.selector.fail(trial, error, cost_of(error))
         if error is None:
@@ -154,11 +187,14 @@ class _Board:
         if self._on_tell is not None:
             self._on_tell(self.selector, trial)
         if self._patience is not None and len(self._failing) >= self._patience:
-            self._out.update({failed.id: failed for failed in self._failing})
-            self.selector.take_back(self._before)
+            count = "They count as failures of their prompts"
+            if isinstance(self.selector, Selector) and self._before is not None:
+                self._out.update({failed.id: failed for failed in self._failing})
+                self.selector.take_back(self._before)
+                count = "They count against no prompt"
             raise EvaluatorError(
-                f"{len(self._failing)} evaluations in a row failed, the last one with {error!r}. They count against no "
-                "prompt: mend the cause and call run() again with the same selector."
+                f"{len(self._failing)} evaluations in a row failed, the last one with {error!r}. {count}: mend the "
+                "cause and call run() again."
             ) from (outcome if isinstance(outcome, BaseException) else None)
 
     def settle_batch(self, trials: list[Trial], outcomes: object) -> None:
@@ -185,6 +221,8 @@ class _Board:
             scores, cost = goal_scores(self.selector, scores)
         try:
             self.selector.tell(trial, scores, cost)
+        except StorageError:  # nothing is wrong with the scores
+            raise
         except AsktellError as error:
             return error
         return None
@@ -196,7 +234,7 @@ def cost_of(error: BaseException) -> float | None:
     return cost if isinstance(cost, float) and 0 <= cost < math.inf else None
 
 
-def goal_scores(selector: Selector, scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def goal_scores(selector: "Selector | Worker", scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Of an evaluator's scores: those of the goal's metrics, and the cost."""
     metrics = selector.metrics
     cost = scores.get("cost") if "cost" not in metrics or selector.max_cost is not None else None
@@ -297,7 +335,7 @@ def _in_event_loop(main: Callable[[], Any]) -> None:
 class _Bar:
     """Evaluations done, prompts still active, the best so far, the time left."""
 
-    def __init__(self, selector: Selector, wanted: bool) -> None:
+    def __init__(self, selector: "Selector | Worker", wanted: bool) -> None:
         self._selector = selector
         self._bar: Any = None
         self._looked = 0.0

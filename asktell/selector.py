@@ -27,6 +27,7 @@ from asktell.result import Result
 from asktell.state import (
     SAMPLINGS,
     Asked,
+    Event,
     Failed,
     Observed,
     Problem,
@@ -154,11 +155,10 @@ class Selector:
             pull = self._affordable()
             if pull is None:
                 return None
-        state = self._state
         trial, arm, example = pull
         if trial is None:
-            trial = state.asked
-        self._state = apply(state, Asked(trial, arm, example))
+            trial = self._state.asked
+        self._take(Asked(trial, arm, example))
         return Trial(trial, self._ids[arm], self._texts[arm], example)
 
     def _affordable(self) -> Pull | None:
@@ -201,7 +201,7 @@ class Selector:
                         "A trial is evaluated once; use observe() for further scores of the same prompt."
                     )
                 return
-            self._state = apply(self._state, Told(id_, vector, cost))
+            self._take(Told(id_, vector, cost))
             self._settle()
 
     def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
@@ -227,7 +227,7 @@ class Selector:
                         f"observe() got example {example!r}, but this selector was made without `examples`."
                     )
                 example = whole("example", example, 0, n_examples - 1)
-            self._state = apply(self._state, Observed(arm, example, vector))
+            self._take(Observed(arm, example, vector))
 
     def release(self, trial: Trial | int | str) -> None:
         """Hand a trial back unevaluated; it will be asked again, under the same id.
@@ -239,7 +239,7 @@ class Selector:
             id_ = self._trial_id(trial)
             if id_ not in self._state.pending:
                 raise self._unknown(id_)
-            self._state = apply(self._state, Released(id_))
+            self._take(Released(id_))
 
     def fail(self, trial: Trial | int | str, reason: str | BaseException, cost: float | None = None) -> None:
         """Count a failed evaluation; the prompt goes on with its next example.
@@ -261,7 +261,7 @@ class Selector:
             if not isinstance(reason, str):
                 raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
             cost = None if cost is None else check_cost(cost)
-            self._state = apply(self._state, Failed(id_, reason, cost))
+            self._take(Failed(id_, reason, cost))
             self._settle()
 
     def take_back(self, state: State) -> None:
@@ -270,10 +270,14 @@ class Selector:
             if len(self._state.history) == len(state.history):
                 self._state = state
 
+    def _take(self, event: Event) -> None:
+        """Fold an event: the one way in which the state ever changes."""
+        self._state = apply(self._state, event)
+
     def _advance(self) -> None:
         """Make every decision that is due."""
         while (decided := decide(self._method, self._state)) is not None:
-            self._state = apply(self._state, decided)
+            self._take(decided)
 
     def _settle(self) -> None:
         """Decide if nothing is out; otherwise asking decides, so that it knows every score that has come by then."""
@@ -393,7 +397,10 @@ class Selector:
         Raises:
             InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
         """
-        data = records.parse(text, "The saved selector")
+        return cls._from_data(records.parse(text, "The saved selector"), method)
+
+    @classmethod
+    def _from_data(cls: type[_Self], data: Mapping[str, Any], method: Method | None) -> _Self:
         if data.get("format") != records.FORMAT:
             raise InvalidStateError(f"This is not a saved asktell selector: its format is {data.get('format')!r}.")
         if data.get("version") != records.VERSION:
@@ -404,7 +411,7 @@ class Selector:
         return records.checked("The saved selector", lambda: cls._load(data, method))
 
     @classmethod
-    def _load(cls: type[_Self], data: dict[str, Any], method: Method | None) -> _Self:
+    def _load(cls: type[_Self], data: Mapping[str, Any], method: Method | None) -> _Self:
         prompts = data.get("prompts")
         if not isinstance(prompts, dict):
             raise InvalidStateError("The saved selector has no prompts.")
@@ -429,17 +436,21 @@ class Selector:
     # Looking up
 
     def _arm(self, prompt: object) -> int:
-        """The arm of a prompt's id or text; looked up by building an index the first time."""
-        if not hasattr(self, "_index"):
-            self._index: dict[str | int, int] = {}
-            self._index.update({id_: arm for arm, id_ in enumerate(self._ids)})
-            self._index.update({text: arm for arm, text in enumerate(self._texts)})
-        arm = self._index.get(prompt) if isinstance(prompt, (str, int)) and not isinstance(prompt, bool) else None
+        """The arm of a prompt's id or text."""
+        arm = self._arm_or_none(prompt)
         if arm is None:
             raise InvalidArgumentError(
                 f"There is no prompt {short(prompt)}. Name one by its text, or its id: {self._some(list(self._ids))}."
             )
         return arm
+
+    def _arm_or_none(self, prompt: object) -> int | None:
+        """Looked up by building an index the first time."""
+        if not hasattr(self, "_index"):
+            self._index: dict[str | int, int] = {}
+            self._index.update({id_: arm for arm, id_ in enumerate(self._ids)})
+            self._index.update({text: arm for arm, text in enumerate(self._texts)})
+        return self._index.get(prompt) if isinstance(prompt, (str, int)) and not isinstance(prompt, bool) else None
 
     def _trial_id(self, trial: object) -> int:
         if type(trial) is Trial:

@@ -2,7 +2,10 @@
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterable
+import tempfile
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -12,6 +15,8 @@ import pytest
 import asktell
 from asktell.methods import preset
 from asktell.testing.fakes import Table
+from asktell.testing.postgresql_server import Server, find_binaries
+from asktell.testing.postgresql_server import postgresql_server as server_in
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -55,6 +60,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 # Session-scoped fixtures that return functions, because hypothesis calls a test's body many times per fixture.
+
+
+# A PostgreSQL server
+
+
+@pytest.fixture(scope="session")
+def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of our own, for the whole session."""
+    if find_binaries() is None:
+        reason = "there is no PostgreSQL server on this machine (apt-get install postgresql)"
+        if os.environ.get("ASKTELL_ALL_SERVERS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    pytest.importorskip("psycopg")
+    # Not below pytest's own folder, into which the server's user cannot look.
+    with tempfile.TemporaryDirectory(prefix="asktell-postgresql-") as folder:
+        os.chmod(folder, 0o755)
+        with server_in(Path(folder) / "server") as server:
+            yield server
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: Server) -> str:
+    """An empty place: a schema of its own, which is made faster than a database."""
+    import psycopg
+
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgresql_server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{postgresql_server.url}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,119 @@
+"""Who holds which trial, and until when: a value, folded from a study's log like the state itself.
+
+A lease ends when its trial is told, has failed or is handed back. One that ran out is ended by whoever asks next:
+the trial is `Expired`, and handed out again under the same id.
+"""
+
+import math
+from typing import NamedTuple
+
+from immutables import Map
+
+from asktell.state import Event, Failed, Released, Told
+
+
+class Leased(NamedTuple):
+    """A worker holds trials until `deadline`, by the storage's clock: anew, longer, or instead of another worker."""
+
+    worker: str
+    deadline: float
+    trials: tuple[int, ...]
+
+
+class Expired(NamedTuple):
+    """A lease ran out; the trial's `Released` or `Failed` follows."""
+
+    trial: int
+
+
+Entry = Event | Leased | Expired
+"""What a study's log consists of."""
+
+
+class Lease(NamedTuple):
+    """Of one trial."""
+
+    worker: str
+    deadline: float
+
+
+class Reissue(NamedTuple):
+    """Of a trial that was handed out more than once: how many leases ran out, and who told it in the end."""
+
+    expired: int = 0
+    teller: str | None = None
+
+
+class Leases(NamedTuple):
+    """Everything about leases that follows from the log so far."""
+
+    by_trial: "Map[int, Lease]" = Map()
+    by_worker: "Map[str, tuple[int, ...]]" = Map()  # oldest first
+    reissued: "Map[int, Reissue]" = Map()  # by trial; kept after its end, to judge late scores
+    earliest: float = math.inf  # no lease runs out before
+
+    def held(self, worker: str) -> tuple[int, ...]:
+        """The trials that a worker holds, oldest first."""
+        return self.by_worker.get(worker, ())
+
+    def holder(self, trial: int) -> str | None:
+        """Who holds a trial."""
+        lease = self.by_trial.get(trial)
+        return None if lease is None else lease.worker
+
+    def overdue(self, now: float) -> list[int]:
+        """The trials whose leases have run out, oldest first; O(1) as long as none has."""
+        if now < self.earliest:
+            return []
+        return sorted(trial for trial, lease in self.by_trial.items() if lease.deadline <= now)
+
+    def tightened(self) -> "Leases":
+        """The same with `earliest` exact: it is a lower bound, since leases end early."""
+        return self._replace(earliest=min((lease.deadline for lease in self.by_trial.values()), default=math.inf))
+
+
+def follow(leases: Leases, entry: Entry) -> Leases:
+    """The leases after an entry of the log."""
+    if isinstance(entry, Leased):
+        return _leased(leases, entry)
+    if isinstance(entry, Told | Released | Failed | Expired):
+        trial = entry.trial
+        known = leases.reissued.get(trial)
+        if isinstance(entry, Expired):
+            known = Reissue((known or Reissue()).expired + 1)
+        elif isinstance(entry, Released):
+            known = known or Reissue()
+        elif isinstance(entry, Told) and known is not None:
+            known = known._replace(teller=leases.holder(trial))
+        if known is not None:
+            leases = leases._replace(reissued=leases.reissued.set(trial, known))
+        return _ended(leases, trial)
+    return leases
+
+
+def _leased(leases: Leases, entry: Leased) -> Leases:
+    worker, deadline, trials = entry
+    for trial in trials:
+        if leases.holder(trial) not in (None, worker):
+            leases = _ended(leases, trial)
+    lease = Lease(worker, deadline)
+    by_trial = leases.by_trial
+    held = leases.held(worker)
+    new = tuple(trial for trial in trials if trial not in by_trial)
+    for trial in trials:
+        by_trial = by_trial.set(trial, lease)
+    return leases._replace(
+        by_trial=by_trial,
+        by_worker=leases.by_worker.set(worker, held + new) if new else leases.by_worker,
+        earliest=min(leases.earliest, deadline),
+    )
+
+
+def _ended(leases: Leases, trial: int) -> Leases:
+    lease = leases.by_trial.get(trial)
+    if lease is None:
+        return leases
+    rest = tuple(other for other in leases.by_worker[lease.worker] if other != trial)
+    by_worker = leases.by_worker
+    by_worker = by_worker.set(lease.worker, rest) if rest else by_worker.delete(lease.worker)
+    return leases._replace(by_trial=leases.by_trial.delete(trial), by_worker=by_worker)

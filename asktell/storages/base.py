@@ -1,0 +1,149 @@
+"""What a study needs of a storage. A storage knows names, bytes and positions, and nothing of selections."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
+
+MOST = 2**62
+"""As good as no limit."""
+
+
+class Line(NamedTuple):
+    """A line of a study's log. Positions count from 1, without gaps."""
+
+    position: int
+    text: str
+
+
+class Snapshot(NamedTuple):
+    """What saves reading a log from its start: a head, and parts that were added one by one, up to a position."""
+
+    position: int
+    head: bytes
+    parts: Sequence[bytes] = ()
+
+
+class Transaction(Protocol):
+    """All or nothing, and alone: no other transaction of the same study runs at the same time."""
+
+    def read(self, after: int) -> Sequence[Line]:
+        """The lines after a position, in their order; what other processes committed last included."""
+
+    def append(self, line: Line) -> None:
+        """Add the next line, in ASCII.
+
+        Raises:
+            StudyNotFoundError: the study was deleted.
+            StorageError: there is a line at this position.
+        """
+
+    def now(self) -> float:
+        """The time by the storage's clock, at about the transaction's start or later."""
+
+    def head(self) -> Snapshot | None:
+        """The snapshot, without its parts."""
+
+    def save(self, position: int, head: bytes, part: bytes) -> None:
+        """Replace the snapshot's position and head, and add a part."""
+
+
+class AbstractStorage(ABC):
+    """Studies by name, each a document (what is fixed) and a log (what happened).
+
+    May be used from several threads. Every method raises StorageError if the storage is damaged, full, read-only or
+    out of reach, and StorageBusyError if another process holds it for too long; then nothing has changed.
+    """
+
+    @abstractmethod
+    def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
+        """Make a study with the first lines of its log, durably and at once; its key, which is never used again.
+
+        Raises:
+            StudyExistsError: there is one of this name.
+        """
+
+    @abstractmethod
+    def find(self, name: str) -> int:
+        """The key of a study.
+
+        Raises:
+            StudyNotFoundError: there is none of this name.
+        """
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Of all studies, in the order in which they were made.
+
+        Raises:
+            StudyNotFoundError: there is nothing at this place.
+        """
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove a study with its log.
+
+        Raises:
+            StudyNotFoundError: there is none of this name.
+        """
+
+    @abstractmethod
+    def document(self, key: int) -> bytes:
+        """What the study was created with.
+
+        Raises:
+            StudyNotFoundError: the study was deleted.
+        """
+
+    @abstractmethod
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
+        """At `most` so many lines of a log after a position, in their order. Waits for nobody."""
+
+    @abstractmethod
+    def snapshot(self, key: int) -> Snapshot | None:
+        """The snapshot with as many parts as there were when its head was saved, None if none was."""
+
+    @abstractmethod
+    def transaction(self, key: int, durable: bool) -> AbstractContextManager[Transaction]:
+        """What is appended in the `with` block is committed at its end, or, after an exception, not at all.
+
+        Args:
+            key: of the study.
+            durable: whether the end waits until everything is on the disk. What is not durable survives the death of
+                every process; a crash of the machine may take the last of it, but never what came before something
+                that it leaves.
+        """
+
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds since 1970, by the one clock that all processes share that use this storage."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections; the next call opens them again."""
+
+
+def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundError:
+    """The error for a study that is not there."""
+    known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    there = f"There are: {known}." if names else "There is none."
+    return StudyNotFoundError(f"There is no study {name!r} in {where}. {there} Study.create() makes one.")
+
+
+def study_exists(name: str, where: str) -> StudyExistsError:
+    """The error for a name that is taken."""
+    return StudyExistsError(
+        f"There is a study {name!r} in {where} already. Study.open() continues it; Study.delete() removes it."
+    )
+
+
+def study_gone(where: str) -> StudyNotFoundError:
+    """The error for a study that was deleted while it was in use."""
+    return StudyNotFoundError(f"The study was deleted from {where}.")
+
+
+def position_taken(position: int, where: str) -> StorageError:
+    """The error for a line that is there already: somebody writes to the storage outside its transactions."""
+    return StorageError(f"Line {position} is in the log already, in {where}. Does something else write to it?")

@@ -1,0 +1,143 @@
+"""Studies in this process's memory: for tests, notebooks, and a service that needs no disk."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock, RLock
+
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    position_taken,
+    study_exists,
+    study_gone,
+)
+
+_shared: dict[str, "MemoryStorage"] = {}
+_lock = Lock()
+
+
+def shared(name: str) -> "MemoryStorage":
+    """The storage `memory://name` of this process."""
+    with _lock:
+        return _shared.setdefault(name, MemoryStorage(f"memory://{name}"))
+
+
+@dataclass
+class _Log:
+    name: str
+    document: bytes
+    lines: list[str]
+    snapshot: Snapshot | None = None
+    lock: RLock = field(default_factory=RLock)
+
+
+class _Transaction:
+    def __init__(self, log: _Log, storage: "MemoryStorage") -> None:
+        self._log = log
+        self._url = storage.url
+        self.now = storage.now
+        self.new: list[str] = []
+        self.snapshot = log.snapshot
+
+    def read(self, after: int) -> Sequence[Line]:
+        return _lines(self._log, after)
+
+    def append(self, line: Line) -> None:
+        if line.position != len(self._log.lines) + len(self.new) + 1:
+            raise position_taken(line.position, self._url)
+        self.new.append(line.text)
+
+    def head(self) -> Snapshot | None:
+        return self.snapshot
+
+    def save(self, position: int, head: bytes, part: bytes) -> None:
+        parts = () if self.snapshot is None else self.snapshot.parts
+        self.snapshot = Snapshot(position, head, (*parts, part))
+
+
+class MemoryStorage(AbstractStorage):
+    """Studies in memory, shared by the threads of a process.
+
+    Args:
+        url: its name in messages.
+        clock: gives seconds since 1970.
+    """
+
+    def __init__(self, url: str = "memory://", clock: Callable[[], float] = time.time) -> None:
+        self.url = url
+        self._clock = clock
+        self._logs: dict[int, _Log] = {}
+        self._keys = itertools.count(1)
+        self._lock = RLock()
+
+    def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
+        """See AbstractStorage."""
+        with self._lock:
+            if name in self.names():
+                raise study_exists(name, self.url)
+            key = next(self._keys)
+            self._logs[key] = _Log(name, document, list(lines))
+            return key
+
+    def find(self, name: str) -> int:
+        """See AbstractStorage."""
+        with self._lock:
+            key = next((key for key, log in self._logs.items() if log.name == name), None)
+            if key is None:
+                raise no_study(name, self.names(), self.url)
+            return key
+
+    def names(self) -> list[str]:
+        """See AbstractStorage."""
+        with self._lock:
+            return [log.name for log in self._logs.values()]
+
+    def delete(self, name: str) -> None:
+        """See AbstractStorage."""
+        with self._lock:
+            del self._logs[self.find(name)]
+
+    def document(self, key: int) -> bytes:
+        """See AbstractStorage."""
+        return self._log(key).document
+
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
+        """See AbstractStorage."""
+        return _lines(self._log(key), after, most)
+
+    def snapshot(self, key: int) -> Snapshot | None:
+        """See AbstractStorage."""
+        return self._log(key).snapshot
+
+    @contextmanager
+    def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
+        """See AbstractStorage."""
+        log = self._log(key)
+        with log.lock:
+            transaction = _Transaction(log, self)
+            yield transaction
+            self._log(key).lines.extend(transaction.new)
+            log.snapshot = transaction.snapshot
+
+    def now(self) -> float:
+        """See AbstractStorage."""
+        return self._clock()
+
+    def close(self) -> None:
+        """See AbstractStorage: there is nothing to let go of."""
+
+    def _log(self, key: int) -> _Log:
+        log = self._logs.get(key)
+        if log is None:
+            raise study_gone(self.url)
+        return log
+
+
+def _lines(log: _Log, after: int, most: int = MOST) -> list[Line]:
+    return [Line(position, text) for position, text in enumerate(log.lines[after : after + most], start=after + 1)]

@@ -1,0 +1,291 @@
+"""Studies in a SQLite file: several processes on one machine. Not for network file systems.
+
+In WAL mode a commit with `synchronous=FULL` is one fsync, and one with NORMAL is none: it is in the file for every
+other process, and on the disk with the next synced one. Writers wait for each other, readers for nobody.
+"""
+
+import math
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    position_taken,
+    study_exists,
+    study_gone,
+)
+from asktell.storages.schema import steps_to_take
+
+STEPS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE asktell_studies (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
+        "document BLOB NOT NULL)",
+        "CREATE TABLE asktell_log (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+        "position INTEGER NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position)) WITHOUT ROWID",
+    ),
+    (
+        "CREATE TABLE asktell_snapshots (study INTEGER PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
+        "position INTEGER NOT NULL, parts INTEGER NOT NULL, head BLOB NOT NULL)",
+        "CREATE TABLE asktell_parts (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+        "number INTEGER NOT NULL, part BLOB NOT NULL, PRIMARY KEY (study, number)) WITHOUT ROWID",
+    ),
+)
+"""What makes schema version n + 1 of version n."""
+
+_SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
+_READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
+_HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
+_PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
+_inherited: list[sqlite3.Connection] = []
+"""Connections of the process that this one was forked from: using or closing them would break the parent's locks."""
+
+
+class _Transaction:
+    def __init__(self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage") -> None:
+        self._connection = connection
+        self._key = key
+        self._path = storage.path
+        self.now = storage.now
+
+    def read(self, after: int) -> Sequence[Line]:
+        return [Line(*row) for row in self._connection.execute(_READ, (self._key, after, MOST))]
+
+    def append(self, line: Line) -> None:
+        try:
+            self._connection.execute("INSERT INTO asktell_log VALUES (?, ?, ?)", (self._key, *line))
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+                raise position_taken(line.position, self._path) from error
+            raise study_gone(self._path) from error  # its foreign key leads nowhere
+
+    def head(self) -> Snapshot | None:
+        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
+        return None if row is None else Snapshot(row[0], row[2])
+
+    def save(self, position: int, head: bytes, part: bytes) -> None:
+        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
+        number = 1 if row is None else row[1] + 1
+        self._connection.execute("INSERT INTO asktell_parts VALUES (?, ?, ?)", (self._key, number, part))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO asktell_snapshots VALUES (?, ?, ?, ?)", (self._key, position, number, head)
+        )
+
+
+class SQLiteStorage(AbstractStorage):
+    """Studies in one file, made when the first study is.
+
+    Args:
+        path: of the file; its folder must exist.
+        clock: gives seconds since 1970.
+        patience: seconds to wait for other processes before StorageBusyError.
+    """
+
+    def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
+        self.path = os.path.abspath(path)  # a change of the working directory must not lead to another file
+        self._clock = clock
+        self._patience = patience
+        self._open: sqlite3.Connection | None = None
+        self._pid = os.getpid()
+        self._synchronous = ""
+        self._lock = RLock()
+
+    def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
+        """See AbstractStorage."""
+        with self._lock, self._translated(), self._committed(self._connection(create=True), durable=True) as connection:
+            try:
+                key = connection.execute(
+                    "INSERT INTO asktell_studies (name, document) VALUES (?, ?)", (name, document)
+                ).lastrowid
+            except sqlite3.IntegrityError:
+                raise study_exists(name, self.path) from None
+            assert key is not None
+            rows = ((key, position, text) for position, text in enumerate(lines, start=1))
+            connection.executemany("INSERT INTO asktell_log VALUES (?, ?, ?)", rows)
+            return key
+
+    def find(self, name: str) -> int:
+        """See AbstractStorage."""
+        rows = self._query("SELECT key FROM asktell_studies WHERE name = ?", name)
+        if not rows:
+            raise no_study(name, self.names(), self.path)
+        return int(rows[0][0])
+
+    def names(self) -> list[str]:
+        """See AbstractStorage."""
+        return [str(row[0]) for row in self._query("SELECT name FROM asktell_studies ORDER BY key")]
+
+    def delete(self, name: str) -> None:
+        """See AbstractStorage."""
+        key = self.find(name)
+        with self._lock, self._translated(), self._committed(self._connection(), durable=True) as connection:
+            connection.execute("DELETE FROM asktell_studies WHERE key = ?", (key,))
+
+    def document(self, key: int) -> bytes:
+        """See AbstractStorage."""
+        rows = self._query("SELECT document FROM asktell_studies WHERE key = ?", key)
+        if not rows:
+            raise study_gone(self.path)
+        return bytes(rows[0][0])
+
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
+        """See AbstractStorage."""
+        return [Line(*row) for row in self._query(_READ, key, after, most)]
+
+    def snapshot(self, key: int) -> Snapshot | None:
+        """See AbstractStorage."""
+        rows = self._query(_HEAD, key)
+        if not rows:
+            return None
+        position, n_parts, head = rows[0]
+        return Snapshot(position, head, [part for (part,) in self._query(_PARTS, key, n_parts)])
+
+    @contextmanager
+    def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
+        """See AbstractStorage."""
+        with self._lock, self._translated(), self._committed(self._connection(), durable) as connection:
+            yield _Transaction(connection, key, self)
+
+    def now(self) -> float:
+        """See AbstractStorage."""
+        return self._clock()
+
+    def close(self) -> None:
+        """See AbstractStorage."""
+        with self._lock:
+            if self._open is not None:
+                if self._pid == os.getpid():
+                    with suppress(sqlite3.Error):
+                        self._open.close()
+                else:
+                    _inherited.append(self._open)
+            self._open = None
+
+    # Connections and transactions
+
+    def _query(self, sql: str, *values: object) -> list[Any]:
+        with self._lock, self._translated():
+            return self._patiently(self._connection(), sql, values).fetchall()
+
+    def _connection(self, create: bool = False) -> sqlite3.Connection:
+        if self._open is not None and self._pid == os.getpid():
+            return self._open
+        self.close()
+        if not create and not os.path.exists(self.path):
+            raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
+        connection = sqlite3.connect(
+            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False, cached_statements=32
+        )
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            self._prepare(connection, create)
+            connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
+        except BaseException:
+            connection.close()
+            raise
+        self._open, self._pid, self._synchronous = connection, os.getpid(), ""
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
+        """Bring the schema up to date."""
+        version = _version(connection)
+        if not steps_to_take(version, len(STEPS), self.path):
+            return
+        if not version and not create:
+            raise StudyNotFoundError(f"There are no studies in {self.path!r}. Study.create() makes one.")
+        self._use_wal(connection)
+        with self._committed(connection, durable=True):
+            # Again: another process may have been first.
+            for step in steps_to_take(_version(connection), len(STEPS), self.path):
+                for statement in STEPS[step]:
+                    connection.execute(statement)
+                connection.execute("CREATE TABLE IF NOT EXISTS asktell_schema (version INTEGER NOT NULL)")
+                connection.execute("DELETE FROM asktell_schema")
+                connection.execute("INSERT INTO asktell_schema VALUES (?)", (step + 1,))
+
+    def _use_wal(self, connection: sqlite3.Connection) -> None:
+        (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StorageError(
+                f"{self.path!r} cannot be used: SQLite offers no write-ahead log there. On a network file system use "
+                "PostgreSQL or the HTTP service instead."
+            )
+
+    @contextmanager
+    def _committed(self, connection: sqlite3.Connection, durable: bool) -> Iterator[sqlite3.Connection]:
+        synchronous = "FULL" if durable else "NORMAL"
+        if synchronous != self._synchronous:
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            self._synchronous = synchronous
+        self._patiently(connection, "BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def _patiently(self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Execute what may have to wait for another process.
+
+        SQLite itself waits longer and longer between its attempts, so that among many processes some starve for
+        seconds. With short waits of random length everybody has the same chance.
+        """
+        deadline = math.inf
+        while True:
+            try:
+                return connection.execute(sql, values)
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                deadline = min(deadline, now + self._patience)
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= deadline:
+                    raise
+            time.sleep(random.uniform(*_SECONDS_BETWEEN_ATTEMPTS))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """SQLite's errors in asktell's words."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            self.close()  # whatever state it is in: the next call begins anew
+            raise _translation(error, self.path, self._patience) from error
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'").fetchone()
+    if not table:
+        return 0
+    (version,) = connection.execute("SELECT max(version) FROM asktell_schema").fetchone()
+    return version  # type: ignore[no-any-return]
+
+
+def _translation(error: sqlite3.Error, path: str, patience: float) -> StorageError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StorageBusyError(
+            f"{path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
+        )
+    cures = {
+        sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
+        sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",
+        sqlite3.SQLITE_CANTOPEN: "It cannot be opened. Check that the folder exists, and its permissions.",
+        sqlite3.SQLITE_PERM: "It may not be opened. Check its permissions.",
+        sqlite3.SQLITE_IOERR: "The disk could not be read or written. Nothing that was confirmed was changed.",
+        sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
+        "it (`sqlite3 FILE .recover`), or go back to a backup.",
+        sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Go back to a backup.",
+    }
+    return StorageError(f"{path!r} cannot be used: {error}. {cures.get(code, '')}".rstrip())

@@ -1,0 +1,414 @@
+"""Studies: the Selector's behaviour, kept; and leases."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import BestFeasible, ParetoSet, Selector, Study, Trial
+from asktell.storages import AbstractStorage
+from asktell.storages.memory import MemoryStorage
+from asktell.storages.sqlite import SQLiteStorage
+from asktell.study import Holding
+from asktell.testing.fakes import Table
+
+New = Callable[..., Study]
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.time = 1.8e9
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[AbstractStorage]:
+    made: AbstractStorage
+    if request.param == "memory":
+        made = MemoryStorage(clock=clock)
+    elif request.param == "sqlite":
+        made = SQLiteStorage(tmp_path / "x.db", clock=clock)
+    else:
+        url = request.getfixturevalue("postgresql_url")
+        from asktell.storages.postgresql import PostgreSQLStorage
+
+        made = PostgreSQLStorage(url, clock=clock)
+    yield made
+    made.close()
+
+
+def small(budget: int = 12, method: str = "csr-sh", **options: Any) -> Selector:
+    prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
+    return Selector(prompts, BestFeasible("a", {"b": 0.0}), budget, method, examples=10, **options)
+
+
+@pytest.fixture
+def study(storage: AbstractStorage) -> Study:
+    return Study.create(storage, "s", small())
+
+
+def scores(trial: Trial) -> list[float]:
+    return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
+
+
+# The same as a Selector
+
+
+@pytest.mark.parametrize("method", ["auto", "uniform", "csr", "csr-sh", "ege-sh", "blup-csr"])
+@pytest.mark.parametrize("batch", [1, 7])
+def test_a_study_asks_and_answers_as_the_selector_does(
+    method: str, batch: int, storage: AbstractStorage, random_table: Any, new_selector: Any, play: Any
+) -> None:
+    table: Table = random_table(6, 12)
+    options: dict[str, Any] = {"features": np.arange(12.0).reshape(6, 2)} if method == "blup-csr" else {}
+    selector = new_selector(table, method, budget=40, **options)
+    study = Study.create(storage, "s", selector)
+    assert selector.spent == 0
+    asked = play(study, table, batch)
+    assert asked == play(selector, table, batch)
+    assert study.done
+    assert str(study.result()) == str(selector.result())
+    reopened = Study.open(storage, "s")
+    assert reopened.result().to_dict() == selector.result().to_dict()
+    assert reopened.selector.to_json() == selector.to_json()
+
+
+def test_what_overlaps_has_the_selectors_signature() -> None:
+    import inspect
+
+    for name in ["ask", "tell", "observe", "release", "fail", "result"]:
+        mine = inspect.signature(getattr(Study, name)).parameters
+        theirs = inspect.signature(getattr(Selector, name)).parameters
+        for parameter in theirs.values():
+            assert mine[parameter.name].default == parameter.default
+            assert mine[parameter.name].kind == parameter.kind
+        assert all(mine[extra].kind == inspect.Parameter.KEYWORD_ONLY for extra in set(mine) - set(theirs))
+    for name in ["pending", "done", "spent", "budget", "metrics", "goal", "method", "n_active"]:
+        assert isinstance(getattr(Study, name), property)
+        assert getattr(Study, name).__doc__ == getattr(Selector, name).__doc__
+
+
+def test_a_study_starts_where_its_selector_stands(storage: AbstractStorage) -> None:
+    selector = small()
+    first, second = selector.ask(2)
+    selector.tell(first, scores(first))
+    study = Study.create(storage, "s", selector)
+    assert study.pending == [second]
+    assert study.spent == 1
+    study.tell(second, scores(second))
+    assert selector.spent == 1
+
+
+def test_two_connections_see_each_other(study: Study, storage: AbstractStorage) -> None:
+    other = Study.open(storage, "s")
+    trials = [study.ask(), other.ask(), study.ask()]
+    assert [trial.id for trial in trials if trial] == [0, 1, 2]
+    assert study.pending == other.pending == trials
+    other.tell(trials[0], [1, 2])
+    assert study.spent == 1
+    study.tell(trials[0], [1, 2])
+    with pytest.raises(asktell.ConflictingTellError):
+        study.tell(trials[0], [2, 2])
+    study.observe("be kind", [3, 3], example=1)
+    study.release(trials[2])
+    assert other.ask() == trials[2]
+    study.fail(trials[1], ValueError("no"))
+    assert other.result().to_dict() == study.result().to_dict()
+
+
+def test_a_selector_taken_out_is_independent(study: Study) -> None:
+    trial = study.ask()
+    selector = study.selector
+    assert type(selector) is Selector
+    selector.tell(trial, [1, 1])
+    assert study.spent == 0
+    study.tell(trial, [2, 2])
+    assert selector.state.history.scores_of(0) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("wrong", [[float("nan"), 1], [1], {"a": 1}, {"a": 1, "b": float("inf")}, {"a": 1, "c": 2}])
+def test_unusable_scores_leave_the_trial_open(wrong: Any, study: Study, storage: AbstractStorage) -> None:
+    trial = study.ask(worker="w", lease=60)
+    with pytest.raises(asktell.InvalidScoresError):
+        study.tell(trial, wrong, worker="w")
+    assert Study.open(storage, "s").pending == [trial]
+    assert study.ask(worker="w") == trial
+    study.tell(trial, [1, 2])
+
+
+def test_mistakes_change_nothing(study: Study, storage: AbstractStorage) -> None:
+    trial = study.ask()
+    before = study.selector.to_json()
+    for mistake in [
+        lambda: study.tell(99, [1, 2]),
+        lambda: study.tell("be kind", [1, 2]) if trial.prompt != "be kind" else study.tell("be brief", [1, 2]),
+        lambda: study.tell(trial, [1, 2], cost=-1),
+        lambda: study.tell(trial._replace(example=9 if trial.example != 9 else 8), [1, 2]),
+        lambda: study.release(99),
+        lambda: study.fail(trial, 3),
+        lambda: study.observe("nobody", [1, 2]),
+        lambda: study.ask(-1),
+        lambda: study.ask(lease=3),
+        lambda: study.ask(worker=""),
+        lambda: study.ask(worker="w", lease=0),
+        lambda: study.ask(worker="w", lease=float("nan")),
+        lambda: study.ask(worker="a\nb"),
+        lambda: study.heartbeat(None),
+    ]:
+        with pytest.raises(asktell.AsktellError):
+            mistake()
+        assert study.selector.to_json() == before
+    assert Study.open(storage, "s").selector.to_json() == before
+
+
+def test_a_study_that_is_not_there() -> None:
+    with pytest.raises(asktell.StudyNotFoundError, match="'y'"):
+        Study.open("memory://nothing", "y")
+    with pytest.raises(asktell.InvalidArgumentError, match="printable"):
+        Study.open("memory://nothing", "a\0b")
+
+
+def test_names_and_removal(storage: AbstractStorage) -> None:
+    one, _ = Study.create(storage, "one", small()), Study.create(storage, "two", small())
+    assert Study.names(storage) == ["one", "two"]
+    with pytest.raises(asktell.StudyExistsError, match="'one'"):
+        Study.create(storage, "one", small())
+    Study.delete(storage, "one")
+    assert Study.names(storage) == ["two"]
+    with pytest.raises(asktell.StudyNotFoundError):
+        one.ask()
+
+
+def test_a_method_of_ones_own_cannot_be_kept(storage: AbstractStorage) -> None:
+    from dataclasses import dataclass
+
+    from asktell.estimators import SampleMean
+
+    @dataclass(frozen=True)
+    class Mine(SampleMean.__bases__[0]):  # type: ignore[misc]
+        def estimate(self, evidence: Any) -> Any:
+            return None
+
+    method = asktell.preset("uniform", BestFeasible("a"))
+    method = asktell.Elimination(method.scheduler, method.allocator, Mine(), method.rule)  # type: ignore[union-attr]
+    with pytest.raises(asktell.InvalidStateError, match="Mine"):
+        Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 4, method))
+    Study.create(storage, "other", small())
+    assert Study.names(storage) == ["other"]
+
+
+def test_threads_may_share_a_study(study: Study, storage: AbstractStorage) -> None:
+    told: list[int] = []
+
+    def work(name: str) -> None:
+        while not study.done:
+            for trial in study.ask(2, worker=name):
+                study.tell(trial, scores(trial), worker=name)
+                told.append(trial.id)
+
+    threads = [threading.Thread(target=work, args=(f"w{i}",)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == list(range(study.spent))
+    assert Study.open(storage, "s").result().to_dict() == study.result().to_dict()
+
+
+# Leases
+
+
+def test_a_worker_that_asks_again_gets_what_it_holds(study: Study, storage: AbstractStorage) -> None:
+    mine = study.ask(3, worker="w1", lease=60)
+    assert len(mine) == 3
+    restarted = Study.open(storage, "s")
+    assert restarted.ask(3, worker="w1") == mine
+    assert restarted.ask(worker="w1") == min(mine)
+    assert set(restarted.ask(5, worker="w1")) > set(mine)
+    assert restarted.ask(2, worker="w1") == sorted(mine)[:2]
+    assert not set(restarted.ask(2, worker="w2")) & set(mine)
+
+
+def test_who_holds_what(study: Study, clock: Clock) -> None:
+    a = study.ask(worker="w1", lease=60)
+    b = study.ask()
+    c = study.ask(worker="w2", lease=10)
+    clock.time += 5
+    assert study.workers() == [Holding("w1", a, 55.0, 1), Holding(None, b, None, 1), Holding("w2", c, 5.0, 1)]
+    study.tell(a, [1, 1])
+    clock.time += 10
+    assert study.workers() == [Holding(None, b, None, 1), Holding("w2", c, -5.0, 1)]
+    assert study.ask(worker="w3", lease=7) == c
+    assert study.workers() == [Holding(None, b, None, 1), Holding("w3", c, 7.0, 2)]
+
+
+def test_a_lease_that_ran_out_is_given_to_who_asks_next(study: Study, storage: AbstractStorage, clock: Clock) -> None:
+    lost = study.ask(worker="w1", lease=60)
+    other = Study.open(storage, "s")
+    clock.time += 59.9
+    assert other.ask(worker="w2", lease=60) != lost
+    clock.time += 0.1
+    assert other.ask(worker="w3", lease=60) == lost
+    assert study.heartbeat("w1") == []
+
+
+def test_a_heartbeat_keeps_leases(study: Study, storage: AbstractStorage, clock: Clock) -> None:
+    a, b = sorted(study.ask(2, worker="w1", lease=60))
+    clock.time += 50
+    assert study.heartbeat("w1", lease=60) == [a, b]
+    clock.time += 50
+    assert study.heartbeat("w1", a, lease=60) == [a]
+    assert study.heartbeat("nobody") == []
+    clock.time += 20
+    assert Study.open(storage, "s").ask(worker="w2") == b
+    assert [h.worker for h in study.workers()] == ["w1", "w2"]
+
+
+def test_a_late_heartbeat_counts_if_nobody_came(study: Study, clock: Clock) -> None:
+    mine = study.ask(worker="w1", lease=60)
+    clock.time += 100
+    assert study.heartbeat("w1", lease=60) == [mine]
+    assert study.ask(worker="w2") != mine
+
+
+def test_late_scores_are_taken_once(study: Study, clock: Clock) -> None:
+    mine = study.ask(worker="w1", lease=60)
+    clock.time += 61
+    assert study.ask(worker="w2", lease=60) == mine
+    assert study.tell(mine, [1, 1], worker="w1") is True
+    assert study.tell(mine, [2, 2], worker="w2") is False
+    assert study.tell(mine, [1, 1], worker="w2") is True  # the same
+    assert study.tell(mine, [2, 2]) is False
+    with pytest.raises(asktell.ConflictingTellError):
+        study.tell(mine, [2, 2], worker="w1")
+    assert study.spent == 1
+    assert study.selector.state.history.scores_of(mine.id) == (1.0, 1.0)
+    assert study.fail(mine, "late", worker="w2") is False
+    assert study.release(mine, worker="w2") is False
+
+
+def test_late_scores_are_taken_before_the_trial_is_given_to_anybody(study: Study, clock: Clock) -> None:
+    mine = study.ask(worker="w1", lease=60)
+    clock.time += 61
+    study.release(study.ask(worker="w2"), worker="w2")  # the same trial, back in the queue
+    assert study.tell(mine, [1, 1], worker="w1") is True
+    assert study.ask(worker="w2") != mine
+
+
+def test_what_is_somebody_elses_by_now_is_left_alone(study: Study, clock: Clock) -> None:
+    mine = study.ask(worker="w1", lease=60)
+    clock.time += 61
+    assert study.ask(worker="w2") == mine
+    assert study.fail(mine, "my connection broke", worker="w1") is False
+    assert study.release(mine, worker="w1") is False
+    assert study.pending == [mine]
+    assert study.release(mine, worker="w2") is True
+    assert study.release(mine, worker="w2") is False
+
+
+def test_scores_of_a_trial_that_was_handed_out_once_must_agree(study: Study) -> None:
+    trial = study.ask(worker="w1")
+    study.tell(trial, [1, 1], worker="w1")
+    for worker in ["w1", "w2", None]:
+        with pytest.raises(asktell.ConflictingTellError):
+            study.tell(trial, [2, 2], worker=worker)
+
+
+def test_a_trial_that_nobody_finishes_fails(storage: AbstractStorage, clock: Clock) -> None:
+    study = Study.create(storage, "s", small(max_failures=1), max_attempts=2)
+    trial = study.ask(worker="w1", lease=10)
+    clock.time += 11
+    assert study.ask(worker="w2", lease=10) == trial
+    clock.time += 11
+    following = study.ask(worker="w3", lease=10)
+    assert following.id != trial.id
+    (failed,) = [entry for entry in study.result().prompts if entry.status == "failed"]
+    assert failed.id == trial.prompt_id
+    assert failed.reason == "failed 1 times, last: 2 leases of it ran out, the last one held by w2"
+    assert study.tell(trial, [1, 1], worker="w1") is False
+    assert study.fail(trial, "late", worker="w2") is False
+    assert study.spent == 0
+
+
+def test_a_prompt_is_the_workers_own_trial(storage: AbstractStorage) -> None:
+    study = Study.create(storage, "s", small(method="uniform"))
+    trials = sorted(study.ask(6, worker="w1"))
+    prompt = trials[0].prompt
+    second = next(t for t in study.ask(6, worker="w2") if t.prompt == prompt)
+    study.tell(prompt, [1, 1], worker="w2")
+    assert second not in study.pending
+    assert trials[0] in study.pending
+
+
+def test_without_a_name_there_is_no_lease(study: Study, clock: Clock) -> None:
+    trial = study.ask()
+    clock.time += 1e6
+    assert study.ask() != trial
+    assert trial in study.pending
+
+
+# What is on disk
+
+
+def test_a_failing_storage_undoes_what_was_not_kept(
+    study: Study, storage: AbstractStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = study.ask(worker="w1")
+    before = study.selector.to_json()
+    with monkeypatch.context() as patch:
+        patch.setattr(asktell.log, "encode", lambda entries: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            study.tell(trial, [1, 1])
+        with pytest.raises(ZeroDivisionError):
+            study.ask(worker="w2")
+    assert study.selector.to_json() == before
+    assert [h.worker for h in study.workers()] == ["w1"]
+    study.tell(trial, [1, 1])
+    assert Study.open(storage, "s").spent == 1
+
+
+def test_a_decision_that_fails_costs_no_score(
+    study: Study, storage: AbstractStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while trials := study.ask(3):
+        for trial in trials[:-1]:
+            study.tell(trial, scores(trial))
+        monkeypatch.setattr(asktell.Elimination, "decide", lambda *_: 1 / 0)
+        study.tell(trials[-1], scores(trials[-1]))
+        if study._replica.follower.may_decide:
+            break
+        monkeypatch.undo()
+    with pytest.raises(ZeroDivisionError):
+        study.ask()
+    monkeypatch.undo()
+    assert Study.open(storage, "s").spent == study.spent > 0
+    assert study.ask() is not None
+
+
+def test_hostile_texts_survive(storage: AbstractStorage) -> None:
+    hostile = ["'; DROP TABLE x; --", '"\\"', "a\0b", "\ud800 alone", "\x1b[31mred\x07", "<script>alert(1)</script>"]
+    hostile += ["\u202eright to left", "x" * 1_000_000, "\U0001f600", " ", "$1 %s {0} ?"]
+    selector = Selector({f"{i}{text[:9]}": text for i, text in enumerate(hostile)}, ParetoSet("a\0", "'b\ud800"), 60)
+    study = Study.create(storage, "s", selector)
+    trials = study.ask(len(hostile), worker="w' \u00fc")
+    study.fail(trials[0], "\0\ud800'\x1b")
+    study.tell(trials[1], {"a\0": 1.0, "'b\ud800": 2.0})
+    again = Study.open(storage, "s")
+    assert sorted(t.prompt for t in again.ask(len(hostile) - 2, worker="w' \u00fc")) == sorted(
+        t.prompt for t in trials[2:]
+    )
+    assert sorted(entry.prompt for entry in again.result().prompts) == sorted(hostile)
+    str(again.result())

@@ -1,0 +1,37 @@
+"""Many processes at one study, a third of them killed at random: see benchmarks/hammer.py for what is checked."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgresql_url"))
+    return f"sqlite:///{tmp_path / 'studies.db'}"
+
+
+def hammer(url: str, *options: str) -> dict[str, Any]:
+    # In a process of its own, because it forks.
+    command = [sys.executable, "-m", "benchmarks.hammer", url, *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_sixteen_processes_a_third_of_them_killed(url: str) -> None:
+    seen = hammer(url, "--processes", "16", "--killed", "5", "--budget", "300", "--lease", "1")
+    assert seen["killed"] == 5
+    assert seen["spent"] == 300
+
+
+@pytest.mark.slow
+def test_sixteen_processes_for_longer(url: str) -> None:
+    for seed in range(10):
+        seen = hammer(url, "--processes", "16", "--killed", "5", "--budget", "5000", "--seed", str(seed))
+        assert seen["spent"] == 5000
