@@ -131,7 +131,8 @@ def draw(lines: Sequence[Line], path: Path) -> None:
                 _reliability(ax, np.array([line[name] for line in mine]), half, marker)
         ax.set(title=title, xlabel="stated", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     panels[0].set_ylabel("true")
-    panels[0].legend(fontsize=7, loc="upper left")
+    if panels[0].get_legend_handles_labels()[0]:
+        panels[0].legend(fontsize=7, loc="upper left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90, metadata={"Software": None})
 
@@ -142,6 +143,8 @@ def _reliability(ax: Any, runs: Array, label: str, marker: str) -> None:
     again = runs[rng.integers(0, len(runs), (400, len(runs)))].sum(axis=1)
     total = runs.sum(axis=0)
     keep = total[:, 0] >= 20
+    if not keep.any():
+        return
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = again[:, keep, 2] / again[:, keep, 0]
     middle = total[keep, 2] / total[keep, 0]

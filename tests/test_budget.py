@@ -70,7 +70,7 @@ def test_evaluations_and_cost_both_bind() -> None:
         assert s.result().cost == spent
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     k=st.integers(1, 7),
@@ -239,3 +239,21 @@ def test_run_takes_the_cost_from_the_scores(tmp_path: Path) -> None:
         s = Selector(["x", "yy", "zzz"], goal, Budget(cost=2), examples=10)
         result = asktell.run(s, evaluate, progress=False)
         assert (result.spent, result.cost, result.done) == (8, 2.0, True)
+
+
+def test_a_budget_saved_by_version_1_goes_on() -> None:
+    text = (Path(__file__).parent / "assets" / "budget-v1-auto.json").read_text().strip()
+    s = Selector.from_json(text)
+    assert s.to_json() == text
+    assert (s.spent, s.max_cost, s.budget) == (8, 9.0, 40)
+    assert s.method == asktell.Adaptive(confidence=0.95, tolerance=0.05)
+    assert [(t.id, t.prompt_id, t.example) for t in s.pending] == [(9, "id2", 1), (10, "id1", 1)]
+    assert s.ask() == Trial(11, "id4", "prompt 4", 7)
+    result = s.result()
+    assert result.cost == 2.625
+    assert sum(entry.failures for entry in result.prompts) == 1
+    while trials := s.pending or s.ask(1):
+        for trial in trials:
+            s.tell(trial, [0.5, 0.5], cost=1.0)
+    assert s.done
+    assert s.result().cost <= 9.0

@@ -24,10 +24,10 @@ def test_coverage_leaves_out_what_is_known_exactly_or_without_an_error() -> None
 
 @pytest.mark.parametrize("goal", calibration.GOALS)
 def test_runs_are_measured_tabled_and_drawn(goal: str, tmp_path: Path) -> None:
-    lines = [calibration.measure("synthetic/linear-small@8", goal, 3, seed, None) for seed in range(3)]
+    lines = [calibration.measure("synthetic/linear-small@8", goal, 3, seed, None) for seed in range(2)]
     assert lines[0] == calibration.measure("synthetic/linear-small@8", goal, 3, 0, None)
     assert sum(row[0] for row in lines[0]["optimal"]) == 8
-    assert f"| synthetic | {goal} | 3 | 3 |" in calibration.table(lines)
+    assert f"| synthetic | {goal} | 3 | 2 |" in calibration.table(lines)
     calibration.draw(lines, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
