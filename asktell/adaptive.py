@@ -18,6 +18,7 @@ from asktell.arrays import Counts, Indices, Means
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
 from asktell.posterior import design, membership
+from asktell.posterior.basis import basis
 from asktell.posterior.two_way import Cells, posterior
 from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
 
@@ -84,7 +85,7 @@ class Adaptive:
             raise InvalidArgumentError("tolerance of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
-        """Every problem will do: any goal, any budget, with or without features (which are not used)."""
+        """Every problem will do: any goal, any budget, with or without features."""
 
     def due(self, state: State) -> bool:
         """Whenever the plan is empty and there is something to plan, or nothing more can come."""
@@ -303,7 +304,7 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
     draws = np.empty((n_draws, n_arms, n_metrics))
     for j, metric in enumerate(goal.metrics):
-        fit = posterior(cells, j, n_arms, problem.n_examples, None, _range(goal, metric), averaged)
+        fit = posterior(cells, j, n_arms, problem.n_examples, None, _range(goal, metric), averaged, _basis(problem))
         means[:, j], errors[:, j] = fit.mean, fit.sd
         normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         draws[:, :, j] = fit.draws(normals)
@@ -323,6 +324,11 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
         p_optimal[alive] = membership.pareto_members(values[:, alive]).mean(axis=0)
         interest = p_optimal * (1.0 - p_optimal)
     return Belief(means, errors, values, p_feasible, p_optimal, interest, expected, len(cells.arms) < 2)
+
+
+@lru_cache(maxsize=4)
+def _basis(problem: Problem) -> npt.NDArray[np.float64] | None:
+    return None if problem.features is None else basis(problem.features)
 
 
 def _range(goal: Goal, metric: str) -> float | None:

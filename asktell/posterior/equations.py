@@ -28,19 +28,35 @@ class Variances(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """The equations solved for (level, kept effect) `u`; the other effect given u is d y - g u, with variance d."""
+    """The equations solved for (level, kept effect) `u`; the other effect given u is d y - g u, with variance d.
 
-    u: Vector
+    `u` and `other` have a column for the scores, and one for each of the basis as if it were scores.
+    """
+
+    u: Matrix
     inverse: Matrix  # times the residual variance: the covariance of u
     d: Vector
-    other: Vector  # posterior mean of the other effect
+    other: Matrix  # posterior mean of the other effect
 
 
 class System:
-    """The equations for cells at (`arms`, `examples`), -1 for an example that is none of the N."""
+    """The equations for cells at (`arms`, `examples`), -1 for an example that is none of the N.
 
-    def __init__(self, arms: Indices, examples: Indices, y: Vector, n_arms: int, n_examples: int | None) -> None:
+    `basis` (K, q): functions of the prompts' features. A part of the prompts' effects may be basis @ slopes, with
+    independent slopes; the basis's rows have a mean square length of 1.
+    """
+
+    def __init__(
+        self,
+        arms: Indices,
+        examples: Indices,
+        y: Vector,
+        n_arms: int,
+        n_examples: int | None,
+        basis: Matrix | None = None,
+    ) -> None:
         n = len(y)
+        self.basis = z = np.zeros((n_arms, 0)) if basis is None else basis
         self.y, self.n, self.n_arms, self.n_examples = y, n, n_arms, n_examples
         if n_examples is None:
             columns, self.in_population = np.zeros(n, dtype=np.int64), np.zeros(0, dtype=bool)
@@ -56,13 +72,20 @@ class System:
         rows, others = (arms, columns) if self.keep_arms else (columns, arms)
         self.n_kept, self.n_others = (n_arms, self.n_columns) if self.keep_arms else (self.n_columns, n_arms)
         self.counts_other = np.bincount(others, minlength=self.n_others).astype(float)
-        self.sums_other = np.bincount(others, y, self.n_others)
         members = slice(0, self.n_kept)  # none without examples
         self.counts = np.concatenate(([n], np.bincount(rows, minlength=self.n_kept)[members])).astype(float)
-        self.sums = np.concatenate(([y.sum()], np.bincount(rows, y, self.n_kept)[members]))
-        self.squares = float(y @ y)
         # Row 0 belongs to the level, the others to the members of the kept effect.
         self.f = self._table(rows, others)
+        # Sums of the scores, and of the basis's columns as if they were scores.
+        per_arm = np.bincount(arms, minlength=n_arms)
+        of_arms = per_arm[:, None] * z
+        of_columns = np.asarray((self.f[1:].T if self.keep_arms else self.f[1:]) @ z)
+        of_kept, of_others = (of_arms, of_columns) if self.keep_arms else (of_columns, of_arms)
+        kept_sums = np.concatenate(([y.sum()], np.bincount(rows, y, self.n_kept)[members]))
+        self.sums = np.column_stack((kept_sums, np.concatenate((of_arms.sum(axis=0)[None], of_kept))))
+        self.sums_other = np.column_stack((np.bincount(others, y, self.n_others), of_others))
+        products_with_y = np.bincount(arms, y, n_arms) @ z
+        self.squares = np.block([[y @ y, products_with_y[None]], [products_with_y[:, None], z.T @ of_arms]])
         # The weights below depend on the counts only, and few counts occur: F diag(w) F' is a sum over those.
         values, self.kind = np.unique(self.counts_other, return_inverse=True)
         products = [_dense(t @ t.T) for t in (self.f[:, np.flatnonzero(self.kind == k)] for k in range(len(values)))]
@@ -105,8 +128,8 @@ class System:
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
         inverse = _inverse(self._matrix(kept, d))
-        u = inverse @ (self.sums - self.f @ (d * self.sums_other))
-        return Solved(u, inverse, d, d * (self.sums_other - self.f.T @ u))
+        u = inverse @ (self.sums - self.f @ (d[:, None] * self.sums_other))
+        return Solved(u, inverse, d, d[:, None] * (self.sums_other - self.f.T @ u))
 
     def likelihood(self, v: Variances) -> tuple[float, float]:
         """Minus twice the log of the restricted likelihood's determinant, and the sum of squares, at these ratios.
@@ -116,25 +139,53 @@ class System:
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
         root = _cholesky(self._matrix(kept, d))
-        right = self.sums - self.f @ (d * self.sums_other)
+        sums, sums_other = self.sums[:, 0], self.sums_other[:, 0]
+        right = sums - self.f @ (d * sums_other)
         half = np.linalg.solve(root, right)
-        fitted = half @ half + self.sums_other @ (d * self.sums_other)
+        fitted = half @ half + sums_other @ (d * sums_other)
         log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
         log_det -= self.n_kept * np.log(kept) + self.n_others * np.log(other)
-        return float(log_det), max(self.squares - float(fitted), 0.0)
+        return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
 
-    def means(self, v: Variances) -> Gaussian:
-        """Of the prompts' means over all examples, for given variances."""
-        s = self.solve(v)
+    def means(self, v: Variances, share: float = 0.0) -> tuple[float, Gaussian]:
+        """The log likelihood, up to a constant, and the posterior of the prompts' means over all examples.
+
+        `share`: the part of the prompts' variance that belongs to the basis; the rest is the prompts' own.
+        """
+        own = v._replace(prompt=(1.0 - share) * v.prompt)
+        solved = self.solve(own)
+        log_det, squares = self.likelihood(own)
+        density = -0.5 * (log_det + squares / v.residual)
+        alone, fitted = self._means(own, solved)
+        slope = share * v.prompt
+        if not slope or not self.basis.shape[1]:
+            return density, alone
+        # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes. The slopes have
+        # the posterior of a regression on what the effects leave unexplained.
+        left = self.squares - solved.u.T @ self.sums - solved.other.T @ self.sums_other
+        inner = np.eye(len(left) - 1) + slope / v.residual * 0.5 * (left[1:, 1:] + left[1:, 1:].T)
+        root = _cholesky(slope * _inverse(inner))
+        right = left[1:, 0] / v.residual
+        slopes = root @ (root.T @ right)
+        density += 0.5 * right @ slopes - np.log(np.diag(_cholesky(inner))).sum()
+        into = self.basis - fitted
+        return float(density), Gaussian(
+            alone.mean + into @ slopes, _beside(alone.rows, into), _block_diagonal(alone.root, root), alone.own
+        )
+
+    def _means(self, v: Variances, s: Solved) -> tuple[Gaussian, Matrix]:
+        """The posterior without a basis; and (K, q), what the means would be if the basis's columns were the scores."""
         if self.n_examples is None:
             own = np.sqrt(v.residual * s.d)
             left = 1.0 - s.d * self.counts_other
-            mean = left * s.u[0] + s.d * self.sums_other
-            return Gaussian(mean, left[:, None], np.array([[np.sqrt(v.residual * s.inverse[0, 0])]]), own)
+            means = left[:, None] * s.u[0] + s.d[:, None] * self.sums_other
+            root = np.array([[np.sqrt(v.residual * s.inverse[0, 0])]])
+            return Gaussian(means[:, 0], left[:, None], root, own), means[:, 1:]
         size, real = self.n_examples, self.in_population
         inside = real[self.columns]
         known = np.bincount(self.arms[inside], minlength=self.n_arms)
-        known_part = np.bincount(self.arms[inside], self.y[inside], self.n_arms) / size
+        scored = np.bincount(self.arms[inside], self.y[inside], self.n_arms)
+        known_part = np.column_stack((scored, known[:, None] * self.basis)) / size
         unknown = (size - known) / size
         common = np.sqrt((size - real.sum()) * v.example) / size  # the mean effect of the examples never seen
         residual = np.sqrt((size - known) * v.residual) / size
@@ -145,23 +196,27 @@ class System:
             np.subtract.at(missing, (self.arms[inside], self.columns[inside]), 1.0 / size)
             into = np.concatenate((unknown[:, None], np.diag(unknown)), axis=1)
             into -= missing @ (s.d[:, None] * _dense(self.f.T))
-            mean = known_part + into @ s.u + missing @ (s.d * self.sums_other)
+            means = known_part + into @ s.u + missing @ (s.d[:, None] * self.sums_other)
             cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T) + common**2
             root = _cholesky(cov)
             root[exact] = 0.0
-            return Gaussian(mean, np.eye(self.n_arms), root, np.where(exact, 0.0, residual))
-        # mean = known part + unknown level + sum over unseen cells of the examples' effects + unknown a, and the own
-        # effect a = d (y - level - examples' effects of the own cells): sparse but for a sum that all arms share.
-        rows = self._into_kept(unknown, unknown * s.d, inside)
-        extended = np.zeros((len(s.u) + 2, len(s.u) + 1))
-        extended[: len(s.u), :-1] = np.sqrt(v.residual) * _cholesky(s.inverse)
-        extended[-2, :-1] = (real / size) @ extended[1 : len(s.u), :-1]
-        extended[-1, -1] = common
-        vector = np.concatenate((s.u, np.array([(real / size) @ s.u[1:], 0.0])))
-        mean = known_part + rows @ vector + unknown * s.d * self.sums_other
-        own = np.sqrt(residual**2 + unknown**2 * v.residual * s.d)
-        own[exact] = 0.0
-        return Gaussian(mean, rows, extended, own)
+            rows, own = np.eye(self.n_arms), np.where(exact, 0.0, residual)
+        else:
+            # mean = known part + unknown level + sum over unseen cells of the examples' effects + unknown a, and the
+            # own effect a = d (y - level - examples' effects of the own cells): sparse but for a sum that all arms
+            # share.
+            rows = self._into_kept(unknown, unknown * s.d, inside)
+            size_u = len(s.u)
+            root = np.zeros((size_u + 2, size_u + 1))
+            root[:size_u, :-1] = np.sqrt(v.residual) * _cholesky(s.inverse)
+            root[-2, :-1] = (real / size) @ root[1:size_u, :-1]
+            root[-1, -1] = common
+            effects = np.concatenate((s.u, (real / size) @ s.u[1:][None], np.zeros((1, s.u.shape[1]))))
+            means = known_part + rows @ effects + (unknown * s.d)[:, None] * self.sums_other
+            own = np.sqrt(residual**2 + unknown**2 * v.residual * s.d)
+            own[exact] = 0.0
+        means[exact, 1:] = self.basis[exact]
+        return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
 
     def _into_kept(self, unknown: Vector, shrunk: Vector, inside: npt.NDArray[np.bool_]) -> Any:
         """(K, level + columns + 2): weights of the level, the seen examples' effects, their sum, and the unseen ones'.
@@ -190,6 +245,21 @@ class System:
 
 def _dense(matrix: Any) -> Matrix:
     return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
+
+
+def _beside(rows: Any, more: Matrix) -> Any:
+    if isinstance(rows, np.ndarray):
+        return np.concatenate((rows, more), axis=1)
+    from scipy import sparse  # here, to keep the import of asktell light
+
+    return sparse.hstack((rows, sparse.csr_matrix(more)), format="csr")
+
+
+def _block_diagonal(one: Matrix, other: Matrix) -> Matrix:
+    whole = np.zeros((len(one) + len(other), one.shape[1] + other.shape[1]))
+    whole[: len(one), : one.shape[1]] = one
+    whole[len(one) :, one.shape[1] :] = other
+    return whole
 
 
 def _cholesky(matrix: Matrix) -> Matrix:

@@ -70,7 +70,7 @@ class Posterior(NamedTuple):
     @property
     def n_normals(self) -> int:
         """How many independent normals one joint draw takes."""
-        return int(self.parts[0].root.shape[1]) + len(self.sd) + int(np.isfinite(self.freedom))
+        return max(int(part.root.shape[1]) for part in self.parts) + len(self.sd) + int(np.isfinite(self.freedom))
 
     def draws(self, normals: Matrix) -> Matrix:
         """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""

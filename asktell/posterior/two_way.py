@@ -8,7 +8,8 @@ The variances maximize the restricted likelihood (REML), by over-relaxed EM; the
 `asktell.posterior.equations`. That guess is not taken for the truth: the posterior is averaged over a few more guesses,
 where prompts or examples differ more or less than that, weighted by their likelihood and a weak prior (sigma points,
 Julier & Uhlmann 1997; weighted as in INLA, Rue, Martino & Chopin 2009), and the scale of all is integrated out, which
-makes it Student's.
+makes it Student's. Where the prompts have features, it is averaged too over how much of the prompts' variance these
+explain, from nothing to nearly all of it, weighted by the likelihood.
 """
 
 from typing import NamedTuple
@@ -32,6 +33,8 @@ _PRIOR_SHARES = (0.1, 0.4, 0.5)  # of prompt, example and residual, where the da
 _PRIOR_WEIGHT = 1.0  # of that prior for an effect's variance, in members
 _PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances below: a factor of 20 either way is rare
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
+_SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
+_LEAST_WEIGHT = 0.02  # of a guess that is worth its work
 _SURE = 0.15  # a log ratio that is known better than this needs no further guesses
 
 
@@ -67,28 +70,42 @@ def posterior(
     variances: Variances | None = None,
     scale: float | None = None,
     averaged: bool = True,
+    basis: Matrix | None = None,
 ) -> Posterior:
     """Of every prompt's mean of a metric, in its units; `n_examples` None: the mean over endless examples.
 
     `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `scale` is the width of the
-    metric's range, if it is known. There must be a cell.
+    metric's range, if it is known. `basis` (K, q) are functions of the prompts' features, as of
+    `asktell.posterior.basis`. There must be a cell.
     """
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
     spread = float(scores.std())
     if spread <= 1e-9 * max(abs(centre), 1e-290):
         return _constant(cells, float(scores[0]), n_arms, n_examples, scale)
-    system = System(cells.arms, cells.examples, (scores - centre) / spread, n_arms, n_examples)
+    system = System(cells.arms, cells.examples, (scores - centre) / spread, n_arms, n_examples, basis)
+    weights, freedom = np.ones(1), np.inf
     if variances is not None:
-        given = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
-        return Posterior.of([system.means(given)], np.ones(1), np.inf, given).scaled(centre, spread)
-    first = reml(system)
-    if not averaged:
-        return Posterior.of([system.means(first)], np.ones(1), np.inf, first).scaled(centre, spread)
-    guesses, weights = _guesses(system, first)
-    freedom = system.n - 1 + _PRIOR_FREEDOM
-    parts = [system.means(guess) for guess in guesses]
-    return Posterior.of(parts, weights, freedom, first).scaled(centre, spread)
+        guesses = [Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))]
+    else:
+        guesses = [reml(system)]
+        if averaged:
+            guesses, weights = _guesses(system, guesses[0])
+            freedom = system.n - 1 + _PRIOR_FREEDOM
+    parts, weights = _over_shares(system, guesses, weights)
+    return Posterior.of(parts, weights, freedom, guesses[0]).scaled(centre, spread)
+
+
+def _over_shares(system: System, guesses: list[Variances], weights: Vector) -> tuple[list[Gaussian], Vector]:
+    """The posterior for every guess, and for every share of the prompts' variance that the features may explain."""
+    shares = _SHARES if system.basis.shape[1] else _SHARES[:1]
+    found = [[system.means(guess, share) for share in shares] for guess in guesses]
+    gains = np.array([[density - row[0][0] for density, _ in row] for row in found])
+    # Twice the same guess would be counted twice: each has its weight, and the shares divide it among them.
+    divided = np.exp(gains - gains.max()) * weights[:, None]
+    kept = divided > _LEAST_WEIGHT * divided.sum()
+    parts = [found[i][j][1] for i, j in np.argwhere(kept)]
+    return parts, np.asarray(divided[kept] / divided[kept].sum())
 
 
 def _constant(cells: Cells, score: float, n_arms: int, n_examples: int | None, scale: float | None) -> Posterior:
@@ -118,9 +135,11 @@ def reml(system: System) -> Variances:
     n_columns = system.n_columns
     for _ in range(_STEPS):
         s = system.solve(Variances(*v))
-        residual = (system.squares - s.u @ system.sums - s.other @ system.sums_other) / max(1, system.n - 1)
-        of_kept = s.u[1:] @ s.u[1:] + v[2] * np.trace(s.inverse[1:, 1:])
-        of_other = s.other @ s.other + v[2] * (s.d.sum() + (system.weighted(s.d**2) * s.inverse).sum())
+        u, other = s.u[:, 0], s.other[:, 0]
+        fitted = u @ system.sums[:, 0] + other @ system.sums_other[:, 0]
+        residual = (system.squares[0, 0] - fitted) / max(1, system.n - 1)
+        of_kept = u[1:] @ u[1:] + v[2] * np.trace(s.inverse[1:, 1:])
+        of_other = other @ other + v[2] * (s.d.sum() + (system.weighted(s.d**2) * s.inverse).sum())
         per_arm, per_column = (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
         new = np.array(
             [

@@ -1,0 +1,56 @@
+"""Functions of the prompts' features that their effects may be made of.
+
+A Gaussian process with a kernel k has effects Z @ slopes, Z Z' = k, with independent slopes. The kernel here is half
+linear and half Gaussian (RBF), as of BLUP, and Z its leading components.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.arrays import Features
+
+Matrix = npt.NDArray[np.float64]
+
+_COLUMNS = 24
+_LANDMARKS = 512
+
+
+def basis(features: Features) -> Matrix:
+    """(K, q) from features (K, d); the mean squared length of its rows is 1; q is 0 if all prompts have the same.
+
+    Beyond 512 prompts the kernel goes through as many of them (Nystroem; Williams & Seeger 2001).
+    """
+    centred = features - features.mean(axis=0)
+    spread = centred.std(axis=0)
+    varies = spread > 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
+    if not varies.any():
+        return np.zeros((len(features), 0))
+    x = centred[:, varies] / spread[varies]
+    some = x[np.sort(np.argsort(np.arange(len(x)) * 0.6180339887498949 % 1.0, kind="stable")[:_LANDMARKS])]
+    distances = _squared_distances(some, some)
+    median = float(np.median(distances[np.triu_indices(len(some), 1)]))
+    length = median if median > 0 else 1.0
+    smooth = _leading(np.exp(-0.5 * _squared_distances(x, some) / length), np.exp(-0.5 * distances / length))
+    both = np.concatenate((smooth, x / np.sqrt(x.shape[1])), axis=1)
+    left, size, _ = np.linalg.svd(both, full_matrices=False)
+    leading = size[:_COLUMNS] > 1e-6 * size[0]
+    return _unit((left[:, :_COLUMNS] * size[:_COLUMNS])[:, leading])
+
+
+def _leading(cross: Matrix, among: Matrix) -> Matrix:
+    """(K, q) whose products are the kernel's, from its values between all and the landmarks, and among those."""
+    values, vectors = np.linalg.eigh(among)
+    top = np.argsort(-values)[:_COLUMNS]
+    top = top[values[top] > 1e-6 * values.max()]
+    component = cross @ (vectors[:, top] / np.sqrt(values[top]))
+    return _unit(component - component.mean(axis=0))
+
+
+def _unit(component: Matrix) -> Matrix:
+    length = float(np.sqrt((component**2).sum(axis=1).mean()))
+    return component / length if length > 0 else component[:, :0]
+
+
+def _squared_distances(one: Matrix, other: Matrix) -> Matrix:
+    squared = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2.0 * one @ other.T
+    return np.asarray(np.maximum(squared, 0.0))

@@ -1,0 +1,108 @@
+"""Features in the two-way model: the exact posterior, the likelihood of their share, and what they are worth."""
+
+import numpy as np
+import pytest
+
+from asktell.posterior.basis import basis
+from asktell.posterior.equations import System, Variances
+from asktell.posterior.two_way import Cells, posterior
+
+LEVEL = 1e4  # the variance of a level that is nearly flat
+
+
+def exact(
+    arms: np.ndarray, examples: np.ndarray, y: np.ndarray, z: np.ndarray, n_examples: int, v: Variances, share: float
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Mean and covariance of the prompts' means, and the log likelihood, from the joint covariance of all cells."""
+    n_arms = len(z)
+    effects = share * v.prompt * z @ z.T + (1 - share) * v.prompt * np.eye(n_arms)
+    every_arm = np.kron(np.eye(n_arms), np.ones((n_examples, 1)))
+    every_example = np.kron(np.ones((n_arms, 1)), np.eye(n_examples))
+    cov = every_arm @ effects @ every_arm.T + v.example * every_example @ every_example.T + LEVEL
+    cov += v.residual * np.eye(len(cov))
+    o = arms * n_examples + examples
+    mean = np.kron(np.eye(n_arms), np.ones((1, n_examples))) / n_examples
+    gain = np.linalg.solve(cov[np.ix_(o, o)], cov[o]).T
+    left = cov - gain @ cov[o]
+    density = -0.5 * (np.linalg.slogdet(cov[np.ix_(o, o)])[1] + y @ np.linalg.solve(cov[np.ix_(o, o)], y))
+    return mean @ gain @ y, mean @ left @ mean.T, density
+
+
+@pytest.mark.parametrize(("n_arms", "n_examples"), [(6, 9), (9, 5)])  # either effect is eliminated
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> None:
+    rng = np.random.default_rng(n_arms)
+    cells = np.sort(rng.permutation(n_arms * n_examples)[:22])
+    cells = np.union1d(cells, np.arange(n_examples))  # the first prompt has seen every example
+    arms, examples = np.divmod(cells, n_examples)
+    y, z, v = rng.normal(size=len(arms)), basis(rng.normal(size=(n_arms, 3))), Variances(0.5, 0.3, 0.4)
+    system = System(arms, examples, y, n_arms, n_examples, z)
+    _, found = system.means(v, share)
+    mean, cov, _ = exact(arms, examples, y, z, n_examples, v, share)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-4)
+    root = found.rows @ found.root
+    np.testing.assert_allclose(root @ root.T + np.diag(found.own**2), cov, atol=1e-3)
+    assert found.mean[0] == pytest.approx(y[:n_examples].mean())
+    assert found.variance[0] == 0.0
+
+
+def test_the_likelihood_of_the_share_is_exact() -> None:
+    rng = np.random.default_rng(1)
+    arms, examples = np.divmod(np.sort(rng.permutation(7 * 6)[:25]), 6)
+    y, z, v = rng.normal(size=25), basis(rng.normal(size=(7, 2))), Variances(0.5, 0.3, 0.4)
+    system = System(arms, examples, y, 7, 6, z)
+    ours = [system.means(v, share)[0] for share in (0.0, 0.3, 0.9)]
+    theirs = [exact(arms, examples, y, z, 6, v, share)[2] for share in (0.0, 0.3, 0.9)]
+    np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=2e-3)
+
+
+def test_without_examples_too() -> None:
+    """Endless examples: ordinary regression with random slopes and a random effect per prompt."""
+    rng = np.random.default_rng(2)
+    arms, z, v = np.repeat(np.arange(5), 3), basis(rng.normal(size=(5, 2))), Variances(0.5, 1.0, 0.4)
+    y = rng.normal(size=15)
+    _, found = System(arms, np.full(15, -1), y, 5, None, z).means(v, 0.6)
+    prior = 0.6 * 0.5 * z @ z.T + 0.4 * 0.5 * np.eye(5) + LEVEL
+    to_cells = np.eye(5)[arms]
+    cov = to_cells @ prior @ to_cells.T + 0.4 * np.eye(15)
+    np.testing.assert_allclose(found.mean, prior @ to_cells.T @ np.linalg.solve(cov, y), atol=1e-3)
+
+
+def test_features_that_tell_help_and_others_do_little_harm() -> None:
+    """40 prompts, one pull each, a third of the variance is the prompts': 30 problems."""
+    errors = {"informed": [], "misled": [], "alone": []}
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(40, 3))
+        truth = x @ np.array([1.0, -1.0, 0.5]) / 1.5 + np.sin(2 * x[:, 0])
+        truth /= truth.std()
+        y = truth[:, None] + 0.7 * rng.normal(size=50) + rng.normal(size=(40, 50))
+        truth = y.mean(axis=1)
+        cells = Cells.of(np.arange(40), np.arange(40) // 8, y[np.arange(40), np.arange(40) // 8][:, None], 50)
+        for name, z in (("informed", basis(x)), ("misled", basis(rng.normal(size=(40, 3)))), ("alone", None)):
+            mean = posterior(cells, 0, 40, 50, basis=z).mean
+            errors[name].append(np.sqrt(np.mean((mean - truth - (mean - truth).mean()) ** 2)))
+    informed, misled, alone = (np.mean(e) for e in errors.values())
+    assert informed < 0.85 * alone
+    assert misled < 1.08 * alone
+
+
+def test_the_basis_has_unit_rows_on_average_and_no_level() -> None:
+    z = basis(np.random.default_rng(0).normal(size=(50, 4)) * [1.0, 1e6, 1e-6, 1.0] + 7.0)
+    assert z.shape[1] <= 24
+    np.testing.assert_allclose((z**2).sum(axis=1).mean(), 1.0)
+    np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=1e-9)
+
+
+def test_equal_features_make_no_basis() -> None:
+    assert basis(np.full((6, 2), 0.1)).shape == (6, 0)
+    assert basis(np.zeros((1, 3))).shape == (1, 0)
+
+
+def test_a_large_pool_goes_through_landmarks() -> None:
+    """Twice the same prompts: equals have the same effects, and the kernel is about that of all pairs."""
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    twice, once = basis(np.concatenate((x, x))), basis(x)
+    np.testing.assert_allclose(twice[:400], twice[400:], atol=1e-9)
+    ours, exact = twice[:400] @ twice[:400].T, once @ once.T
+    assert np.corrcoef(ours.ravel(), exact.ravel())[0, 1] > 0.99
