@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from asktell.adaptive import Adaptive
 from asktell.goals import BestFeasible, ParetoSet
-from asktell.methods import Method
+from asktell.methods import Elimination, Method
 from asktell.pareto import pareto_mask
 from asktell.posterior import membership
 from asktell.result import PromptResult, Result, is_feasible
@@ -42,8 +42,11 @@ def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Seq
 
 
 def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
-    if isinstance(method, Adaptive) and state.problem.features is not None:
-        yield "The features were not used: the method auto has no use for them."
+    if isinstance(method, Elimination) and state.problem.features is not None:
+        parts = (method.allocator, method.estimator)
+        if not any(part.needs_features for part in parts):
+            names = " and ".join(type(part).__name__ for part in parts)
+            yield f"The features were not used: {names} have no use for them, but the method auto has."
     if isinstance(state.problem.goal, ParetoSet) and selected:
         means = np.array([[np.nan if x is None else x for x in entry.estimate.values()] for entry in selected])
         dominated = int((~pareto_mask(state.problem.goal.values(means))).sum())

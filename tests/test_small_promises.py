@@ -34,14 +34,16 @@ def test_a_selector_is_not_pickled() -> None:
         pickle.dumps(Selector(["x"], PARETO, 3))
 
 
-def test_features_that_auto_does_not_use_are_said_to_be_unused() -> None:
-    with_features = Selector(["x", "yy"], PARETO, 4, examples=3, features=[[1.0], [2.0]])
-    note = "The features were not used"
-    assert note in str(with_features.result()) or note in with_features.result().notes[0]
-    assert with_features.result().to_dict()["notes"] == list(with_features.result().notes)
-    assert Selector(["x", "yy"], PARETO, 4, examples=3).result().notes == ()
-    structured = Selector(["x", "yy"], PARETO, 4, "blup-ege", examples=3, features=[[1.0], [2.0]])
-    assert structured.result().notes == ()
+def test_features_that_a_method_does_not_use_are_said_to_be_unused() -> None:
+    def result(method: str, features: list[list[float]] | None) -> asktell.Result:
+        return Selector(["x", "yy"], PARETO, 4, method, examples=3, features=features).result()
+
+    unused = result("ege-sr", [[1.0], [2.0]])
+    assert "The features were not used" in unused.notes[0]
+    assert unused.to_dict()["notes"] == list(unused.notes)
+    assert result("ege-sr", None).notes == ()
+    assert result("auto", [[1.0], [2.0]]).notes == ()
+    assert result("blup-ege", [[1.0], [2.0]]).notes == ()
 
 
 def test_a_selected_prompt_whose_estimate_is_dominated_is_noted() -> None:
