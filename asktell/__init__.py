@@ -15,6 +15,7 @@ from asktell.errors import (
     InvalidScoresError,
     InvalidStateError,
     MissingExtraError,
+    ServiceError,
     StorageBusyError,
     StorageError,
     StudyExistsError,
@@ -29,6 +30,7 @@ from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
+    from asktell.service.client import RemoteStudy
     from asktell.study import Study
 
 __all__ = [
@@ -49,8 +51,10 @@ __all__ = [
     "MissingExtraError",
     "ParetoSet",
     "PromptResult",
+    "RemoteStudy",
     "Result",
     "Selector",
+    "ServiceError",
     "StorageBusyError",
     "StorageError",
     "Study",
@@ -72,4 +76,8 @@ def __getattr__(name: str) -> Any:
         from asktell.study import Study
 
         return Study
+    if name == "RemoteStudy":
+        from asktell.service.client import RemoteStudy
+
+        return RemoteStudy
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

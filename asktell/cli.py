@@ -1,4 +1,4 @@
-"""`asktell run | status | result`: a selection described in a file, run from the command line.
+"""`asktell run | status | result | serve`: a selection described in a file, run from the command line.
 
 The engine knows no adapter; what a configuration names is loaded here, by name and late.
 """
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: done; 1: it could not be finished; 2: a mistake in the command or in a file; 130 and 143: Ctrl-C and SIGTERM.
     """
-    arguments = make_parser({"run": _run, "status": _status, "result": _result}).parse_args(argv)
+    arguments = make_parser({"run": _run, "status": _status, "result": _result, "serve": _serve}).parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that knows few characters is no reason to fail
             stream.reconfigure(errors="backslashreplace")
@@ -251,6 +251,16 @@ def _result(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         show(f"Plot: {arguments.plot}")
     return _OK
+
+
+# serve
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from asktell.service.server import serve
+
+    with _signals():
+        return serve(arguments)
 
 
 if __name__ == "__main__":

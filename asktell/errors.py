@@ -72,3 +72,7 @@ class EvaluatorError(AsktellError):
 
 class MissingExtraError(AsktellError, ImportError):
     """An optional package is missing; the message says what to install."""
+
+
+class ServiceError(StorageError):
+    """The service of a study cannot be reached, refuses the token, or is not asktell's."""
