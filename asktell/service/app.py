@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from pydantic import AfterValidator
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from asktell import records
 from asktell.arguments import MOST_EVALUATIONS
@@ -49,8 +50,8 @@ def answer(content: object, status: int = 200, headers: dict[str, str] | None = 
     return Response(body, status, headers, "application/json")
 
 
-def make_app(studies: Studies, metrics: Metrics) -> FastAPI:
-    """The operations on these studies, behind nothing: see `asktell.service.gate`."""
+def make_app(studies: Studies, metrics: Metrics, with_tokens: bool) -> FastAPI:
+    """The operations on these studies, behind nothing: see `asktell.service.gate`. Its document tells of tokens."""
     app = FastAPI(title="asktell", version=version("asktell"), docs_url=None, redoc_url=None)
 
     def call(name: str, operation: Callable[[Study], _T]) -> _T:
@@ -190,7 +191,7 @@ def make_app(studies: Studies, metrics: Metrics) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(Exception, _on_bug)
-    describe(app)
+    describe(app, with_tokens)
     return app
 
 
@@ -253,7 +254,11 @@ async def _on_invalid(request: Request, error: Any) -> Response:
 async def _on_http(request: Request, error: Any) -> Response:
     detail = {404: "There is nothing at this address.", 405: "This address does not know this method."}
     text = detail.get(error.status_code, "The body cannot be read as JSON.")
-    return problem_response(Problem(error.status_code, text, headers=error.headers))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # the framework names the methods of the first operation only
+        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        headers["Allow"] = ", ".join(sorted(set().union(*(route.methods for route in routes))))
+    return problem_response(Problem(error.status_code, text, headers=headers))
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:

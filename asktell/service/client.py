@@ -58,15 +58,16 @@ class _Connection:
             ServiceError: the service could not be reached, or does not know the token.
             AsktellError: what the service says is wrong.
         """
-        import urllib3
+        pool = self._connected()
+        from urllib3.exceptions import HTTPError
 
         headers = {**self._headers, "Content-Type": "application/json"}
         if method != "GET":
             headers["Idempotency-Key"] = uuid.uuid4().hex
         body = None if data is None else json.dumps(data).encode("ascii")
         try:
-            response = self._connected().request(method, self.url + path, body=body, headers=headers, redirect=False)
-        except urllib3.exceptions.HTTPError as error:
+            response = pool.request(method, self.url + path, body=body, headers=headers, redirect=False)
+        except HTTPError as error:
             reason = getattr(error, "reason", None) or error
             raise ServiceError(f"The service at {self.url} cannot be reached: {reason}") from error
         try:

@@ -23,6 +23,7 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _OPEN = ("/health", "/openapi.json")
 _READING = ("GET", "HEAD", "OPTIONS")
+_CHANGING = ("POST", "PUT", "DELETE")
 _LONGEST_KEY = 200
 
 log = logging.getLogger("asktell.service")
@@ -100,7 +101,7 @@ class Gate:
         if body and not _is_json(headers.get(b"content-type", "")):
             raise Problem(415, "The body must be JSON, with the header `Content-Type: application/json`.")
         key = headers.get(b"idempotency-key")
-        if key is None or scope["method"] in _READING:
+        if key is None or scope["method"] not in _CHANGING:
             return await self._pass(scope, body)
         if not 0 < len(key) <= _LONGEST_KEY:
             raise Problem(422, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.", "invalid-argument")

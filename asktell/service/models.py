@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StrictBool, StrictFloat, StrictInt, WithJsonSchema
 
+from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal, Objective, ParetoSet, at_least, at_most
 from asktell.selector import Selector
 from asktell.trial import Trial
@@ -59,19 +60,21 @@ class GoalModel(_Request):
         """As the engine's.
 
         Raises:
-            ValueError: the parts do not go together.
+            InvalidArgumentError: the parts do not go together.
         """
         wanted = []
         for names, minimized in ((self.maximize, False), (self.minimize, True)):
             wanted += [self._objective(name, minimized) for name in ([names] if isinstance(names, str) else names)]
         if self.type == "pareto-set":
             if self.at_least or self.at_most:
-                raise ValueError("at_least and at_most go with type best-feasible")
+                raise InvalidArgumentError("at_least and at_most go with a goal of type best-feasible.")
             return ParetoSet(*wanted)
         if len(wanted) != 1:
-            raise ValueError(f"a goal of type best-feasible has one metric in maximize or minimize, not {len(wanted)}")
+            raise InvalidArgumentError(
+                f"A goal of type best-feasible has exactly one metric in maximize or minimize, got {len(wanted)}."
+            )
         if both := set(self.at_least) & set(self.at_most):
-            raise ValueError(f"at_least and at_most both bound {min(both)!r}; give one of them")
+            raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}; give one of them.")
         subject_to: dict[Any, Any] = {self._objective(name): at_least(x) for name, x in self.at_least.items()}
         subject_to |= {self._objective(name, True): at_most(x) for name, x in self.at_most.items()}
         return BestFeasible(wanted[0], subject_to)

@@ -35,7 +35,7 @@ _KEY = {
 }
 
 
-def describe(app: FastAPI) -> None:
+def describe(app: FastAPI, with_tokens: bool) -> None:
     """Make the application's document a full one."""
 
     def document() -> dict[str, Any]:
@@ -45,10 +45,11 @@ def describe(app: FastAPI) -> None:
             components.setdefault("schemas", {})["Problem"] = ProblemModel.model_json_schema()
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
-            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            if with_tokens:
+                components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             for path, operations in made["paths"].items():
                 for method, operation in operations.items():
-                    _complete(path, method, operation)
+                    _complete(path, method, operation, with_tokens)
             app.openapi_schema = made
         return app.openapi_schema
 
@@ -59,9 +60,9 @@ def _about() -> str:
     return "Studies of asktell: ask what to evaluate next, tell the scores, read the result."
 
 
-def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+def _complete(path: str, method: str, operation: dict[str, Any], with_tokens: bool) -> None:
     statuses = set(_ALWAYS)
-    if path not in _OPEN:
+    if with_tokens and path not in _OPEN:
         operation["security"] = [{"token": []}]
     else:
         statuses -= {401}

@@ -2,12 +2,14 @@
 
 import argparse
 import logging
+import math
 import re
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from asktell.arguments import whole
 from asktell.errors import InvalidArgumentError, MissingExtraError
 from asktell.service.tokens import READ, WRITE, Tokens, is_loopback
 from asktell.terminal import safe
@@ -25,6 +27,10 @@ def serve(arguments: argparse.Namespace) -> int:
         MissingExtraError: the packages of the service are missing.
         OSError: the address is in use, or is none of this machine's.
     """
+    if not 0 <= arguments.rate < math.inf:
+        raise InvalidArgumentError(f"--rate must be requests per second, 0 for no limit; got {arguments.rate}.")
+    whole("--max-mb", arguments.max_mb, 1, 2**20)
+    whole("--port", arguments.port, 0, 65535)
     tokens = Tokens.from_environment()
     if not tokens and not is_loopback(arguments.host):
         raise InvalidArgumentError(
@@ -44,7 +50,7 @@ def serve(arguments: argparse.Namespace) -> int:
     studies = Studies(arguments.url)
     metrics = Metrics(lambda: len(studies))
     limits = Limits(body=arguments.max_mb * 2**20, rate=arguments.rate)
-    gate = Gate(make_app(studies, metrics), tokens, metrics, limits, arguments.access_log)
+    gate = Gate(make_app(studies, metrics, bool(tokens)), tokens, metrics, limits, arguments.access_log)
     config = uvicorn.Config(
         gate,
         log_config=None,

@@ -26,8 +26,9 @@ class Service:
 
         self.studies = Studies(url, **options)
         self.metrics = Metrics(lambda: len(self.studies))
-        self.app = make_app(self.studies, self.metrics)
-        self.gate = Gate(self.app, tokens or Tokens(), self.metrics, limits or Limits(rate=0))
+        tokens = tokens or Tokens()
+        self.app = make_app(self.studies, self.metrics, bool(tokens))
+        self.gate = Gate(self.app, tokens, self.metrics, limits or Limits(rate=0))
         self.client = TestClient(self.gate, "http://localhost", raise_server_exceptions=False)  # type: ignore[arg-type]
 
     def send(self, method: str, path: str, data: Any = None, headers: Mapping[str, str] | None = None) -> Any:
