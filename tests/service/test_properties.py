@@ -228,7 +228,7 @@ def test_fuzzed_for_long(target: Callable[[st.DataObject], None]) -> None:
         b"9" * 5000,
         b'{"n":1e999}',
         b'"\\ud800"',
-        b"\xff\xfe{\x00}\x00",
+        b"\xff\xfe\x00{",
         b"null",
         b"",
     ],
