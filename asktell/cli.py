@@ -1,4 +1,4 @@
-"""`asktell run | status | result | serve`: a selection described in a file, run from the command line.
+"""`asktell`: a selection described in a file and run from the command line, and what there is to see of it.
 
 The engine knows no adapter; what a configuration names is loaded here, by name and late.
 """
@@ -16,9 +16,16 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from asktell.cli_arguments import PICTURES, make_parser
+from asktell.cli_arguments import PICTURES, Command, make_parser
 from asktell.cli_output import overview, report, save_plot, show
-from asktell.errors import AsktellError, FolderBusyError, InvalidArgumentError, InvalidStateError, MissingExtraError
+from asktell.errors import (
+    AsktellError,
+    FolderBusyError,
+    InvalidArgumentError,
+    InvalidStateError,
+    MissingExtraError,
+    StorageError,
+)
 from asktell.recorder import AsyncRecorder, BatchRecorder, Recorder, StopRun
 from asktell.run import run
 from asktell.run_folder import RunFolder
@@ -40,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: done; 1: it could not be finished; 2: a mistake in the command or in a file; 130 and 143: Ctrl-C and SIGTERM.
     """
-    arguments = make_parser({"run": _run, "status": _status, "result": _result, "serve": _serve}).parse_args(argv)
+    arguments = make_parser(_COMMANDS).parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that knows few characters is no reason to fail
             stream.reconfigure(errors="backslashreplace")
@@ -65,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _complain(error: BaseException, running: bool) -> int:
     """One line on stderr, and the exit code."""
-    mistake = isinstance(error, AsktellError) and not isinstance(error, FolderBusyError)
+    mistake = isinstance(error, AsktellError) and not isinstance(error, FolderBusyError | StorageError)
     if isinstance(error, AsktellError):
         text = str(error)
     elif isinstance(error, OSError):
@@ -83,6 +90,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from asktell_adapters.config import load_config
 
     config = load_config(arguments.config)
+    if arguments.study is not None:
+        return _run_study(config, arguments)
     folder = RunFolder(config.output)
     evaluator = None
     if arguments.fresh or not folder.used:
@@ -114,6 +123,16 @@ def _run(arguments: argparse.Namespace) -> int:
         folder.write_result(result)
     show(str(result))
     show(f"Files: {folder.path}")
+    return _OK
+
+
+def _run_study(config: "Config", arguments: argparse.Namespace) -> int:
+    from asktell.cli_studies import run_study
+
+    if arguments.fresh:
+        raise InvalidArgumentError("--fresh goes with an output folder. A study has a name: give another --name.")
+    with _signals(), _logging():
+        show(str(run_study(config, arguments)))
     return _OK
 
 
@@ -253,7 +272,18 @@ def _result(arguments: argparse.Namespace) -> int:
     return _OK
 
 
-# serve
+# studies and serve
+
+
+def _of_studies(name: str) -> Command:
+    """A command of `asktell.cli_studies`, imported when it is used."""
+
+    def command(arguments: argparse.Namespace) -> int:
+        from asktell import cli_studies
+
+        return int(getattr(cli_studies, name)(arguments))
+
+    return command
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -261,6 +291,18 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     with _signals():
         return serve(arguments)
+
+
+_COMMANDS: dict[str, Command] = {
+    "run": _run,
+    "status": _status,
+    "result": _result,
+    "studies": _of_studies("list_studies"),
+    "watch": _of_studies("watch"),
+    "export": _of_studies("export_study"),
+    "import": _of_studies("import_study"),
+    "serve": _serve,
+}
 
 
 if __name__ == "__main__":

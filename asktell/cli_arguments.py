@@ -85,6 +85,16 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add_run.add_argument(
         "--keep-going", action="store_true", help="do not stop when many evaluations in a row fail: count them"
     )
+    add_run.add_argument(
+        "--study", metavar="URL", help="work on a study kept there, with others: sqlite:///PATH or postgresql://..."
+    )
+    add_run.add_argument("--name", help="of the study (default: CONFIG's)")
+    add_run.add_argument(
+        "--worker", metavar="NAME", help="of this worker; the same after a restart goes on with its own"
+    )
+    add_run.add_argument(
+        "--lease", metavar="SECONDS", type=float, default=60.0, help="after which a dead worker's trials are given away"
+    )
     add_run.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
 
     add_status = add(
@@ -122,4 +132,37 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add_serve.add_argument("--access-log", action="store_true", help="a line on stderr for every request")
     for made in (add_status, add_result):
         made.add_argument("run", metavar="CONFIG_OR_FOLDER", type=Path, help="the run's TOML file or output folder")
+    _add_studies(add)
     return parser
+
+
+def _add_studies(add: Callable[[str, str, str, str], argparse.ArgumentParser]) -> None:
+    url = "sqlite:///studies.db"
+    add_studies = add("studies", "the studies at a URL", "Every study, how far it is and who works on it.", "")
+    add_watch = add(
+        "watch",
+        "a study, live",
+        "Evaluations done, the best so far, and what each worker holds, until the study is done.",
+        f"example: asktell watch {url} summarize",
+    )
+    add_export = add(
+        "export",
+        "a study to a file",
+        "Write everything about a study to a file of JSON lines.",
+        f"example: asktell export {url} summarize summarize.jsonl",
+    )
+    add_import = add(
+        "import",
+        "a study from a file",
+        "Make a study of a file that `asktell export` wrote, in any storage.",
+        "example: asktell import postgresql://me@db/studies summarize.jsonl",
+    )
+    for made in (add_studies, add_watch, add_export, add_import):
+        made.add_argument("url", metavar="URL", help="sqlite:///PATH, a path, or postgresql://USER@HOST/DATABASE")
+    for made in (add_watch, add_export):
+        made.add_argument("name", metavar="NAME", help="of the study")
+    add_watch.add_argument("--once", action="store_true", help="print once, and no more")
+    add_watch.add_argument("--interval", metavar="SECONDS", type=float, default=2.0, help="between looks")
+    for made in (add_export, add_import):
+        made.add_argument("file", metavar="FILE", type=Path, help="JSON lines")
+    add_import.add_argument("--name", help="of the new study (default: the one it had)")

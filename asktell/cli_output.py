@@ -17,14 +17,14 @@ def show(text: str) -> None:
         print(safe(line))
 
 
-def overview(result: Result, doing: str, n_active: int, seconds_since: float) -> Iterator[str]:
+def overview(result: Result, doing: str, n_active: int, seconds_since: float | None = None) -> Iterator[str]:
     """How far a run is, in some lines, and the best so far.
 
     Args:
         result: what it has come to.
         doing: which run, and whether it goes on.
         n_active: how many prompts are still in the race.
-        seconds_since: its last change.
+        seconds_since: its last change, where that is known.
     """
     early = f"; {FINISHED_EARLY}" if result.finished_early else ""
     rows = [
@@ -36,7 +36,7 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float) ->
     ]
     if result.cost:
         rows.append(("cost", f"{result.cost:.4g}"))
-    if not result.done:
+    if not result.done and seconds_since is not None:
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
     label = "result" if result.done else "best so far"
     for entry in result.selected[:10]:

@@ -54,12 +54,8 @@ class Follower(Selector):
         return Mark(self._state, self.leases)
 
     def go_back(self, mark: Mark) -> None:
-        """Undo everything since the mark."""
+        """Stand where the mark was made."""
         self._state, self.leases = mark
-
-    def restore(self, state: State, leases: Leases) -> None:
-        """Stand where a snapshot was made."""
-        self._state, self.leases = state, leases
 
     def replay(self, line: str | bytes) -> int:
         """Fold a line of the log, whole or not at all; its number of entries.

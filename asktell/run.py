@@ -1,4 +1,4 @@
-"""Drive a selector with an evaluator: in this thread, over any `concurrent.futures.Executor`, async, or in batches.
+"""Drive a selector or a study with an evaluator: in this thread, over any Executor, async, or in batches.
 
 asyncio and tqdm are imported where they are needed, to keep `import asktell` light.
 """
@@ -10,14 +10,18 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asktell.arguments import whole
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
 from asktell.result import Result
 from asktell.selector import Selector
 from asktell.terminal import safe
 from asktell.trial import Trial
+
+if TYPE_CHECKING:
+    from asktell.study import Study
+    from asktell.worker import Worker
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 Evaluator: TypeAlias = Any
@@ -30,19 +34,20 @@ _SECONDS_BETWEEN_LOOKS = 2.0  # at the best so far, for the progress bar
 
 
 def run(
-    selector: Selector,
+    selector: "Selector | Study | Worker",
     evaluator: Evaluator,
     executor: Executor | None = None,
     concurrency: int | None = None,
     progress: bool = True,
     *,
-    on_tell: Callable[[Selector, Trial], None] | None = None,
+    on_tell: Callable[[Any, Trial], None] | None = None,
 ) -> Result:
     """Evaluate until the selector is done, and return its result.
 
     Args:
         selector: what to ask and tell. Trials that are out when the run starts are evaluated first: a selector that
-            was saved in the middle of a run continues.
+            was saved in the middle of a run continues. With a Study, or a `study.worker(name)`, this run is one of its
+            workers, among any number in other processes; it waits for them at the end.
         evaluator: a callable `(prompt, example) -> scores`, where `example` is the trial's index; an async one; an
             object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
             each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" (unless it is
@@ -51,7 +56,8 @@ def run(
         concurrency: evaluations at once (trials per batch for a batch evaluator); by default 8 where there is an
             executor, an async or a batch evaluator.
         progress: show a progress bar on stderr.
-        on_tell: called after each trial that was told or failed, in this thread; to save, log or plot.
+        on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
+            thread; to save, log or plot.
 
     An exception of the evaluator, or scores that the selector refuses, are that trial's failure and not the run's.
     After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
@@ -60,9 +66,27 @@ def run(
     Raises:
         InvalidArgumentError: an argument cannot be used.
         EvaluatorError: the executor broke down.
+        StorageError: a study's storage was out of reach for more than a minute.
     """
     if not isinstance(selector, Selector):
-        raise InvalidArgumentError(f"run() needs a Selector, got {type(selector).__name__}.")
+        from asktell.study import Study
+        from asktell.worker import Worker
+
+        if not isinstance(selector, Study | Worker):
+            raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
+        with selector.worker() if isinstance(selector, Study) else selector as worker:
+            return _run(worker, evaluator, executor, concurrency, progress, on_tell)
+    return _run(selector, evaluator, executor, concurrency, progress, on_tell)
+
+
+def _run(
+    selector: "Selector | Worker",
+    evaluator: Evaluator,
+    executor: Executor | None,
+    concurrency: int | None,
+    progress: bool,
+    on_tell: Callable[[Any, Trial], None] | None,
+) -> Result:
     if concurrency is not None:
         concurrency = whole("concurrency", concurrency, 1)
     if executor is not None and not isinstance(executor, Executor):
@@ -113,14 +137,19 @@ def _is_async(call: Callable[..., Any]) -> bool:
 class _Board:
     """The trials this run has out, and what becomes of them."""
 
-    def __init__(self, selector: Selector, bar: "_Bar", on_tell: Callable[[Selector, Trial], None] | None) -> None:
+    def __init__(
+        self, selector: "Selector | Worker", bar: "_Bar", on_tell: Callable[[Any, Trial], None] | None
+    ) -> None:
         self.selector = selector
         self._bar = bar
         self._on_tell = on_tell
         self._out: dict[int, Trial] = {}
 
     def ask(self, n: int) -> list[Trial]:
+        """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
         trials = self.selector.ask(n)
+        while not trials and not self._out and not isinstance(self.selector, Selector) and self.selector.wait():
+            trials = self.selector.ask(n)
         self._out.update({trial.id: trial for trial in trials})
         return trials
 
@@ -161,6 +190,8 @@ class _Board:
             scores, cost = goal_scores(self.selector.metrics, scores)
         try:
             self.selector.tell(trial, scores, cost)
+        except StorageError:  # nothing is wrong with the scores
+            raise
         except AsktellError as error:
             return error
         return None
@@ -266,7 +297,7 @@ def _in_event_loop(main: Callable[[], Any]) -> None:
 class _Bar:
     """Evaluations done, prompts still active, the best so far, the time left."""
 
-    def __init__(self, selector: Selector, wanted: bool) -> None:
+    def __init__(self, selector: "Selector | Worker", wanted: bool) -> None:
         self._selector = selector
         self._bar: Any = None
         self._looked = 0.0

@@ -12,7 +12,6 @@
 import contextlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from asktell.errors import FolderBusyError, InvalidStateError
 from asktell.evaluations import MALFORMED, Evaluation, parse, replay
+from asktell.files import write_atomically
 from asktell.result import Result
 from asktell.selector import Selector
 
@@ -225,30 +225,3 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise InvalidStateError(f"{path} is not whole JSON: {error}") from error
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content: a reader, and a crash at any instant, sees the old or the new text, whole."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in it last; where folders cannot be opened there is nothing to do."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

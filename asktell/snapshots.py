@@ -154,5 +154,8 @@ def _unpack(packed: Any) -> Any:
     kind, text = packed
     if kind not in ("<i1", "<i2", "<i4", "<i8", "<f8"):
         raise InvalidStateError(f"{str(kind)[:20]!r} is no kind of number.")
-    array = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=kind)
+    try:
+        array = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=kind)
+    except zlib.error as error:
+        raise InvalidStateError(f"A column cannot be decompressed: {error}.") from error
     return array.astype(np.float64 if kind == "<f8" else np.int64)

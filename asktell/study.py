@@ -4,32 +4,30 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from threading import Lock, RLock
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
-from asktell import log, records, snapshots
+from asktell import documents
 from asktell.arguments import check_name, check_seconds, short, whole
-from asktell.errors import InvalidArgumentError, InvalidStateError, StorageError
+from asktell.documents import Document
+from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.follower import Follower
 from asktell.goals import Goal, Scores
 from asktell.leases import Expired, Leased
 from asktell.methods import Method
+from asktell.replica import Clock, Replica
 from asktell.result import Result
 from asktell.selector import Selector
 from asktell.storages import AbstractStorage, Location, open_storage
-from asktell.storages.base import Line
 from asktell.trial import Trial
+from asktell.worker import Worker, default_name
 
-FORMAT, VERSION = "asktell.study", 1
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""
 
-_ENTRIES_PER_SNAPSHOT = 4096
-_HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
 
 _Self = TypeVar("_Self", bound="Study")
 
@@ -59,23 +57,24 @@ class Study:
     May be used from several threads, and goes on in a forked process. Close it, or use it in a `with` block.
     """
 
-    def __init__(self, storage: AbstractStorage, name: str, key: int, method: Method | None, owned: bool) -> None:
-        self._storage = storage
+    def __init__(self, replica: Replica, name: str, max_attempts: int, owned: bool) -> None:
+        self._replica = replica
         self._name = name
-        self._key = key
-        self._owned = owned
-        self._follower, self._max_attempts = _load(storage.document(key), method)
-        self._position = 0
-        self._unsaved, self._next_save = 0, _ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
-        self._lock = RLock()
-        self._deciding = Lock()
-        self._restore()
-        self._refresh()
+        self._max_attempts = max_attempts
+        self._owned = owned  # whether its storage is to be closed with it
 
     # Making, opening, removing
 
     @classmethod
-    def create(cls: type[_Self], location: Location, name: str, selector: Selector, *, max_attempts: int = 3) -> _Self:
+    def create(
+        cls: type[_Self],
+        location: Location,
+        name: str,
+        selector: Selector,
+        *,
+        max_attempts: int = 3,
+        exist_ok: bool = False,
+    ) -> _Self:
         """Make a study that starts where a selector stands.
 
         Args:
@@ -83,18 +82,30 @@ class Study:
             name: of the study; printable text of at most 200 characters.
             selector: what to select, by which method; it is copied.
             max_attempts: a trial whose lease has run out this many times counts as a failed evaluation.
+            exist_ok: open the study of this name if there is one, so that every worker may run the same program. It
+                must have been made of the same prompts, goal, budget, method and so on.
 
         Raises:
-            StudyExistsError: there is a study of this name.
+            StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
             InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
             StorageError: the storage cannot be used.
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
-        document = _dump(selector.to_json(), whole("max_attempts", max_attempts, 1))
-        storage = open_storage(location)
-        key = storage.create(check_name("The name of a study", name), document)
-        return cls(storage, name, key, None, storage is not location)
+        document = Document(whole("max_attempts", max_attempts, 1), selector.to_json())
+        check_name("The name of a study", name)
+        with _opening(location) as storage:
+            try:
+                key = storage.create(name, document.to_bytes())
+            except StudyExistsError as error:
+                if not exist_ok:
+                    raise
+                key = storage.find(name)
+                if others := documents.from_bytes(storage.document(key)).differences(document):
+                    raise StudyExistsError(
+                        f"The study {name!r} was made with other values of {', '.join(others)}. Choose another name."
+                    ) from error
+            return cls._at(storage, name, key, storage is not location)
 
     @classmethod
     def open(cls: type[_Self], location: Location, name: str) -> _Self:
@@ -105,9 +116,45 @@ class Study:
             InvalidStateError: what is there is not a study, or of an unknown version.
             StorageError: the storage cannot be used.
         """
-        storage = open_storage(location)
-        key = storage.find(check_name("The name of a study", name))
-        return cls(storage, name, key, None, storage is not location)
+        check_name("The name of a study", name)
+        with _opening(location) as storage:
+            return cls._at(storage, name, storage.find(name), storage is not location)
+
+    @classmethod
+    def _at(cls: type[_Self], storage: AbstractStorage, name: str, key: int, owned: bool) -> _Self:
+        document = documents.from_bytes(storage.document(key))
+        return cls(Replica(storage, key, document.follower()), name, document.max_attempts, owned)
+
+    @classmethod
+    def import_(cls: type[_Self], location: Location, path: str | Path, name: str | None = None) -> _Self:
+        """Make a study of a file that `export` wrote; whole, or not at all.
+
+        Args:
+            location: where to, as for `create`.
+            path: the file.
+            name: of the new study; by default the one it had.
+
+        Raises:
+            StudyExistsError: there is a study of this name.
+            InvalidStateError: the file is malformed, cut off, or of an unknown version.
+            StorageError: the storage cannot be used.
+        """
+        with Path(path).open("rb") as file, _opening(location) as storage:
+            document, old_name, _, lines = documents.read(file)
+            new_name = check_name("The name of a study", old_name if name is None else name)
+            key = storage.create(new_name, document.to_bytes(), lines)
+            return cls._at(storage, new_name, key, storage is not location)
+
+    def export(self, path: str | Path) -> None:
+        """Write everything to a file of JSON lines, which `Study.import_` makes a study of, in any storage.
+
+        Raises:
+            OSError: the file cannot be written.
+            StorageError: the storage cannot be used.
+        """
+        replica = self._replica
+        document = documents.from_bytes(replica.storage.document(replica.key))
+        documents.write(Path(path), document, self._name, replica.lines())
 
     @staticmethod
     def names(location: Location) -> list[str]:
@@ -134,7 +181,7 @@ class Study:
     def close(self) -> None:
         """Let go of the storage's files and connections. What is out stays out."""
         if self._owned:
-            self._storage.close()
+            self._replica.storage.close()
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -145,7 +192,7 @@ class Study:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Study {self._name!r}: {self._follower.spent} of {self.budget} evaluations>"
+        return f"<Study {self._name!r}: {self._replica.follower.spent} of {self.budget} evaluations>"
 
     # Asking and telling
 
@@ -176,20 +223,35 @@ class Study:
             StorageError: the storage cannot be used; nothing was handed out.
         """
         count = 1 if n is None else whole("n", n, 0)
-        seconds = _lease(worker, lease)
-        self._prepare()
-        with self._writing(durable=False) as (follower, clock):
+        trials = self.ask_besides((), count, worker, _lease(worker, lease))
+        if n is None:
+            return trials[0] if trials else None
+        return trials
+
+    def ask_besides(self, known: Container[int], n: int, worker: str | None, seconds: float) -> list[Trial]:
+        """As `ask(n)`, for somebody who is busy with the `known` trials, and wants n others."""
+        self._replica.prepare()
+        with self._replica.writing(durable=False) as (follower, clock):
             now = clock()
             self._expire(now)
-            held = () if worker is None else follower.leases.held(worker)[:count]
-            trials = [follower.trial(id_) for id_ in held]
-            trials += follower.ask(count - len(held))
+            held = () if worker is None else follower.leases.held(worker)
+            ids = [id_ for id_ in held if id_ not in known][:n]
+            trials = [follower.trial(id_) for id_ in ids]
+            trials += follower.ask(n - len(trials))
             if worker is not None and trials:
-                ids = tuple(trial.id for trial in trials)
-                follower.note(Leased(worker, round(now + seconds, 3), ids))
-            if n is None:
-                return trials[0] if trials else None
+                follower.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
             return follower.grouped(trials)
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+        """This study for one worker: a `with` block in which its leases are extended, in the Selector's own words.
+
+        Args:
+            name: a different one for each worker; by default of the host, the process and some random letters. Give
+                one if the worker, after a restart, is to go on with its own trials.
+            lease: seconds after which its trials are given to others when it dies.
+        """
+        seconds = check_seconds("lease", lease)
+        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
 
     def tell(
         self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None
@@ -216,7 +278,8 @@ class Study:
             StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
         """
         _check_worker(worker)
-        with self._writing(durable=True) as (follower, clock):
+
+        def take(follower: Follower, clock: Clock) -> bool:
             vector = follower.goal.vector(scores)
             id_ = follower.find(trial, worker)
             reissue = follower.leases.reissued.get(id_)
@@ -229,6 +292,8 @@ class Study:
                     follower.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
             follower.tell(id_, vector, cost)
             return True
+
+        return self._replica.together(take)
 
     def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
         """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
@@ -243,7 +308,7 @@ class Study:
             InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
             StorageError: the storage cannot be used.
         """
-        with self._writing(durable=True) as (follower, _):
+        with self._replica.writing(durable=True) as (follower, _):
             follower.observe(prompt, scores, example)
 
     def release(self, trial: Trial | int | str, *, worker: str | None = None) -> bool:
@@ -256,7 +321,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
-        with self._writing(durable=False) as (follower, _):
+        with self._replica.writing(durable=False) as (follower, _):
             id_ = follower.find(trial, worker)
             if self._lost(id_, worker) or (id_ not in follower.state.pending and id_ in follower.leases.reissued):
                 return False
@@ -283,7 +348,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
-        with self._writing(durable=True) as (follower, _):
+        with self._replica.writing(durable=True) as (follower, _):
             id_ = follower.find(trial, worker)
             if self._lost(id_, worker):
                 return False
@@ -307,7 +372,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         seconds = _lease(check_name("A worker", worker), lease)
-        with self._writing(durable=False) as (follower, clock):
+        with self._replica.writing(durable=False) as (follower, clock):
             held = follower.leases.held(worker)
             if trial is not None:
                 id_ = follower.find(trial, worker)
@@ -318,7 +383,7 @@ class Study:
 
     def _expire(self, now: float) -> None:
         """End the leases that have run out."""
-        follower = self._follower
+        follower = self._replica.follower
         overdue = follower.leases.overdue(now)
         for id_ in overdue:
             worker = follower.leases.holder(id_)
@@ -333,7 +398,7 @@ class Study:
 
     def _lost(self, id_: int, worker: str | None) -> bool:
         """Whether a trial was given to another worker, or was brought to its end by one."""
-        follower = self._follower
+        follower = self._replica.follower
         if follower.state.open(id_) is None:
             return id_ in follower.leases.reissued
         return worker is not None and follower.leases.holder(id_) not in (None, worker)
@@ -348,12 +413,12 @@ class Study:
     @property
     def pending(self) -> list[Trial]:
         """The trials that are out, oldest first."""
-        return self._refresh().pending
+        return self._replica.refresh().pending
 
     def workers(self) -> list[Holding]:
         """The trials that are out, oldest first, and who holds them."""
-        with self._lock:
-            follower, now = self._refresh(), self._storage.now()
+        with self._replica.lock:
+            follower, now = self._replica.refresh(), self._replica.storage.now()
             holdings = []
             for trial in follower.pending:
                 lease = follower.leases.by_trial.get(trial.id)
@@ -368,43 +433,43 @@ class Study:
     @property
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again."""
-        return self._settled().state.finished
+        return self._replica.settled().state.finished
 
     @property
     def spent(self) -> int:
         """Evaluations told so far, those of `observe` not counted."""
-        return self._refresh().spent
+        return self._replica.refresh().spent
 
     @property
     def budget(self) -> int:
         """Evaluations allowed."""
-        return self._follower.budget
+        return self._replica.follower.budget
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of score vectors."""
-        return self._follower.metrics
+        return self._replica.follower.metrics
 
     @property
     def goal(self) -> Goal:
         """What is looked for."""
-        return self._follower.goal
+        return self._replica.follower.goal
 
     @property
     def method(self) -> Method:
         """How it is looked for."""
-        return self._follower.method
+        return self._replica.follower.method
 
     @property
     def n_active(self) -> int:
         """How many prompts are still in the race."""
-        return self._refresh().n_active
+        return self._replica.refresh().n_active
 
     @property
     def selector(self) -> Selector:
         """A selector in the study's present state, independent of it from now on."""
-        with self._lock:
-            return self._settled().frozen()
+        with self._replica.lock:
+            return self._replica.settled().frozen()
 
     def result(self) -> Result:
         """The answer so far: final if `done`, otherwise the best that can be said now.
@@ -414,99 +479,26 @@ class Study:
         """
         return self.selector.result()
 
-    # Transactions
 
-    def _follow(self, lines: Any) -> None:
-        for line in lines:
-            if line.position != self._position + 1:
-                raise InvalidStateError(f"The log of study {self._name!r} lacks line {self._position + 1}.")
-            self._unsaved += self._follower.replay(line.text)
-            self._position = line.position
-
-    def _refresh(self) -> Follower:
-        """The follower, with everything that was committed by now."""
-        with self._lock:
-            self._follow(self._storage.read(self._key, self._position))
-            return self._follower
-
-    def _prepare(self) -> None:
-        """Compute a decision that is due before anybody is kept waiting for it."""
-        if self._follower.may_decide:
-            with self._deciding:
-                if self._refresh().may_decide:
-                    self._follower.prepare()
-
-    def _settled(self) -> Follower:
-        """The follower, with the last decision if nothing is out."""
-        follower = self._refresh()
-        if follower.may_decide and not follower.state.pending:
-            self._prepare()
-            with self._writing(durable=False):
-                follower.settle()
-        return follower
-
-    @contextmanager
-    def _writing(self, durable: bool) -> Iterator[tuple[Follower, Callable[[], float]]]:
-        """The follower and a clock. What it does is appended to the log at the end, or, after an exception, undone."""
-        with self._lock:
-            follower, mark = self._follower, None
-            try:
-                with self._storage.transaction(self._key, durable) as transaction:
-                    self._follow(transaction.read(self._position))
-                    mark = follower.mark()
-                    yield follower, transaction.now
-                    if follower.new:
-                        transaction.append(Line(self._position + 1, log.encode(follower.new)))
-                if follower.new:
-                    self._position += 1
-                    self._unsaved += len(follower.new)
-            except BaseException:
-                # If it was committed all the same, it is read back like what others did.
-                if mark is not None:
-                    follower.go_back(mark)
-                raise
-            finally:
-                follower.new.clear()
-            if self._unsaved >= self._next_save:
-                self._save()
-
-    # Snapshots
-
-    def _restore(self) -> None:
-        """Begin where the last snapshot was made."""
-        found = self._storage.snapshot(self._key)
-        if found is not None and snapshots.read_mark(found.head) is not None:
-            self._follower.restore(*snapshots.load(found.head, found.parts, self._follower.state.problem))
-            self._position = found.position
-            self._next_save = max(_ENTRIES_PER_SNAPSHOT, len(found.head) // _HEAD_BYTES_PER_ENTRY)
-
-    def _save(self) -> None:
-        """Make a snapshot, unless another process has made one meanwhile.
-
-        It only saves time: one that cannot be made is left to whoever comes next.
-        """
-        self._unsaved = 0
-        with suppress(StorageError), self._storage.transaction(self._key, durable=False) as transaction:
-            self._follow(transaction.read(self._position))
-            last = transaction.head()
-            covered = snapshots.Mark() if last is None else snapshots.read_mark(last.head)
-            if covered is None:  # a newer asktell is at work, and saves for itself
-                return
-            if last is not None and self._position - last.position < _ENTRIES_PER_SNAPSHOT // 4:
-                return
-            head, part = snapshots.dump(self._follower.state, self._follower.leases, covered)
-            transaction.save(self._position, head, part)
-            self._next_save = max(_ENTRIES_PER_SNAPSHOT, len(head) // _HEAD_BYTES_PER_ENTRY)
+@contextmanager
+def _opening(location: Location) -> Iterator[AbstractStorage]:
+    """The storage, closed after an exception if it was opened here."""
+    storage = open_storage(location)
+    try:
+        yield storage
+    except BaseException:
+        if storage is not location:
+            storage.close()
+        raise
 
 
 @contextmanager
 def _opened(location: Location) -> Iterator[AbstractStorage]:
-    storage = open_storage(location)
-    try:
+    """The storage, closed in the end if it was opened here."""
+    with _opening(location) as storage:
         yield storage
-    finally:
-        if storage is not location:
-            storage.close()
+    if storage is not location:
+        storage.close()
 
 
 def _check_worker(worker: str | None) -> None:
@@ -522,25 +514,3 @@ def _lease(worker: str | None, lease: float | None) -> float:
     if worker is None:
         raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
     return check_seconds("lease", lease)
-
-
-def _dump(selector: str, max_attempts: int) -> bytes:
-    text = f'{{"format":"{FORMAT}","version":{VERSION},"max_attempts":{max_attempts},"selector":{selector}}}'
-    return zlib.compress(text.encode("ascii"))
-
-
-def _load(document: bytes, method: Method | None) -> tuple[Follower, int]:
-    try:
-        text = zlib.decompress(document)
-    except zlib.error as error:
-        raise InvalidStateError(f"The study's document is damaged: {error}.") from error
-    data = records.parse(text, "The study's document")
-    if data.get("format") != FORMAT or data.get("version") != VERSION:
-        raise InvalidStateError(
-            f"The study's document is {data.get('format')!r}, version {data.get('version')!r}; this asktell reads "
-            f"{FORMAT!r}, version {VERSION}."
-        )
-    max_attempts, selector = data.get("max_attempts"), data.get("selector")
-    if type(max_attempts) is not int or max_attempts < 1 or not isinstance(selector, dict):
-        raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
-    return Follower._from_data(selector, method), max_attempts

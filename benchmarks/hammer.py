@@ -147,7 +147,7 @@ def _check_log(study: Study) -> int:
     holder: dict[int, str] = {}
     n_told: dict[int, int] = {}
     again = 0
-    for line in study._storage.read(study._key, 0):
+    for line in study._replica.storage.read(study._replica.key, 0):
         entries: list[Entry] = decode(line.text, problem)
         for entry in entries:
             if isinstance(entry, Leased):

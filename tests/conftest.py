@@ -83,13 +83,13 @@ def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 @pytest.fixture
 def postgresql_url(postgresql_server: Server) -> str:
-    """An empty database."""
+    """An empty place: a schema of its own, which is made faster than a database."""
     import psycopg
 
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(postgresql_server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return postgresql_server.url.removesuffix("postgres") + name
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{postgresql_server.url}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(scope="session")

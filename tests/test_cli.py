@@ -18,7 +18,8 @@ import pytest
 import asktell
 from asktell import cli
 from asktell.evaluations import Evaluation, replay
-from asktell.run_folder import RunFolder, write_atomically
+from asktell.files import write_atomically
+from asktell.run_folder import RunFolder
 
 _numbers = itertools.count()
 

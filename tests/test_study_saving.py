@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study, snapshots
-from asktell import study as study_module
+from asktell import BestFeasible, ParetoSet, Selector, Study, replica, snapshots
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import STEPS, SQLiteStorage
 from asktell.testing.fakes import Table
@@ -30,7 +29,7 @@ class Clock:
 
 def everything(study: Study) -> Any:
     """All that a study knows."""
-    follower = study._refresh()
+    follower = study._replica.refresh()
     return study.selector.to_json(), follower.leases.tightened(), study.workers()
 
 
@@ -65,8 +64,8 @@ def test_a_snapshot_is_as_good_as_the_whole_log(method: str, random_table: Any, 
     goal = ParetoSet("a", "b") if method.startswith("ege") else BestFeasible("a", {"b": 0.3})
     storage = MemoryStorage(clock=clock)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study_module, "_ENTRIES_PER_SNAPSHOT", 5)
-        patch.setattr(study_module, "_HEAD_BYTES_PER_ENTRY", 10**9)
+        patch.setattr(replica, "ENTRIES_PER_SNAPSHOT", 5)
+        patch.setattr(replica, "HEAD_BYTES_PER_ENTRY", 10**9)
         study = Study.create(storage, "s", Selector(table.prompts, goal, 40, method, examples=8))
         other = Study.open(storage, "s")
         for _ in range(60):
@@ -77,13 +76,13 @@ def test_a_snapshot_is_as_good_as_the_whole_log(method: str, random_table: Any, 
         found = storage.snapshot(1)
         assert found is not None
         assert len(found.parts) > 1
-        patch.setattr(Study, "_restore", lambda self: None)
+        patch.setattr(MemoryStorage, "snapshot", lambda self, key: None)
         assert everything(Study.open(storage, "s")) == everything(study)
 
 
 def with_snapshots(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, Study]:
-    monkeypatch.setattr(study_module, "_ENTRIES_PER_SNAPSHOT", 4)
-    monkeypatch.setattr(study_module, "_HEAD_BYTES_PER_ENTRY", 10**9)
+    monkeypatch.setattr(replica, "ENTRIES_PER_SNAPSHOT", 4)
+    monkeypatch.setattr(replica, "HEAD_BYTES_PER_ENTRY", 10**9)
     storage = MemoryStorage(clock=Clock())
     study = Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 20, "uniform"))
     while trial := study.ask(worker="w"):
@@ -143,3 +142,50 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     for attempt in (lambda: Study.open(storage, "s"), lambda: Study.names(tmp_path / "x.db")):
         with pytest.raises(asktell.StorageError, match=r"version 99.*newer asktell"):
             attempt()
+
+
+# Files
+
+
+def played(steps: int = 60, seed: int = 1) -> Study:
+    table, clock, rng = Table([[[i + j, i] for j in range(8)] for i in range(5)]), Clock(), random.Random(seed)
+    selector = Selector(table.prompts, BestFeasible("a", {"b": 0.3}), 40, "auto", examples=8)
+    study = Study.create(MemoryStorage(clock=clock), "s", selector, max_attempts=2)
+    for _ in range(steps):
+        step(study, table, rng, clock)
+    return study
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite", "postgresql"])
+def test_a_study_goes_through_a_file(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    study = played()
+    study.export(tmp_path / "s.jsonl")
+    if backend == "postgresql":
+        location = request.getfixturevalue("postgresql_url")
+    else:
+        location = tmp_path / "x.db" if backend == "sqlite" else MemoryStorage()
+    with Study.import_(location, tmp_path / "s.jsonl") as imported:
+        assert imported.name == "s"
+        assert everything(imported)[:2] == everything(study)[:2]
+        with pytest.raises(asktell.StudyExistsError):
+            Study.import_(location, tmp_path / "s.jsonl")
+        Study.import_(location, tmp_path / "s.jsonl", "t").close()
+        assert Study.names(location) == ["s", "t"]
+        imported.export(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "s.jsonl").read_bytes()
+
+
+def test_a_file_that_was_cut_off_makes_no_study(tmp_path: Path) -> None:
+    played().export(tmp_path / "s.jsonl")
+    data = (tmp_path / "s.jsonl").read_bytes()
+    lines = data.splitlines(keepends=True)
+    cuts = [0, 1, 100, len(lines[0]), len(data) - 2, len(data) - len(lines[-1]), len(lines[0]) + len(lines[1]) + 7]
+    storage = MemoryStorage()
+    broken = [data[:cut] for cut in cuts]
+    broken += [data + b"x", b"".join([lines[0], *lines[2:]]), b"".join([*lines[:-1], b'{"lines": 3}\n'])]
+    broken += [b"".join([lines[0], lines[1], lines[1], *lines[2:]])]
+    for text in broken:
+        (tmp_path / "broken.jsonl").write_bytes(text)
+        with pytest.raises(asktell.InvalidStateError):
+            Study.import_(storage, tmp_path / "broken.jsonl")
+    assert storage.names() == []

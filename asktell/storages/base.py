@@ -7,6 +7,9 @@ from typing import NamedTuple, Protocol
 
 from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
 
+MOST = 2**62
+"""As good as no limit."""
+
 
 class Line(NamedTuple):
     """A line of a study's log. Positions count from 1, without gaps."""
@@ -95,8 +98,8 @@ class AbstractStorage(ABC):
         """
 
     @abstractmethod
-    def read(self, key: int, after: int) -> Sequence[Line]:
-        """The lines of a log after a position, in their order. Waits for nobody."""
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
+        """At `most` so many lines of a log after a position, in their order. Waits for nobody."""
 
     @abstractmethod
     def snapshot(self, key: int) -> Snapshot | None:

@@ -7,7 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, RLock
 
-from asktell.storages.base import AbstractStorage, Line, Snapshot, no_study, position_taken, study_exists, study_gone
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    position_taken,
+    study_exists,
+    study_gone,
+)
 
 _shared: dict[str, "MemoryStorage"] = {}
 _lock = Lock()
@@ -98,9 +107,9 @@ class MemoryStorage(AbstractStorage):
         """See AbstractStorage."""
         return self._log(key).document
 
-    def read(self, key: int, after: int) -> Sequence[Line]:
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
         """See AbstractStorage."""
-        return _lines(self._log(key), after)
+        return _lines(self._log(key), after, most)
 
     def snapshot(self, key: int) -> Snapshot | None:
         """See AbstractStorage."""
@@ -130,5 +139,5 @@ class MemoryStorage(AbstractStorage):
         return log
 
 
-def _lines(log: _Log, after: int) -> list[Line]:
-    return [Line(position, text) for position, text in enumerate(log.lines[after:], start=after + 1)]
+def _lines(log: _Log, after: int, most: int = MOST) -> list[Line]:
+    return [Line(position, text) for position, text in enumerate(log.lines[after : after + most], start=after + 1)]

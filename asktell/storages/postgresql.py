@@ -12,7 +12,16 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from asktell.errors import InvalidArgumentError, MissingExtraError, StorageBusyError, StorageError
-from asktell.storages.base import AbstractStorage, Line, Snapshot, no_study, position_taken, study_exists, study_gone
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    position_taken,
+    study_exists,
+    study_gone,
+)
 from asktell.storages.schema import steps_to_take
 
 try:
@@ -43,7 +52,9 @@ STEPS: tuple[tuple[LiteralString, ...], ...] = (
 
 _LOCK_OF_SCHEMA = 0x61736B74656C6C  # "asktell"
 _SECONDS_TO_CONNECT = 10
-_READ: LiteralString = "SELECT position, entries FROM asktell_log WHERE study = %s AND position > %s ORDER BY position"
+_READ: LiteralString = (
+    "SELECT position, entries FROM asktell_log WHERE study = %s AND position > %s ORDER BY position LIMIT %s"
+)
 _APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
 _HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = %s"
 _PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND number <= %s ORDER BY number"
@@ -75,7 +86,9 @@ class _Transaction:
             if not self._durable:
                 connection.execute("SET LOCAL synchronous_commit TO off")
             locked = connection.execute("SELECT 1 FROM asktell_studies WHERE key = %s FOR UPDATE", (self._key,))
-            lines = connection.execute(_READ, (self._key, after))  # sees what was committed while the lock was awaited
+            lines = connection.execute(
+                _READ, (self._key, after, MOST)
+            )  # sees what was committed while the lock was awaited
             clock = connection.execute(_NOW)
         if locked.fetchone() is None:
             raise study_gone(self._where)
@@ -176,9 +189,9 @@ class PostgreSQLStorage(AbstractStorage):
             raise study_gone(self._where)
         return bytes(rows[0][0])
 
-    def read(self, key: int, after: int) -> Sequence[Line]:
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
         """See AbstractStorage."""
-        return [Line(*row) for row in self._query(_READ, key, after)]
+        return [Line(*row) for row in self._query(_READ, key, after, most)]
 
     def snapshot(self, key: int) -> Snapshot | None:
         """See AbstractStorage."""

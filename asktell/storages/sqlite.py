@@ -4,7 +4,9 @@ In WAL mode a commit with `synchronous=FULL` is one fsync, and one with NORMAL i
 other process, and on the disk with the next synced one. Writers wait for each other, readers for nobody.
 """
 
+import math
 import os
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +16,16 @@ from threading import RLock
 from typing import Any
 
 from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
-from asktell.storages.base import AbstractStorage, Line, Snapshot, no_study, position_taken, study_exists, study_gone
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    position_taken,
+    study_exists,
+    study_gone,
+)
 from asktell.storages.schema import steps_to_take
 
 STEPS: tuple[tuple[str, ...], ...] = (
@@ -33,7 +44,8 @@ STEPS: tuple[tuple[str, ...], ...] = (
 )
 """What makes schema version n + 1 of version n."""
 
-_READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position"
+_SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
+_READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
 _HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
 _PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
 _inherited: list[sqlite3.Connection] = []
@@ -48,7 +60,7 @@ class _Transaction:
         self.now = storage.now
 
     def read(self, after: int) -> Sequence[Line]:
-        return [Line(*row) for row in self._connection.execute(_READ, (self._key, after))]
+        return [Line(*row) for row in self._connection.execute(_READ, (self._key, after, MOST))]
 
     def append(self, line: Line) -> None:
         try:
@@ -127,9 +139,9 @@ class SQLiteStorage(AbstractStorage):
             raise study_gone(self.path)
         return bytes(rows[0][0])
 
-    def read(self, key: int, after: int) -> Sequence[Line]:
+    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
         """See AbstractStorage."""
-        return [Line(*row) for row in self._query(_READ, key, after)]
+        return [Line(*row) for row in self._query(_READ, key, after, most)]
 
     def snapshot(self, key: int) -> Snapshot | None:
         """See AbstractStorage."""
@@ -164,7 +176,7 @@ class SQLiteStorage(AbstractStorage):
 
     def _query(self, sql: str, *values: object) -> list[Any]:
         with self._lock, self._translated():
-            return self._connection().execute(sql, values).fetchall()
+            return self._patiently(self._connection(), sql, values).fetchall()
 
     def _connection(self, create: bool = False) -> sqlite3.Connection:
         if self._open is not None and self._pid == os.getpid():
@@ -178,6 +190,7 @@ class SQLiteStorage(AbstractStorage):
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             self._prepare(connection, create)
+            connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
         except BaseException:
             connection.close()
             raise
@@ -202,15 +215,7 @@ class SQLiteStorage(AbstractStorage):
                 connection.execute("INSERT INTO asktell_schema VALUES (?)", (step + 1,))
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                break
-            except sqlite3.OperationalError as error:  # SQLite itself does not wait here
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+        (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StorageError(
                 f"{self.path!r} cannot be used: SQLite offers no write-ahead log there. On a network file system use "
@@ -223,7 +228,7 @@ class SQLiteStorage(AbstractStorage):
         if synchronous != self._synchronous:
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             self._synchronous = synchronous
-        connection.execute("BEGIN IMMEDIATE")
+        self._patiently(connection, "BEGIN IMMEDIATE")
         try:
             yield connection
             connection.execute("COMMIT")
@@ -231,6 +236,23 @@ class SQLiteStorage(AbstractStorage):
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
+
+    def _patiently(self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Execute what may have to wait for another process.
+
+        SQLite itself waits longer and longer between its attempts, so that among many processes some starve for
+        seconds. With short waits of random length everybody has the same chance.
+        """
+        deadline = math.inf
+        while True:
+            try:
+                return connection.execute(sql, values)
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                deadline = min(deadline, now + self._patience)
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= deadline:
+                    raise
+            time.sleep(random.uniform(*_SECONDS_BETWEEN_ATTEMPTS))
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

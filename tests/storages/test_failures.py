@@ -132,15 +132,21 @@ def test_a_folder_and_a_missing_folder(tmp_path: Path) -> None:
             Study.create(wrong, "s", selector())
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2**32), cut=st.booleans())
-def test_a_torn_or_damaged_file_is_refused_or_right(seed: int, cut: bool, path: Path) -> None:
-    rng = random.Random(seed)
-    for suffix in ("", "-wal", "-shm"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
+@pytest.fixture(scope="module")
+def whole_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("whole") / "studies.db"
     with Study.create(path, "s", selector()) as study:
         tell_some(study, 150)
-    data = bytearray(path.read_bytes())
+    return path.read_bytes()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), cut=st.booleans())
+def test_a_torn_or_damaged_file_is_refused_or_right(seed: int, cut: bool, path: Path, whole_file: bytes) -> None:
+    rng = random.Random(seed)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    data = bytearray(whole_file)
     if cut:
         data = data[: rng.randrange(len(data))]
     else:

@@ -1,0 +1,9 @@
+"""The short version; the long one is `python -m benchmarks.fuzz`."""
+
+from benchmarks.fuzz import fuzz
+
+
+def test_malformed_input_is_refused_and_nothing_else() -> None:
+    seen = fuzz(1500, seed=1)
+    assert set(seen) == {"selector", "study", "snapshot"}
+    assert all(counts["refused"] > 100 for counts in seen.values())

@@ -1,0 +1,126 @@
+"""Studies on the command line."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asktell import Study, cli, cli_studies
+from tests.test_cli import Project
+
+
+@pytest.fixture(params=["Sync", "Async"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
+    return Project(tmp_path, request.param)
+
+
+def run(project: Project, *flags: str) -> int:
+    return cli.main(["run", str(project.config), "--study", str(project.home / "x.db"), *flags])
+
+
+def test_a_configuration_is_run_as_a_worker_of_a_study(project: Project, capsys: Any) -> None:
+    assert project.run() == 0
+    alone = capsys.readouterr().out.split("Files:")[0].strip()
+    assert run(project, "--worker", "w1") == 0
+    captured = capsys.readouterr()
+    assert captured.out.strip() == alone
+    assert "Worker w1, after 0 of 24" in captured.err
+    assert run(project) == 0  # it is done: nothing is evaluated
+    assert capsys.readouterr().out.strip() == alone
+    assert len(project.paid) == 48
+
+
+def test_after_ctrl_c_the_same_command_goes_on(project: Project, capsys: Any) -> None:
+    project.write(stop_at=7, stop_by="ctrl-c")
+    assert run(project) == 130
+    with Study.open(project.home / "x.db", "a") as study:
+        assert 0 < study.spent < 24
+        assert study.pending == []
+    project.write()
+    assert run(project) == 0
+    assert run(project, "--name", "other") == 0
+    assert Study.names(project.home / "x.db") == ["a", "other"]
+
+
+def test_a_worker_that_only_fails_stops(project: Project, capsys: Any) -> None:
+    project.write(down=True)
+    assert run(project) == 1
+    error = capsys.readouterr().err
+    assert "3 evaluations in a row failed" in error
+    assert "\x1b" not in error
+    with Study.open(project.home / "x.db", "a") as study:
+        assert study.n_active == 6
+    project.write()
+    assert run(project) == 0
+
+
+def test_another_set_up_is_no_worker_of_the_study(project: Project, capsys: Any) -> None:
+    assert run(project) == 0
+    project.write(changes={"budget = 24": "budget = 30"})
+    assert run(project) == 2
+    assert "other values of budget" in capsys.readouterr().err
+    assert run(project, "--fresh") == 2
+    assert "another --name" in capsys.readouterr().err
+
+
+def test_studies_and_watch_show_who_does_what(project: Project, capsys: Any) -> None:
+    assert run(project) == 0
+    assert run(project, "--name", "again") == 0
+    capsys.readouterr()
+    path = str(project.home / "x.db")
+    assert cli.main(["studies", path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["study", "a", "again"]
+    assert "24 of 24" in lines[1]
+    assert lines[1].endswith("finished")
+    assert cli.main(["watch", path, "a"]) == 0
+    assert "a: finished" in capsys.readouterr().out
+    assert cli.main(["watch", path, "b"]) == 2
+    assert "'b'" in capsys.readouterr().err
+    assert cli.main(["studies", str(project.home / "none.db")]) == 2
+
+
+def test_watching_goes_on_until_the_study_is_done(
+    project: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(project) == 0
+    with Study.open(project.home / "x.db", "a") as done:
+        selector = done.selector
+    capsys.readouterr()
+    from asktell import Selector
+
+    new = Selector({f"p{i}": f"x{i}\x1b[31m" for i in range(30)}, selector.goal, 60, "uniform")
+    study = Study.create(project.home / "x.db", "live", new)
+    study.ask(22, worker="w-x", lease=100)
+    study.ask()
+
+    def finish(seconds: float) -> None:
+        while not study.done:
+            for trial in [*study.pending, *study.ask(60)]:
+                study.tell(trial, [0.5, 0.5])
+
+    monkeypatch.setattr(cli_studies.time, "sleep", finish)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["watch", str(project.home / "x.db"), "live"]) == 0
+    first, second = capsys.readouterr().out.split("\x1b[H\x1b[J")[1:]
+    assert "live: 23 trials out" in first
+    assert re.search(r"w-x +0 +p\d+ +- +1 +\d+ s", first)
+    assert "... and 3 more" in first
+    assert "live: finished" in second
+    assert "\x1b" not in first + second
+
+
+def test_export_and_import(project: Project, capsys: Any) -> None:
+    assert run(project) == 0
+    capsys.readouterr()
+    path, file = str(project.home / "x.db"), str(project.home / "a.jsonl")
+    assert cli.main(["export", path, "a", file]) == 0
+    assert json.loads(Path(file).read_text().splitlines()[0])["name"] == "a"
+    assert cli.main(["import", path, file]) == 2
+    assert "'a'" in capsys.readouterr().err
+    assert cli.main(["import", path, file, "--name", "b"]) == 0
+    assert capsys.readouterr().out == "b: 24 of 24 evaluations\n"
+    assert cli.main(["import", path, str(project.home / "missing")]) == 1

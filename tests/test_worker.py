@@ -1,0 +1,182 @@
+"""`asktell.run` on a study, by one worker or several."""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell import BestFeasible, Selector, StorageError, Study, Trial
+from asktell import worker as worker_module
+from asktell.testing.fakes import Table
+
+SPENT = 59  # by the rounds of sequential halving, of a budget of 60
+
+
+@pytest.fixture
+def table(random_table: Any) -> Table:
+    return random_table(5, 20)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def selector(table: Table, new_selector: Any) -> Selector:
+    return new_selector(table, "csr-sh", budget=60)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def study(selector: Selector, tmp_path: Path) -> Study:
+    return Study.create(tmp_path / "x.db", "s", selector)
+
+
+class Batch:
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Any]:
+        return [self.table(trial.prompt, trial.example) for trial in trials]
+
+
+@pytest.mark.parametrize("kind", ["plain", "batch", "executor", "async"])
+def test_a_study_is_run_as_a_selector_is(kind: str, study: Study, selector: Selector, table: Table) -> None:
+    expected = asktell.run(selector, table, progress=False)
+    if kind == "executor":
+        with ThreadPoolExecutor(3) as executor:
+            result = asktell.run(study, table, executor, progress=False)
+    elif kind == "async":
+
+        async def evaluate(prompt: str, example: int) -> Any:
+            return table(prompt, example)
+
+        result = asktell.run(study, evaluate, progress=False)
+    else:
+        result = asktell.run(study, Batch(table) if kind == "batch" else table, progress=True)
+    assert result.to_dict() == expected.to_dict()
+    assert study.pending == []
+
+
+def test_several_runs_share_a_study(study: Study, selector: Selector, table: Table) -> None:
+    expected = asktell.run(selector, table, progress=False)
+    n_calls = len(table.calls)
+    results = []
+
+    def work(concurrency: int) -> None:
+        with Study.open(study._replica.storage.path, "s") as mine:  # type: ignore[attr-defined]
+            results.append(asktell.run(mine, Batch(table), concurrency=concurrency, progress=False))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [result.to_dict() for result in results] == [expected.to_dict()] * 3
+    assert len(table.calls) == 2 * n_calls
+
+
+def test_a_run_waits_for_what_another_worker_holds(study: Study, table: Table) -> None:
+    held = study.ask(worker="other", lease=0.5)  # and dies
+    result = asktell.run(study, table, progress=False)
+    assert result.done
+    assert result.spent == SPENT
+    assert (held.prompt, held.example) in table.calls
+
+
+def test_a_heartbeat_keeps_what_takes_long(study: Study, table: Table) -> None:
+    taken = []
+
+    def slow(prompt: str, example: int) -> Any:
+        if not taken:
+            taken.append(example)
+            time.sleep(0.5)
+            assert study.ask(worker="thief").id == 1  # type: ignore[union-attr]
+            assert [h.attempt for h in study.workers()] == [1, 1]
+            study.release(1, worker="thief")
+        return table(prompt, example)
+
+    assert asktell.run(study.worker("w", lease=0.2), slow, progress=False).done
+
+
+def test_a_worker_that_was_restarted_goes_on_with_its_trials(study: Study) -> None:
+    first = study.worker("w")
+    held = first.ask(3)
+    assert first.ask(2) != held
+    second = study.worker("w")
+    assert sorted(second.ask(4)) == sorted(held) + sorted(study.pending)[3:4]
+    assert second.pending == sorted(study.pending)[:4]
+
+
+def test_an_interruption_hands_back(study: Study, table: Table) -> None:
+    def interrupt(prompt: str, example: int) -> Any:
+        if len(table.calls) == 7:
+            raise KeyboardInterrupt
+        return table(prompt, example)
+
+    with pytest.raises(KeyboardInterrupt):
+        asktell.run(study, interrupt, progress=False)
+    assert study.spent == 7
+    assert study.pending == []
+    assert asktell.run(study, table, progress=False).spent == SPENT
+
+
+def test_an_evaluation_that_fails_is_a_failure(study: Study, table: Table) -> None:
+    def fail(prompt: str, example: int) -> Any:
+        if prompt == "prompt 3":
+            raise ValueError("no")
+        return table(prompt, example)
+
+    result = asktell.run(study, fail, progress=False)
+    assert [entry.prompt for entry in result.prompts if entry.status == "failed"] == ["prompt 3"]
+
+
+def test_a_storage_that_is_out_of_reach_is_waited_for(
+    study: Study, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    fail_next = [0]
+    append = type(study._replica.storage).transaction
+
+    def sometimes(self: Any, key: int, durable: bool) -> Any:
+        fail_next[0] += 1
+        if fail_next[0] % 3:
+            raise StorageError("gone for a moment")
+        return append(self, key, durable)
+
+    monkeypatch.setattr(type(study._replica.storage), "transaction", sometimes)
+    assert asktell.run(study, table, progress=False).spent == SPENT
+    assert all(entry.failures == 0 for entry in study.result().prompts)
+
+
+def test_a_storage_that_stays_out_of_reach_ends_the_run(
+    study: Study, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_PATIENCE", 0.2)
+
+    def evaluate(prompt: str, example: int) -> Any:
+        monkeypatch.setattr(type(study._replica.storage), "transaction", gone)
+        return table(prompt, example)
+
+    def gone(*_: Any) -> Any:
+        raise StorageError("gone for good")
+
+    with pytest.raises(StorageError, match="for good"):
+        asktell.run(study, evaluate, progress=False)
+    monkeypatch.undo()
+    assert study.spent == 0
+    assert all(entry.failures == 0 for entry in study.result().prompts)
+
+
+def test_only_a_selector_or_a_study_is_run(table: Table) -> None:
+    with pytest.raises(asktell.InvalidArgumentError, match="Selector or a Study, got str"):
+        asktell.run("sqlite:///x.db", table)  # type: ignore[arg-type]
+
+
+def test_names_of_workers_differ() -> None:
+    assert worker_module.default_name() != worker_module.default_name()
+    study = Study.create("memory://names of workers", "s", Selector(["x", "y"], BestFeasible("a"), 4))
+    assert study.worker().name != study.worker().name
+    for wrong in ({"name": ""}, {"lease": 0}):
+        with pytest.raises(asktell.InvalidArgumentError):
+            study.worker(**wrong)  # type: ignore[arg-type]
