@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from asktell.adaptive import Adaptive
 from asktell.errors import (
+    AccessDeniedError,
     AsktellError,
     BudgetTooSmallError,
     ConfigError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS",
+    "AccessDeniedError",
     "Adaptive",
     "AsktellError",
     "BestFeasible",

@@ -75,4 +75,8 @@ class MissingExtraError(AsktellError, ImportError):
 
 
 class ServiceError(StorageError):
-    """The service of a study cannot be reached, refuses the token, or is not asktell's."""
+    """The service of a study cannot be reached, or is not asktell's."""
+
+
+class AccessDeniedError(AsktellError):
+    """The service of a study wants a token, knows another one, or one that may do more."""

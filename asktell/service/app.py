@@ -4,6 +4,8 @@ import json
 import logging
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path as FilePath
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -29,6 +31,8 @@ from asktell.trial import Trial
 
 _T = TypeVar("_T")
 _PENDING_SHOWN = 100
+_JSON_LINES_TYPE = "application/jsonl"
+_JSON_LINES: dict[str, Any] = {"content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}}
 
 log = logging.getLogger("asktell.service")
 
@@ -84,16 +88,16 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool) -> FastAPI:
         """The names of all studies."""
         return answer({"studies": studies.names()})
 
-    def created(name: str, selector: Selector, max_attempts: int) -> Response:
+    def created(name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> Response:
         if name in (".", ".."):
             raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")
-        studies.create(name, selector, max_attempts)
+        studies.create(name, selector, max_attempts, exist_ok)
         return answer(call(name, info), 201, {"Location": f"/v1/studies/{quote(name, safe='')}"})
 
     @app.post("/v1/studies", response_model=models.Info, status_code=201)
     def create(body: models.NewStudy) -> Response:
         """Make a study."""
-        return created(body.name, body.selector(), body.max_attempts)
+        return created(body.name, body.selector(), body.max_attempts, body.exist_ok)
 
     @app.get("/v1/studies/{name}", response_model=models.Info)
     def progress(name: StudyName) -> Response:
@@ -111,19 +115,32 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool) -> FastAPI:
         """The study's present state as a saved selector: a backup that any asktell can load."""
         return Response(call(name, lambda study: study.selector.to_json()), media_type="application/json")
 
+    @app.get("/v1/studies/{name}/export", response_class=Response, responses={200: _JSON_LINES})
+    def export(name: StudyName) -> Response:
+        """Everything about the study, as JSON lines that `asktell import` makes a study of."""
+        with TemporaryDirectory() as folder:
+            path = FilePath(folder) / "study.jsonl"
+            call(name, lambda study: study.export(path))
+            return Response(path.read_bytes(), media_type=_JSON_LINES_TYPE)
+
     @app.put("/v1/studies/{name}/selector", response_model=models.Info, status_code=201)
     def restore(
-        name: StudyName, body: models.Saved, max_attempts: Annotated[int, Query(ge=1, le=MOST_EVALUATIONS)] = 3
+        name: StudyName,
+        body: models.Saved,
+        max_attempts: Annotated[int, Query(ge=1, le=MOST_EVALUATIONS)] = 3,
+        exist_ok: bool = False,
     ) -> Response:
         """Make a study of a saved selector; it starts where that one stands. An existing one is never replaced."""
-        return created(name, Selector._from_data(body.model_dump(), None), max_attempts)
+        return created(name, Selector._from_data(body.model_dump(), None), max_attempts, exist_ok)
 
     @app.post("/v1/studies/{name}/ask", response_model=models.Trials)
     def ask(name: StudyName, body: models.Ask) -> Response:
         """What to evaluate now. A worker gets back what it holds already, and is topped up to n."""
 
         def operation(study: Study) -> dict[str, Any]:
-            trials = study.ask(body.n, worker=body.worker, lease=body.lease)
+            if body.besides and body.worker is None:
+                raise InvalidArgumentError("Only a worker can be busy with trials: give its name.")
+            trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides)
             return {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
 
         return answer(call(name, operation))

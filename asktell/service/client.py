@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import quote, urlsplit
@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 
 from asktell import records
-from asktell.arguments import check_cost, check_name, short, whole
+from asktell.arguments import check_cost, check_name, check_seconds, short, whole
 from asktell.errors import InvalidArgumentError, MissingExtraError, ServiceError
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
@@ -21,6 +21,7 @@ from asktell.service.problems import error_of
 from asktell.service.tokens import WRITE
 from asktell.study import Holding
 from asktell.trial import Trial
+from asktell.worker import Worker, default_name
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager
@@ -55,7 +56,7 @@ class _Connection:
         """The answer's data.
 
         Raises:
-            ServiceError: the service could not be reached, or does not know the token.
+            ServiceError: the service could not be reached.
             AsktellError: what the service says is wrong.
         """
         pool = self._connected()
@@ -120,12 +121,13 @@ class RemoteStudy:
             restarted in between; after that, too, what was told is counted once, and a worker that asks with its name
             gets back the trials that it holds.
 
-    Every method may raise a ServiceError, when the service cannot be reached or refuses the token. May be used from
-    several threads, and goes on in a forked process.
+    Every method may raise a ServiceError, when the service cannot be reached, or an AccessDeniedError, when it refuses
+    the token. May be used from several threads, and goes on in a forked process.
 
     Raises:
         StudyNotFoundError: there is no study of this name.
-        ServiceError: the service cannot be reached, or refuses the token.
+        ServiceError: the service cannot be reached.
+        AccessDeniedError: it refuses the token.
         InvalidArgumentError: an argument cannot be used.
         MissingExtraError: urllib3 is missing.
     """
@@ -152,6 +154,7 @@ class RemoteStudy:
         selector: Selector,
         *,
         max_attempts: int = 3,
+        exist_ok: bool = False,
         token: str | None = None,
         timeout: float = 90.0,
         retries: int = 8,
@@ -159,7 +162,7 @@ class RemoteStudy:
         """Make a study that starts where a selector stands; see `Study.create`.
 
         Raises:
-            StudyExistsError: there is a study of this name.
+            StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
             InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
         """
         if not isinstance(selector, Selector):
@@ -167,7 +170,7 @@ class RemoteStudy:
         study = cls.__new__(cls)
         study._connection = _Connection(url, token, timeout, retries)
         study._name, study._path = name, _path(name)
-        query = f"max_attempts={whole('max_attempts', max_attempts, 1)}"
+        query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
         path = f"{study._path}/selector?{query}"
         info = study._connection.send("PUT", path, json.loads(selector.to_json()))
         study._read(_record(info, "definition", "budget"))
@@ -213,20 +216,39 @@ class RemoteStudy:
     # Asking and telling
 
     @overload
-    def ask(self, n: None = None, *, worker: str | None = None, lease: float | None = None) -> Trial | None: ...
+    def ask(
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+    ) -> Trial | None: ...
 
     @overload
-    def ask(self, n: int, *, worker: str | None = None, lease: float | None = None) -> list[Trial]: ...
+    def ask(
+        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+    ) -> list[Trial]: ...
 
     def ask(
-        self, n: int | None = None, *, worker: str | None = None, lease: float | None = None
+        self,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
     ) -> Trial | list[Trial] | None:
         """What to evaluate now; see `Study.ask`."""
         count = 1 if n is None else whole("n", n, 0)
-        trials = _trials(self._post("ask", n=count, worker=worker, lease=lease))
+        trials = _trials(self._post("ask", n=count, worker=worker, lease=lease, besides=list(besides)))
         if n is None:
             return trials[0] if trials else None
         return trials
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+        """This study for one worker; see `Study.worker`."""
+        seconds = check_seconds("lease", lease)
+        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
 
     def tell(
         self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None

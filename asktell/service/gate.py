@@ -96,7 +96,7 @@ class Gate:
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
         role = self._role(scope, headers)
         if scope["method"] not in _READING and role is not Role.WRITE:
-            raise Problem(403, "This token may only read. Changes need the read-write token.")
+            raise Problem(403, "This token may only read. Changes need the read-write token.", "access-denied")
         body = await self._body(headers, receive)
         if body and not _is_json(headers.get(b"content-type", "")):
             raise Problem(415, "The body must be JSON, with the header `Content-Type: application/json`.")
@@ -121,7 +121,7 @@ class Gate:
         address = scope["client"][0] if scope.get("client") else ""
         if not self.tokens and not _names_this_machine(headers.get(b"host", "")):
             # A page in a browser can make a name of its own lead here.
-            raise Problem(403, "Without a token this service answers only to localhost.")
+            raise Problem(403, "Without a token this service answers only to localhost.", "access-denied")
         role = self.tokens.role(headers.get(b"authorization"))
         stranger = role is Role.NOTHING
         limit, client = (self._strangers, address) if stranger else (self._clients, (role, address))
@@ -133,7 +133,7 @@ class Gate:
             raise Problem(
                 401,
                 f"A request needs the header `Authorization: Bearer TOKEN`; {sent}.",
-                "service",
+                "access-denied",
                 {"WWW-Authenticate": "Bearer"},
             )
         return role if not stranger else Role.READ

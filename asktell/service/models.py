@@ -100,6 +100,9 @@ class NewStudy(_Request):
     sampling: Text = "shared"
     max_failures: StrictInt = 3
     max_attempts: Annotated[StrictInt, Field(description="A trial whose lease runs out this often has failed.")] = 3
+    exist_ok: Annotated[
+        StrictBool, Field(description="Take the study of this name if there is one and it was made of the same.")
+    ] = False
 
     def selector(self) -> Selector:
         """What it describes."""
@@ -150,6 +153,10 @@ class Ask(_Request):
     n: Annotated[StrictInt, Field(ge=0, le=10_000)] = 1
     worker: Worker = None
     lease: Lease = None
+    besides: Annotated[
+        list[StrictInt],
+        Field(max_length=10_000, description="Trials that the worker is busy with: n others are wanted."),
+    ] = []
 
 
 class Score(_Request):

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TypeVar
 
-from asktell.errors import StudyNotFoundError
+from asktell.errors import StudyExistsError, StudyNotFoundError
 from asktell.selector import Selector
 from asktell.storages import open_storage
 from asktell.study import Study
@@ -45,13 +45,18 @@ class Studies:
             return self._storage.names()
         return []
 
-    def create(self, name: str, selector: Selector, max_attempts: int) -> None:
-        """Make a study.
+    def create(self, name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> None:
+        """Make a study, as `Study.create`.
 
         Raises:
-            StudyExistsError: there is one of this name.
+            StudyExistsError: there is one of this name, or, with `exist_ok`, one of something else.
         """
-        Study.create(self._url, name, selector, max_attempts=max_attempts).close()
+        try:
+            Study.create(self._url, name, selector, max_attempts=max_attempts, exist_ok=exist_ok).close()
+        except StudyExistsError:
+            if exist_ok:
+                raise
+            raise StudyExistsError(f"There is a study {name!r} already.") from None
 
     def delete(self, name: str) -> None:
         """Remove a study."""

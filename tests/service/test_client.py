@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -272,6 +273,38 @@ def test_threads_and_forked_processes_may_share_a_remote_study(remote: RemoteStu
         remote.tell(trial, scores(trial), worker="last")
     assert remote.done
     assert remote.spent == 12
+
+
+def test_a_study_that_every_worker_may_make(server: Any, remote: RemoteStudy) -> None:
+    trial = remote.ask()
+    with RemoteStudy.create(server.url, remote.name, small(), exist_ok=True) as same:
+        assert same.pending == [trial]
+    with pytest.raises(StudyExistsError, match="other values of budget"):
+        RemoteStudy.create(server.url, remote.name, small(13), exist_ok=True)
+
+
+def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:
+    first, second = remote.ask(2, worker="w")
+    (third,) = remote.ask(1, worker="w", besides=[first.id, second.id])
+    assert remote.ask(2, worker="w", besides=[second.id]) == sorted([first, third])
+    with pytest.raises(InvalidArgumentError, match="give its name"):
+        remote.ask(1, besides=[0])
+
+
+def evaluate(prompt: str, example: int) -> dict[str, float]:
+    if example == 3:
+        raise ValueError("no such document")
+    return {"a": len(prompt) + 0.1 * example, "b": 1.0, "cost": 0.5}
+
+
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(3)])
+def test_run_drives_a_remote_study(executor: Any, remote: RemoteStudy) -> None:
+    result = asktell.run(remote, evaluate, executor, progress=False)
+    assert result == remote.result()
+    assert result.done
+    assert remote.spent == 12
+    with remote.worker("late", lease=5) as worker:
+        assert asktell.run(worker, evaluate, progress=False) == result
 
 
 # Services that cannot be used

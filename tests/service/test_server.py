@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from asktell import BestFeasible, RemoteStudy, Selector, ServiceError, Study
+from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
 from asktell.cli import main
 from asktell.storages.sqlite import SQLiteStorage
 
@@ -49,9 +49,9 @@ def test_with_a_token_all_may_be_served(serve: Any) -> None:
         assert study.ask() is not None
     with RemoteStudy(url, "a b", token=READ) as reader:
         assert len(reader.pending) == 1
-        with pytest.raises(ServiceError, match="may only read"):
+        with pytest.raises(AccessDeniedError, match="may only read"):
             reader.ask()
-    with pytest.raises(ServiceError, match="unknown"):
+    with pytest.raises(AccessDeniedError, match="unknown"):
         RemoteStudy(url, "a b", token="wrong-token-0123456789")
     process.process.terminate()
     code, errors = process.end()
@@ -65,7 +65,7 @@ def test_with_a_token_all_may_be_served(serve: Any) -> None:
 def test_a_clients_token_may_come_from_the_environment(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     process = serve(ASKTELL_TOKEN=TOKEN)
     monkeypatch.delenv("ASKTELL_TOKEN", raising=False)
-    with pytest.raises(ServiceError, match="there is none"):
+    with pytest.raises(AccessDeniedError, match="there is none"):
         RemoteStudy.names(process.url)
     monkeypatch.setenv("ASKTELL_TOKEN", TOKEN)
     assert RemoteStudy.names(process.url) == []
@@ -82,7 +82,7 @@ def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pa
         assert main(["serve", url, *arguments]) == 2
         assert arguments[0] in capsys.readouterr().err
     (tmp_path / "x.db").write_bytes(b"no database" * 100)
-    assert main(["serve", url, "--port", "0"]) == 2
+    assert main(["serve", url, "--port", "0"]) == 1
     assert "not a SQLite file" in capsys.readouterr().err
 
 
