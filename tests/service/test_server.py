@@ -201,7 +201,7 @@ def _refuses(url: str) -> bool:
     return False
 
 
-def _until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def _until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
