@@ -129,7 +129,15 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
     synced = Study.open(path, "s")
     fsync = fsync_step(folder / "fsync")
     timed(ask_and_tell(synced, "worker 1"), 3)
-    empty = path.stat().st_size
+
+    def size() -> int:
+        (pages,), (bytes_,) = (
+            synced._replica.storage._query(f"PRAGMA {what}")[0]  # type: ignore[attr-defined]
+            for what in ("page_count", "page_size")
+        )
+        return int(pages * bytes_)
+
+    empty = size()
     for mark in marks:
         with Study.open(Unsynced(path), "s") as filler:
             start, before = time.perf_counter(), filler.spent
@@ -158,7 +166,7 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
                 "fsync ms": 1e3 * statistics.median(syncs),
                 "reload s": reload,
                 "log bytes": log / synced.spent,
-                "file bytes": (path.stat().st_size - empty) / synced.spent,
+                "file bytes": (size() - empty) / synced.spent,
             }
         )
         print(json.dumps(rows[-1]), flush=True)
