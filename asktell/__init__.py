@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from asktell.adaptive import Adaptive
 from asktell.budget import Budget
 from asktell.errors import (
+    AccessDeniedError,
     AsktellError,
     BudgetTooSmallError,
     ConfigError,
@@ -17,6 +18,7 @@ from asktell.errors import (
     InvalidStateError,
     MissingExtraError,
     NotPicklableError,
+    ServiceError,
     StorageBusyError,
     StorageError,
     StudyExistsError,
@@ -31,10 +33,12 @@ from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
+    from asktell.service.client import RemoteStudy
     from asktell.study import Study
 
 __all__ = [
     "METHODS",
+    "AccessDeniedError",
     "Adaptive",
     "AsktellError",
     "BestFeasible",
@@ -53,8 +57,10 @@ __all__ = [
     "NotPicklableError",
     "ParetoSet",
     "PromptResult",
+    "RemoteStudy",
     "Result",
     "Selector",
+    "ServiceError",
     "StorageBusyError",
     "StorageError",
     "Study",
@@ -76,4 +82,8 @@ def __getattr__(name: str) -> Any:
         from asktell.study import Study
 
         return Study
+    if name == "RemoteStudy":
+        from asktell.service.client import RemoteStudy
+
+        return RemoteStudy
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -272,7 +272,7 @@ def _result(arguments: argparse.Namespace) -> int:
     return _OK
 
 
-# studies
+# studies and serve
 
 
 def _of_studies(name: str) -> Command:
@@ -286,6 +286,13 @@ def _of_studies(name: str) -> Command:
     return command
 
 
+def _serve(arguments: argparse.Namespace) -> int:
+    from asktell.service.server import serve
+
+    with _signals():
+        return serve(arguments)
+
+
 _COMMANDS: dict[str, Command] = {
     "run": _run,
     "status": _status,
@@ -294,6 +301,7 @@ _COMMANDS: dict[str, Command] = {
     "watch": _of_studies("watch"),
     "export": _of_studies("export_study"),
     "import": _of_studies("import_study"),
+    "serve": _serve,
 }
 
 

@@ -114,6 +114,22 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add_result.add_argument(
         "--plot", metavar="FILE", type=Path, help=f"draw the result into a file: {', '.join(PICTURES)}"
     )
+    add_serve = add(
+        "serve",
+        "offer studies over HTTP",
+        "Serve the studies at URL until SIGTERM or Ctrl-C: for workers on other machines and in other languages.\n"
+        "Every request must bear the token in ASKTELL_TOKEN, or, to look only, the one in ASKTELL_READ_TOKEN. Without\n"
+        "either, only this machine is served. TLS is for a reverse proxy. GET /openapi.json describes all operations.",
+        "example: asktell serve sqlite:///studies.db --port 8000",
+    )
+    add_serve.add_argument("url", metavar="URL", help="where the studies are: sqlite:///FILE or postgresql://HOST/NAME")
+    add_serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
+    add_serve.add_argument("--port", type=int, default=8000, help="0: any free one (default: %(default)s)")
+    add_serve.add_argument(
+        "--rate", type=float, default=500.0, help="requests per second of a client; 0: no limit (default: %(default)s)"
+    )
+    add_serve.add_argument("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)")
+    add_serve.add_argument("--access-log", action="store_true", help="a line on stderr for every request")
     for made in (add_status, add_result):
         made.add_argument("run", metavar="CONFIG_OR_FOLDER", type=Path, help="the run's TOML file or output folder")
     _add_studies(add)

@@ -76,3 +76,11 @@ class EvaluatorError(AsktellError):
 
 class MissingExtraError(AsktellError, ImportError):
     """An optional package is missing; the message says what to install."""
+
+
+class ServiceError(StorageError):
+    """The service of a study cannot be reached, or is not asktell's."""
+
+
+class AccessDeniedError(AsktellError):
+    """The service of a study wants a token, knows another one, or one that may do more."""

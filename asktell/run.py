@@ -21,8 +21,7 @@ from asktell.trial import Trial
 
 if TYPE_CHECKING:
     from asktell.state import State
-    from asktell.study import Study
-    from asktell.worker import Worker
+    from asktell.worker import SharedStudy, Worker
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 Evaluator: TypeAlias = Any
@@ -35,7 +34,7 @@ _SECONDS_BETWEEN_LOOKS = 2.0  # at the best so far, for the progress bar
 
 
 def run(
-    selector: "Selector | Study | Worker",
+    selector: "Selector | SharedStudy | Worker",
     evaluator: Evaluator,
     executor: Executor | None = None,
     concurrency: int | None = None,
@@ -48,8 +47,8 @@ def run(
 
     Args:
         selector: what to ask and tell. Trials that are out when the run starts are evaluated first: a selector that
-            was saved in the middle of a run continues. With a Study, or a `study.worker(name)`, this run is one of its
-            workers, among any number in other processes; it waits for them at the end.
+            was saved in the middle of a run continues. With a Study, a RemoteStudy or a `study.worker(name)`, this
+            run is one of its workers, among any number in other processes; it waits for them at the end.
         evaluator: a callable `(prompt, example) -> scores`, where `example` is the trial's index; an async one; an
             object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
             each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's
@@ -75,12 +74,12 @@ def run(
         StorageError: a study's storage was out of reach for more than a minute.
     """
     if not isinstance(selector, Selector):
-        from asktell.study import Study
         from asktell.worker import Worker
 
-        if not isinstance(selector, Study | Worker):
+        new = getattr(selector, "worker", None)
+        if not isinstance(selector, Worker) and not callable(new):
             raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
-        with selector.worker() if isinstance(selector, Study) else selector as worker:
+        with selector if isinstance(selector, Worker) else selector.worker() as worker:
             return _run(worker, evaluator, executor, concurrency, progress, on_tell, max_failures_in_a_row)
     return _run(selector, evaluator, executor, concurrency, progress, on_tell, max_failures_in_a_row)
 

@@ -4,7 +4,7 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -197,13 +197,27 @@ class Study:
     # Asking and telling
 
     @overload
-    def ask(self, n: None = None, *, worker: str | None = None, lease: float | None = None) -> Trial | None: ...
+    def ask(
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+    ) -> Trial | None: ...
 
     @overload
-    def ask(self, n: int, *, worker: str | None = None, lease: float | None = None) -> list[Trial]: ...
+    def ask(
+        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+    ) -> list[Trial]: ...
 
     def ask(
-        self, n: int | None = None, *, worker: str | None = None, lease: float | None = None
+        self,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
     ) -> Trial | list[Trial] | None:
         """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
 
@@ -214,6 +228,7 @@ class Study:
             n: how many to hold.
             worker: a name of your choice, a different one for each worker.
             lease: seconds until the trials may be given to somebody else; 600 if only `worker` is given.
+            besides: ids of trials that the worker is busy with; n others are wanted.
 
         None, or an empty list, means that the selection is `done`, or waits for the scores of trials that are
         `pending`. Never waits for scores.
@@ -223,19 +238,18 @@ class Study:
             StorageError: the storage cannot be used; nothing was handed out.
         """
         count = 1 if n is None else whole("n", n, 0)
-        trials = self.ask_besides((), count, worker, _lease(worker, lease))
+        trials = self._ask(count, worker, _lease(worker, lease), besides)
         if n is None:
             return trials[0] if trials else None
         return trials
 
-    def ask_besides(self, known: Container[int], n: int, worker: str | None, seconds: float) -> list[Trial]:
-        """As `ask(n)`, for somebody who is busy with the `known` trials, and wants n others."""
+    def _ask(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (follower, clock):
             now = clock()
             self._expire(now)
             held = () if worker is None else follower.leases.held(worker)
-            ids = [id_ for id_ in held if id_ not in known][:n]
+            ids = [id_ for id_ in held if id_ not in besides][:n]
             trials = [follower.trial(id_) for id_ in ids]
             trials += follower.ask(n - len(trials))
             if worker is not None and trials:

@@ -5,23 +5,73 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Event, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from asktell.errors import AsktellError, StorageError
 from asktell.goals import Goal, Scores
 from asktell.result import Result
 from asktell.trial import Trial
 
-if TYPE_CHECKING:
-    from asktell.study import Study
-
 _T = TypeVar("_T")
 _log = logging.getLogger("asktell")
 _PATIENCE = 60.0  # seconds for which a storage may be out of reach before a worker gives up
 _LONGEST_WAIT = 1.0
+
+
+class SharedStudy(Protocol):
+    """What a worker needs of a study: a `Study`, or a `RemoteStudy`."""
+
+    def ask(self, n: int, *, worker: str, lease: float, besides: Collection[int]) -> list[Trial]:
+        """See `Study.ask`."""
+
+    def tell(self, trial: Trial, scores: Scores, cost: float | None, *, worker: str) -> bool:
+        """See `Study.tell`."""
+
+    def fail(self, trial: Trial, reason: str | BaseException, cost: float | None, *, worker: str) -> bool:
+        """See `Study.fail`."""
+
+    def release(self, trial: Trial, *, worker: str) -> bool:
+        """See `Study.release`."""
+
+    def heartbeat(self, worker: str, *, lease: float) -> list[Trial]:
+        """See `Study.heartbeat`."""
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0) -> "Worker":
+        """See `Study.worker`."""
+
+    def result(self) -> Result:
+        """See `Study.result`."""
+
+    @property
+    def done(self) -> bool:
+        """See `Study.done`."""
+
+    @property
+    def spent(self) -> int:
+        """See `Study.spent`."""
+
+    @property
+    def budget(self) -> int:
+        """See `Study.budget`."""
+
+    @property
+    def max_cost(self) -> float | None:
+        """See `Study.max_cost`."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """See `Study.metrics`."""
+
+    @property
+    def goal(self) -> Goal:
+        """See `Study.goal`."""
+
+    @property
+    def n_active(self) -> int:
+        """See `Study.n_active`."""
 
 
 def default_name() -> str:
@@ -36,7 +86,7 @@ class Worker:
     that is out of reach for less than a minute is waited for.
     """
 
-    def __init__(self, study: "Study", name: str, lease: float) -> None:
+    def __init__(self, study: SharedStudy, name: str, lease: float) -> None:
         self.study = study
         self.name = name
         self.lease = lease
@@ -64,7 +114,8 @@ class Worker:
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials beyond those that are `pending`; what the worker held before a restart comes first."""
-        trials = self._persist(lambda: self.study.ask_besides(self._out, n, self.name, self.lease))
+        busy = tuple(self._out)
+        trials = self._persist(lambda: self.study.ask(n, worker=self.name, lease=self.lease, besides=busy))
         self._out.update({trial.id: trial for trial in trials})
         return trials
 

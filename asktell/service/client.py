@@ -1,0 +1,420 @@
+"""A study in a service, used like one that is here."""
+
+import json
+import os
+import uuid
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+
+from asktell import records
+from asktell.arguments import check_cost, check_name, check_seconds, short, whole
+from asktell.errors import InvalidArgumentError, MissingExtraError, ServiceError
+from asktell.goals import Goal, Scores
+from asktell.methods import Method
+from asktell.result import PromptResult, Result
+from asktell.selector import Selector
+from asktell.service.problems import error_of
+from asktell.service.tokens import WRITE
+from asktell.study import Holding
+from asktell.trial import Trial
+from asktell.worker import Worker, default_name
+
+if TYPE_CHECKING:
+    from urllib3 import PoolManager
+
+_Self = TypeVar("_Self", bound="RemoteStudy")
+_CONNECTIONS = 64
+_COME_AGAIN = (429, 502, 503, 504)
+_LONGEST_PAUSE = 10.0
+
+
+class _Connection:
+    """Requests to a service, sent again while it cannot be reached or says so; with a key, so that none is done twice.
+
+    For several threads, and goes on in a forked process.
+    """
+
+    def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        if parts is not None and (parts.username or parts.password):
+            raise InvalidArgumentError(f"A token goes into token=, or {WRITE} in the environment, and not into a URL.")
+        if parts is None or parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+            raise InvalidArgumentError(f"A service is at http://HOST:PORT or https://HOST, got {short(url)}.")
+        self.url = url.rstrip("/")
+        token = token or os.environ.get(WRITE)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout = timeout
+        self._retries = retries
+        self._pid = 0
+        self._pool: PoolManager | None = None
+
+    def send(self, method: str, path: str, data: object = None) -> Any:
+        """The answer's data.
+
+        Raises:
+            ServiceError: the service could not be reached.
+            AsktellError: what the service says is wrong.
+        """
+        pool = self._connected()
+        from urllib3.exceptions import HTTPError
+
+        headers = {**self._headers, "Content-Type": "application/json"}
+        if method != "GET":
+            headers["Idempotency-Key"] = uuid.uuid4().hex
+        body = None if data is None else json.dumps(data).encode("ascii")
+        try:
+            response = pool.request(method, self.url + path, body=body, headers=headers, redirect=False)
+        except HTTPError as error:
+            reason = getattr(error, "reason", None) or error
+            raise ServiceError(f"The service at {self.url} cannot be reached: {reason}") from error
+        try:
+            content = json.loads(response.data) if response.data else None
+        except ValueError:
+            content = None
+        if response.status not in (200, 201, 204) or (content is None and response.status != 204):
+            raise error_of(response.status, content)
+        return content
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._pool is not None and self._pid == os.getpid():
+            self._pool.clear()
+        self._pool = None
+
+    def _connected(self) -> "PoolManager":
+        if self._pool is None or self._pid != os.getpid():
+            self._pool, self._pid = self._new_pool(), os.getpid()
+        return self._pool
+
+    def _new_pool(self) -> "PoolManager":
+        try:
+            from urllib3 import PoolManager, Retry
+        except ImportError as error:
+            raise MissingExtraError(f"{error}. Run: pip install 'asktell[service]'", name=error.name) from error
+        again = Retry(
+            self._retries,
+            backoff_factor=0.1,
+            backoff_max=_LONGEST_PAUSE,
+            backoff_jitter=0.1,
+            status_forcelist=_COME_AGAIN,
+            allowed_methods=None,
+            raise_on_status=False,
+            retry_after_max=60,
+        )
+        return PoolManager(num_pools=2, maxsize=_CONNECTIONS, timeout=self._timeout, retries=again)
+
+
+class RemoteStudy:
+    """A study that a service keeps (`asktell serve`), with the methods of `asktell.Study`.
+
+    Args:
+        url: of the service, as https://example.org:8000.
+        name: of the study.
+        token: for the service; by default that of ASKTELL_TOKEN in the environment.
+        timeout: seconds to wait for an answer.
+        retries: how often a request is sent again that was not answered, or was asked to come again. With 8, a service
+            may be away for some 20 seconds. What is sent again is not done again, as long as the service was not
+            restarted in between; after that, too, what was told is counted once, and a worker that asks with its name
+            gets back the trials that it holds.
+
+    Every method may raise a ServiceError, when the service cannot be reached, or an AccessDeniedError, when it refuses
+    the token. May be used from several threads, and goes on in a forked process.
+
+    Raises:
+        StudyNotFoundError: there is no study of this name.
+        ServiceError: the service cannot be reached.
+        AccessDeniedError: it refuses the token.
+        InvalidArgumentError: an argument cannot be used.
+        MissingExtraError: urllib3 is missing.
+    """
+
+    def __init__(
+        self, url: str, name: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8
+    ) -> None:
+        self._connection = _Connection(url, token, timeout, retries)
+        self._name = name
+        self._path = _path(name)
+        self._read(self._info())
+
+    def _read(self, info: Mapping[str, Any]) -> None:
+        definition = info["definition"]
+        self._goal = records.load_goal(definition["goal"])
+        self._method: Method = records.load_part(definition["method"])
+        self._budget = int(info["budget"])
+        self._max_cost = None if info["max_cost"] is None else float(info["max_cost"])
+
+    @classmethod
+    def create(
+        cls: type[_Self],
+        url: str,
+        name: str,
+        selector: Selector,
+        *,
+        max_attempts: int = 3,
+        exist_ok: bool = False,
+        token: str | None = None,
+        timeout: float = 90.0,
+        retries: int = 8,
+    ) -> _Self:
+        """Make a study that starts where a selector stands; see `Study.create`.
+
+        Raises:
+            StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
+            InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
+        """
+        if not isinstance(selector, Selector):
+            raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
+        study = cls.__new__(cls)
+        study._connection = _Connection(url, token, timeout, retries)
+        study._name, study._path = name, _path(name)
+        query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
+        path = f"{study._path}/selector?{query}"
+        info = study._connection.send("PUT", path, json.loads(selector.to_json()))
+        study._read(_record(info, "definition", "budget", "max_cost"))
+        return study
+
+    @staticmethod
+    def names(url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> list[str]:
+        """Of all studies of a service, in the order in which they were made."""
+        connection = _Connection(url, token, timeout, retries)
+        try:
+            return [str(name) for name in connection.send("GET", "/v1/studies")["studies"]]
+        finally:
+            connection.close()
+
+    @staticmethod
+    def delete(url: str, name: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> None:
+        """Remove a study, with everything that was told.
+
+        Raises:
+            StudyNotFoundError: there is no study of this name.
+        """
+        connection = _Connection(url, token, timeout, retries)
+        try:
+            connection.send("DELETE", _path(name))
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Let go of the connections. What is out stays out."""
+        self._connection.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<RemoteStudy {self._name!r} at {self._connection.url}>"
+
+    # Asking and telling
+
+    @overload
+    def ask(
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+    ) -> Trial | None: ...
+
+    @overload
+    def ask(
+        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+    ) -> list[Trial]: ...
+
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+    ) -> Trial | list[Trial] | None:
+        """What to evaluate now; see `Study.ask`."""
+        count = 1 if n is None else whole("n", n, 0)
+        trials = _trials(self._post("ask", n=count, worker=worker, lease=lease, besides=list(besides)))
+        if n is None:
+            return trials[0] if trials else None
+        return trials
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+        """This study for one worker; see `Study.worker`."""
+        seconds = check_seconds("lease", lease)
+        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
+
+    def tell(
+        self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None
+    ) -> bool:
+        """Take the scores of a trial; see `Study.tell`."""
+        vector = self._goal.vector(scores)
+        cost = None if cost is None else check_cost(cost)
+        return self._taken("tell", trial=_named(trial), scores=vector, cost=cost, worker=worker)
+
+    def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
+        """Take scores from elsewhere; see `Study.observe`."""
+        vector = self._goal.vector(scores)
+        if isinstance(prompt, bool) or not isinstance(prompt, str | int):
+            raise InvalidArgumentError(f"A prompt is named by its id or text, got {short(prompt)}.")
+        example = None if example is None else whole("example", example, 0)
+        self._post("observe", prompt=prompt, scores=vector, example=example)
+
+    def release(self, trial: Trial | int | str, *, worker: str | None = None) -> bool:
+        """Hand a trial back unevaluated; see `Study.release`."""
+        return self._taken("release", trial=_named(trial), worker=worker)
+
+    def fail(
+        self,
+        trial: Trial | int | str,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+    ) -> bool:
+        """Count a failed evaluation; see `Study.fail`."""
+        if isinstance(reason, BaseException):
+            reason = f"{type(reason).__name__}: {reason}"
+        if not isinstance(reason, str):
+            raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
+        cost = None if cost is None else check_cost(cost)
+        return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker)
+
+    def heartbeat(
+        self, worker: str, trial: Trial | int | str | None = None, *, lease: float | None = None
+    ) -> list[Trial]:
+        """Extend a worker's leases; see `Study.heartbeat`."""
+        only = None if trial is None else _named(trial)
+        return _trials(self._post("heartbeat", worker=check_name("A worker", worker), trial=only, lease=lease))
+
+    # Reading
+
+    @property
+    def name(self) -> str:
+        """Of the study."""
+        return self._name
+
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that are out, oldest first."""
+        return [holding.trial for holding in self.workers()]
+
+    def workers(self) -> list[Holding]:
+        """The trials that are out, oldest first, and who holds them."""
+        return [
+            Holding(h["worker"], Trial(**h["trial"]), h["seconds_left"], h["attempt"])
+            for h in self._get("workers")["holdings"]
+        ]
+
+    @property
+    def done(self) -> bool:
+        """Whether the last decision has been made: nothing will be asked again."""
+        return bool(self._info()["done"])
+
+    @property
+    def spent(self) -> int:
+        """Evaluations told so far, those of `observe` not counted."""
+        return int(self._info()["spent"])
+
+    @property
+    def n_active(self) -> int:
+        """How many prompts are still in the race."""
+        return int(self._info()["active"])
+
+    @property
+    def budget(self) -> int:
+        """Evaluations allowed."""
+        return self._budget
+
+    @property
+    def max_cost(self) -> float | None:
+        """Cost allowed, None if any."""
+        return self._max_cost
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics in the order of score vectors."""
+        return self._goal.metrics
+
+    @property
+    def goal(self) -> Goal:
+        """What is looked for."""
+        return self._goal
+
+    @property
+    def method(self) -> Method:
+        """How it is looked for."""
+        return self._method
+
+    @property
+    def selector(self) -> Selector:
+        """A selector in the study's present state, independent of it from now on."""
+        return Selector._from_data(self._get("selector"), None)
+
+    def result(self) -> Result:
+        """The answer so far: final if `done`, otherwise the best that can be said now."""
+        data = self._get("result")
+        prompts = {entry["id"]: PromptResult(**entry) for entry in data["prompts"]}
+        return Result(
+            goal=self._goal,
+            selected=[prompts[entry["id"]] for entry in data["selected"]],
+            prompts=list(prompts.values()),
+            unresolved=[prompts[entry["id"]] for entry in data["unresolved"]],
+            notes=tuple(data["notes"]),
+            **{
+                name: data[name]
+                for name in ("spent", "budget", "cost", "max_cost", "done", "stopped_early", "feasible", "examples")
+            },
+        )
+
+    # Requests
+
+    def _get(self, what: str) -> dict[str, Any]:
+        return _record(self._connection.send("GET", f"{self._path}/{what}"))
+
+    def _info(self) -> dict[str, Any]:
+        return _record(self._connection.send("GET", self._path), "definition", "budget", "max_cost")
+
+    def _post(self, what: str, **data: object) -> Any:
+        return self._connection.send("POST", f"{self._path}/{what}", data)
+
+    def _taken(self, what: str, **data: object) -> bool:
+        return bool(_record(self._post(what, **data), "taken")["taken"])
+
+
+def _path(name: str) -> str:
+    encoded = quote(check_name("The name of a study", name), safe="")
+    if encoded in (".", ".."):
+        raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")
+    return f"/v1/studies/{encoded}"
+
+
+def _record(data: object, *names: str) -> dict[str, Any]:
+    if not isinstance(data, dict) or any(name not in data for name in names):
+        raise ServiceError(f"The service answered {short(data)}, and not as asktell's does. Is the address right?")
+    return data
+
+
+def _trials(data: object) -> list[Trial]:
+    return [Trial(**trial) for trial in _record(data, "trials")["trials"]]
+
+
+def _named(trial: object) -> int | str | dict[str, Any]:
+    """A trial for the service; its text need not travel."""
+    if type(trial) is Trial:
+        example = None if trial.example is None else int(trial.example)
+        return {"id": int(trial.id), "prompt_id": trial.prompt_id, "example": example}
+    if isinstance(trial, str):
+        return trial
+    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
+        return int(trial)
+    raise InvalidArgumentError(
+        f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
+    )

@@ -1,0 +1,207 @@
+"""What every request passes before it reaches an operation: address, token, rate, size, and whether it came before."""
+
+import asyncio
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from asktell.service.limits import Answer, Answers, RateLimit
+from asktell.service.metrics import Metrics
+from asktell.service.problems import MEDIA_TYPE, Problem
+from asktell.service.tokens import Role, Tokens, is_loopback
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_OPEN = ("/health", "/openapi.json")
+_READING = ("GET", "HEAD", "OPTIONS")
+_CHANGING = ("POST", "PUT", "DELETE")
+_LONGEST_KEY = 200
+
+log = logging.getLogger("asktell.service")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may take.
+
+    Attributes:
+        body: bytes of a request.
+        body_seconds: for it to come.
+        rate: requests per second of a client, for ever; four times as many at once after a rest. 0 for no limit.
+        strangers: requests per second of an address that has no token, or a wrong one.
+    """
+
+    body: int = 2**26
+    body_seconds: float = 30.0
+    rate: float = 500.0
+    strangers: float = 5.0
+
+
+@dataclass
+class Gate:
+    """An ASGI application around another one.
+
+    Whoever has no token is told so before anything of the body is read. A client is a token at an address.
+    """
+
+    app: App
+    tokens: Tokens
+    metrics: Metrics
+    limits: Limits = field(default_factory=Limits)
+    access_log: bool = False
+
+    def __post_init__(self) -> None:
+        """With empty memories."""
+        self._clients = RateLimit(self.limits.rate, 4 * self.limits.rate)
+        self._strangers = RateLimit(self.limits.strangers, 4 * self.limits.strangers)
+        self._answers = Answers()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return  # there are no web sockets
+        # As it came: a name may hold an encoded slash, which must not part it.
+        scope = dict(scope, path=quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~"))
+        started = time.perf_counter()
+        self.metrics.running.inc()
+        try:
+            answer = await self._answer(scope, receive)
+        except Problem as problem:
+            answer = _of_problem(problem)
+        except Exception:
+            log.exception("An error of the service")
+            answer = _of_problem(Problem(500, "An error of the service; its log says more."))
+        finally:
+            self.metrics.running.dec()
+        seconds = time.perf_counter() - started
+        route = scope.get("route")
+        self.metrics.count(getattr(route, "name", None) or "other", answer.status, seconds)
+        if self.access_log:
+            log.info("%s %s %d %.1f ms", scope["method"], scope["path"], answer.status, 1e3 * seconds)
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        role = self._role(scope, headers)
+        if scope["method"] not in _READING and role is not Role.WRITE:
+            raise Problem(403, "This token may only read. Changes need the read-write token.", "access-denied")
+        body = await self._body(headers, receive)
+        if body and not _is_json(headers.get(b"content-type", "")):
+            raise Problem(415, "The body must be JSON, with the header `Content-Type: application/json`.")
+        key = headers.get(b"idempotency-key")
+        if key is None or scope["method"] not in _CHANGING:
+            return await self._pass(scope, body)
+        if not 0 < len(key) <= _LONGEST_KEY:
+            raise Problem(422, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.", "invalid-argument")
+        request = b"\n".join((scope["method"].encode(), scope["raw_path"], scope["query_string"], body))
+        digest = hashlib.sha256(request).digest()
+        found = await self._answers.get(key, digest, lambda: self._pass(scope, body))
+        if found is None:
+            raise Problem(422, "This Idempotency-Key came with another request before.", "invalid-argument")
+        return found
+
+    def _role(self, scope: Scope, headers: dict[bytes, str]) -> Role:
+        """What the request may do.
+
+        Raises:
+            Problem: it may nothing, or not now.
+        """
+        address = scope["client"][0] if scope.get("client") else ""
+        if not self.tokens and not _names_this_machine(headers.get(b"host", "")):
+            # A page in a browser can make a name of its own lead here.
+            raise Problem(403, "Without a token this service answers only to localhost.", "access-denied")
+        role = self.tokens.role(headers.get(b"authorization"))
+        stranger = role is Role.NOTHING
+        limit, client = (self._strangers, address) if stranger else (self._clients, (role, address))
+        if (wait := limit.wait(client)) > 0:
+            seconds = math.ceil(wait)
+            raise Problem(429, f"Too many requests. Try again in {seconds} s.", headers={"Retry-After": str(seconds)})
+        if stranger and scope["path"] not in _OPEN:
+            sent = "the token is unknown" if b"authorization" in headers else "there is none"
+            raise Problem(
+                401,
+                f"A request needs the header `Authorization: Bearer TOKEN`; {sent}.",
+                "access-denied",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        return role if not stranger else Role.READ
+
+    async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
+        limit = self.limits.body
+        too_large = Problem(413, f"A request may have at most {limit} bytes.", headers={"Connection": "close"})
+        announced = headers.get(b"content-length", "0")
+        if announced.isdecimal() and int(announced[:20]) > limit:
+            raise too_large
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Problem(400, "The client has left.")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limit:
+                        raise too_large
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            text = f"The body did not come within {self.limits.body_seconds:g} s."
+            raise Problem(408, text, headers={"Connection": "close"}) from None
+
+    async def _pass(self, scope: Scope, body: bytes) -> Answer:
+        """The operation's answer."""
+        start: Message = {}
+        parts: list[bytes] = []
+        ended = asyncio.Event()
+        sent = False
+
+        async def receive() -> Message:
+            nonlocal sent
+            if sent:
+                await ended.wait()
+                return {"type": "http.disconnect"}
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            else:
+                parts.append(message.get("body", b""))
+
+        try:
+            await self.app(scope, receive, send)
+        except Exception:
+            if not start:
+                raise  # otherwise it was logged, and has its answer
+        finally:
+            ended.set()
+        return Answer(start["status"], list(start["headers"]), b"".join(parts))
+
+
+def _of_problem(problem: Problem) -> Answer:
+    body = problem.body()
+    headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), **problem.headers}
+    return Answer(problem.status, [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()], body)
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def _names_this_machine(host: str) -> bool:
+    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    return is_loopback(name)

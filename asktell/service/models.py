@@ -1,0 +1,359 @@
+"""What comes and goes over HTTP. Shapes only: whether values make sense is the engine's to say."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StrictBool, StrictFloat, StrictInt, WithJsonSchema
+
+from asktell.budget import Budget
+from asktell.errors import InvalidArgumentError
+from asktell.goals import BestFeasible, Goal, Objective, ParetoSet, at_least, at_most
+from asktell.selector import Selector
+from asktell.trial import Trial
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text")
+    return value
+
+
+# Pydantic's own str refuses lone surrogates, which JSON can carry and a prompt may hold.
+Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
+Name = Annotated[
+    str,
+    PlainValidator(_text),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "description": "Printable text."}),
+]
+Number = StrictFloat
+Span = Annotated[list[Number], Field(min_length=2, max_length=2)]
+Scores = Annotated[
+    dict[Text, Number] | list[Number],
+    Field(description="Metric to number, or numbers in the order of the study's `metrics`."),
+]
+Lease = Annotated[
+    Number | None,
+    Field(
+        description="Seconds until the trials may be given to somebody else; 600 if only `worker` is given.",
+        json_schema_extra={"exclusiveMinimum": 0, "maximum": 1e9},
+    ),
+]
+Worker = Annotated[Name | None, Field(description="A name of your choice, a different one for each worker.")]
+PromptId = StrictInt | Text
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class GoalModel(_Request):
+    """What is looked for: the best of one metric among the prompts that keep the bounds, or a Pareto set."""
+
+    type: Literal["best-feasible", "pareto-set"] = "best-feasible"
+    maximize: Text | list[Text] = []
+    minimize: Text | list[Text] = []
+    at_least: dict[Text, Number] = {}
+    at_most: dict[Text, Number] = {}
+    ranges: Annotated[
+        dict[Text, Span], Field(description="Metric to [low, high], for metrics on very different scales.")
+    ] = {}
+
+    def goal(self) -> Goal:
+        """As the engine's.
+
+        Raises:
+            InvalidArgumentError: the parts do not go together.
+        """
+        wanted = []
+        for names, minimized in ((self.maximize, False), (self.minimize, True)):
+            wanted += [self._objective(name, minimized) for name in ([names] if isinstance(names, str) else names)]
+        if self.type == "pareto-set":
+            if self.at_least or self.at_most:
+                raise InvalidArgumentError("at_least and at_most go with a goal of type best-feasible.")
+            return ParetoSet(*wanted)
+        if len(wanted) != 1:
+            raise InvalidArgumentError(
+                f"A goal of type best-feasible has exactly one metric in maximize or minimize, got {len(wanted)}."
+            )
+        if both := set(self.at_least) & set(self.at_most):
+            raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}; give one of them.")
+        subject_to: dict[Any, Any] = {self._objective(name): at_least(x) for name, x in self.at_least.items()}
+        subject_to |= {self._objective(name, True): at_most(x) for name, x in self.at_most.items()}
+        return BestFeasible(wanted[0], subject_to)
+
+    def _objective(self, metric: str, minimized: bool = False) -> Objective:
+        span = self.ranges.get(metric)
+        return Objective(metric, minimized, None if span is None else (span[0], span[1]))
+
+
+class BudgetModel(_Request):
+    """What may be spent; see `asktell.Budget`."""
+
+    evaluations: StrictInt | None = None
+    cost: Number | None = None
+    max_cost_per_evaluation: Number | None = None
+
+    def budget(self) -> Budget:
+        """As the selector takes it."""
+        return Budget(self.evaluations, self.cost, self.max_cost_per_evaluation)
+
+
+class NewStudy(_Request):
+    """A study, in words; see `asktell.Selector` for what they mean."""
+
+    name: Name
+    prompts: Annotated[
+        list[Text] | dict[Text, Text], Field(description="Texts (their ids are their positions), or id to text.")
+    ]
+    goal: GoalModel
+    budget: Annotated[
+        StrictInt | BudgetModel,
+        Field(description="Evaluations allowed, or a cost, or both."),
+    ]
+    method: Text = "auto"
+    examples: Annotated[StrictInt | None, Field(description="How many there are; null: draw your own.")] = None
+    features: list[list[Number]] | Literal["text"] | None = None
+    seed: StrictInt = 0
+    sampling: Text = "shared"
+    max_failures: StrictInt = 3
+    max_attempts: Annotated[StrictInt, Field(description="A trial whose lease runs out this often has failed.")] = 3
+    exist_ok: Annotated[
+        StrictBool, Field(description="Take the study of this name if there is one and it was made of the same.")
+    ] = False
+
+    def selector(self) -> Selector:
+        """What it describes."""
+        return Selector(
+            self.prompts,
+            self.goal.goal(),
+            self.budget.budget() if isinstance(self.budget, BudgetModel) else self.budget,
+            self.method,
+            self.examples,
+            self.features,
+            self.seed,
+            self.sampling,
+            self.max_failures,
+        )
+
+
+class TrialModel(BaseModel):
+    """One pull: evaluate the prompt on the example (null: draw one yourself), then tell the scores."""
+
+    id: int
+    prompt_id: int | str
+    prompt: str
+    example: int | None
+
+
+class TrialReference(_Request):
+    """A trial as it was asked; refused if that id is another prompt or example by now. Its text may be left out."""
+
+    id: StrictInt
+    prompt_id: PromptId
+    prompt: Text | None = None
+    example: StrictInt | None = None
+
+    def trial(self) -> Trial:
+        """As the engine's, without its text."""
+        return Trial(self.id, self.prompt_id, "", self.example)
+
+
+AnyTrial = Annotated[
+    StrictInt | Text | TrialReference,
+    Field(description="A trial's id, the trial itself, or a prompt's id or text: your own trial of it, or its oldest."),
+]
+
+
+class Ask(_Request):
+    """How many trials to hold, and who holds them."""
+
+    n: Annotated[StrictInt, Field(ge=0, le=10_000)] = 1
+    worker: Worker = None
+    lease: Lease = None
+    besides: Annotated[
+        list[StrictInt],
+        Field(max_length=10_000, description="Trials that the worker is busy with: n others are wanted."),
+    ] = []
+
+
+class Score(_Request):
+    """A trial's scores, and what they cost."""
+
+    trial: AnyTrial
+    scores: Scores
+    cost: Annotated[Number | None, Field(description="In any unit you keep to; summed up in the result.")] = None
+
+
+class Tell(Score):
+    """A trial's scores, and who tells them."""
+
+    worker: Worker = None
+
+
+class TellMany(_Request):
+    """Several trials' scores."""
+
+    tells: Annotated[list[Score], Field(max_length=10_000)]
+    worker: Worker = None
+
+
+class Observe(_Request):
+    """Scores from elsewhere."""
+
+    prompt: PromptId
+    scores: Scores
+    example: StrictInt | None = None
+
+
+class Release(_Request):
+    """A trial to hand back."""
+
+    trial: AnyTrial
+    worker: Worker = None
+
+
+class Fail(Release):
+    """A trial whose evaluation failed."""
+
+    reason: Text
+    cost: Number | None = None
+
+
+class Heartbeat(_Request):
+    """A worker that is still at work."""
+
+    worker: Name
+    trial: Annotated[StrictInt | Text | TrialReference | None, Field(description="Only this one; null: all.")] = None
+    lease: Lease = None
+
+
+# Answers
+
+
+class Names(BaseModel):
+    """Of all studies, in the order in which they were made."""
+
+    studies: list[str]
+
+
+class Info(BaseModel):
+    """How far a study is."""
+
+    name: str
+    metrics: Annotated[list[str], Field(description="In the order of score vectors.")]
+    goal: str
+    budget: int
+    max_cost: Annotated[float | None, Field(description="Cost allowed; null: any.")]
+    spent: Annotated[int, Field(description="Evaluations told so far.")]
+    pending: Annotated[int, Field(description="Trials that are out.")]
+    active: Annotated[int, Field(description="Prompts still in the race.")]
+    done: Annotated[bool, Field(description="Nothing will be asked again.")]
+    definition: Annotated[dict[str, Any], Field(description="Goal and method as in a saved selector.")]
+
+
+class Trials(BaseModel):
+    """What to evaluate now."""
+
+    trials: list[TrialModel]
+    done: Annotated[bool, Field(description="The selection is over. If it is not and no trial came, ask again later.")]
+
+
+class Held(BaseModel):
+    """What a worker still holds, oldest first."""
+
+    trials: list[TrialModel]
+
+
+class Taken(BaseModel):
+    """Whether it was taken; false: the trial was somebody else's by then, and there is nothing to do about it."""
+
+    taken: bool
+
+
+class ProblemModel(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class Outcome(BaseModel):
+    """What became of one trial's scores: taken or not, or the problem with them."""
+
+    taken: bool
+    problem: ProblemModel | None = None
+
+
+class Outcomes(BaseModel):
+    """In the order of the scores that came."""
+
+    outcomes: list[Outcome]
+
+
+class HoldingModel(BaseModel):
+    """A trial that is out, and who holds it."""
+
+    trial: TrialModel
+    worker: str | None
+    seconds_left: float | None
+    attempt: int
+
+
+class Workers(BaseModel):
+    """The trials that are out, oldest first."""
+
+    holdings: list[HoldingModel]
+
+
+class PromptModel(BaseModel):
+    """What is known about one prompt; see `asktell.PromptResult`."""
+
+    id: int | str
+    prompt: str
+    estimate: dict[str, float | None]
+    standard_error: dict[str, float | None]
+    pulls: int
+    status: str
+    round: int | None
+    reason: str | None
+    feasible: bool | None
+    failures: int
+    p_feasible: float | None
+    p_optimal: float | None
+
+
+class ResultModel(BaseModel):
+    """The answer so far, final once `done`; see `asktell.Result`."""
+
+    goal: str
+    metrics: list[str]
+    selected: list[PromptModel]
+    prompts: list[PromptModel]
+    unresolved: list[PromptModel]
+    spent: int
+    budget: int
+    cost: float
+    max_cost: float | None
+    done: StrictBool
+    stopped_early: StrictBool
+    notes: list[str]
+    feasible: bool | None
+    examples: int | None
+
+
+class Saved(BaseModel):
+    """A saved selector, as `Selector.to_json` writes it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: str
+    version: int
+
+
+class Health(BaseModel):
+    """The service runs, and its storage answers."""
+
+    status: Literal["ok"]

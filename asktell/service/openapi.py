@@ -1,0 +1,84 @@
+"""The service's OpenAPI document: FastAPI's, with the problems that each operation can answer and the tokens."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from asktell.service.models import ProblemModel
+from asktell.service.problems import MEDIA_TYPE
+
+_DESCRIPTIONS = {
+    400: "The body is not JSON.",
+    401: "No token, or an unknown one.",
+    403: "The token may only read, or the address is not this machine's.",
+    404: "There is no such study, or no such trial is out (then `pending` has the ids of those that are).",
+    408: "The body did not come in time.",
+    409: "There is a study of this name already, or the trial was told before with other scores.",
+    413: "The body is too large.",
+    415: "The body is not `application/json`.",
+    422: "A value cannot be used; `detail` says which, and what was expected. Nothing was changed.",
+    429: "Too many requests; `Retry-After` says for how many seconds to wait.",
+    500: "An error of the service.",
+    501: "The method needs a package that is not installed there.",
+    503: "The storage cannot be used, or not now (then there is a `Retry-After`). Nothing was changed.",
+}
+_ALWAYS = (401, 403, 408, 413, 429, 500, 503)
+_OPEN = ("/health",)
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Chosen anew for each request, and the same when it is sent again: then it is answered again, and "
+    "not done again. Kept for ten minutes, and lost when the service is restarted.",
+    "schema": {"type": "string", "maxLength": 200, "pattern": "^[!-~]+$"},
+}
+
+
+def describe(app: FastAPI, with_tokens: bool) -> None:
+    """Make the application's document a full one."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(title=app.title, version=app.version, description=_about(), routes=app.routes)
+            components = made.setdefault("components", {})
+            components.setdefault("schemas", {})["Problem"] = ProblemModel.model_json_schema()
+            for unused in ("HTTPValidationError", "ValidationError"):
+                components["schemas"].pop(unused, None)
+            if with_tokens:
+                components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            for path, operations in made["paths"].items():
+                for method, operation in operations.items():
+                    _complete(path, method, operation, with_tokens)
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _about() -> str:
+    return "Studies of asktell: ask what to evaluate next, tell the scores, read the result."
+
+
+def _complete(path: str, method: str, operation: dict[str, Any], with_tokens: bool) -> None:
+    statuses = set(_ALWAYS)
+    if with_tokens and path not in _OPEN:
+        operation["security"] = [{"token": []}]
+    else:
+        statuses -= {401}
+    if method in ("post", "put", "delete"):
+        statuses |= {422}
+        operation.setdefault("parameters", []).append(_KEY)
+    if "requestBody" in operation:
+        statuses |= {400, 409, 415, 422, 501}
+    if "{name}" in path:
+        statuses |= {404, 422, 501}
+    schema = {"$ref": "#/components/schemas/Problem"}
+    for status in sorted(statuses):
+        operation["responses"][str(status)] = {
+            "description": _DESCRIPTIONS[status],
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+        if status == 429:
+            retry = {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}
+            operation["responses"]["429"]["headers"] = {"Retry-After": retry}

@@ -1,0 +1,125 @@
+"""What goes wrong, as RFC 9457 problem details; and back into asktell's errors."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from asktell import errors
+from asktell.errors import (
+    AsktellError,
+    ConflictingTellError,
+    InvalidStateError,
+    MissingExtraError,
+    ServiceError,
+    StorageBusyError,
+    StorageError,
+    StudyExistsError,
+    StudyNotFoundError,
+    UnknownTrialError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+_PREFIX = "urn:asktell:problem:"
+
+# The first that fits.
+_STATUS: tuple[tuple[type[AsktellError], int], ...] = (
+    (StudyNotFoundError, 404),
+    (UnknownTrialError, 404),
+    (StudyExistsError, 409),
+    (ConflictingTellError, 409),
+    (MissingExtraError, 501),
+    (StorageError, 503),
+    (AsktellError, 422),
+)
+_TITLES = {
+    400: "The request is malformed",
+    401: "A token is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "The request took too long",
+    409: "In conflict with what is there",
+    413: "The request is too large",
+    415: "The body is not JSON",
+    422: "The request cannot be used",
+    429: "Too many requests",
+    500: "An error of the service",
+    501: "A package is missing on the server",
+    503: "The storage cannot be used",
+}
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457's word
+    """An answer that says what went wrong.
+
+    Args:
+        status: of HTTP.
+        detail: what came, what was expected, what to do.
+        kind: the last part of its type; by default that of the status.
+        headers: of the answer.
+        members: further members of the document.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        kind: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.headers = dict(headers or {})
+        title = _TITLES.get(status, "The request failed")
+        self.document = {
+            "type": _PREFIX + (kind or re.sub(r"[^a-z]+", "-", title.lower())),
+            "title": title,
+            "status": status,
+            "detail": detail,
+            **members,
+        }
+
+    def body(self) -> bytes:
+        """As JSON, in ASCII."""
+        return json.dumps(self.document).encode("ascii")
+
+
+def problem_of(error: AsktellError, **members: Any) -> Problem:
+    """The problem that tells a client of an error, without the server's paths and addresses."""
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    detail, headers = str(error), {}
+    if isinstance(error, StorageBusyError):
+        detail = "The storage has been held by another process for too long. Nothing was changed; try again."
+        headers = {"Retry-After": "1"}
+    elif isinstance(error, StorageError):
+        detail = "The storage cannot be used; the service's log says why. What was confirmed is not lost."
+        headers = {"Retry-After": "5"}
+    return Problem(status, detail, kind_of(type(error)), headers, **members)
+
+
+def damaged(error: InvalidStateError) -> Problem:
+    """The problem of a study that is kept but cannot be read."""
+    detail = "The study cannot be read; the service's log says why."
+    return Problem(503, detail, kind_of(type(error)), {"Retry-After": "60"})
+
+
+def kind_of(error: type[AsktellError]) -> str:
+    """An error's name, as UnknownTrialError: unknown-trial."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", error.__name__.removesuffix("Error")).lower()
+
+
+_BY_KIND = {
+    kind_of(error): error
+    for error in vars(errors).values()
+    if isinstance(error, type) and issubclass(error, AsktellError)
+}
+
+
+def error_of(status: int, document: object) -> AsktellError:
+    """The error that a service's answer tells of."""
+    if isinstance(document, dict) and isinstance(document.get("detail"), str):
+        kind = str(document.get("type", "")).removeprefix(_PREFIX)
+        return _BY_KIND.get(kind, ServiceError)(document["detail"])
+    return ServiceError(f"The service answered with status {status}, and not as asktell's does. Is the address right?")

@@ -1,0 +1,123 @@
+"""The studies of a storage, kept open: one object per name, so that its requests share what was read and decided."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import TypeVar
+
+from asktell.errors import StudyExistsError, StudyNotFoundError
+from asktell.selector import Selector
+from asktell.storages import open_storage
+from asktell.study import Study
+
+_T = TypeVar("_T")
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.lock = Lock()  # held while it is opened
+        self.users = 0
+        self.study: Study | None = None
+
+
+class Studies:
+    """Open studies by name, those not in use closed when there are too many. For several threads.
+
+    Args:
+        url: where they are kept, as for `asktell.storages.open_storage`.
+        most: how many to keep open.
+    """
+
+    def __init__(self, url: str, most: int = 256) -> None:
+        self._url = url
+        self._most = most
+        self._storage = open_storage(url)
+        self._lock = Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def names(self) -> list[str]:
+        """Of all studies; none where there is no storage yet."""
+        with suppress(StudyNotFoundError):
+            return self._storage.names()
+        return []
+
+    def create(self, name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> None:
+        """Make a study, as `Study.create`.
+
+        Raises:
+            StudyExistsError: there is one of this name, or, with `exist_ok`, one of something else.
+        """
+        try:
+            Study.create(self._url, name, selector, max_attempts=max_attempts, exist_ok=exist_ok).close()
+        except StudyExistsError:
+            if exist_ok:
+                raise
+            raise StudyExistsError(f"There is a study {name!r} already.") from None
+
+    def delete(self, name: str) -> None:
+        """Remove a study."""
+        try:
+            Study.delete(self._storage, name)
+        except StudyNotFoundError:
+            raise _unknown(name) from None
+        finally:
+            with self._lock:
+                self._close(name)
+
+    def call(self, name: str, operation: Callable[[Study], _T]) -> _T:
+        """What an operation on a study returns.
+
+        Raises:
+            StudyNotFoundError: there is no study of this name.
+        """
+        try:
+            with self._using(name) as study:
+                try:
+                    return operation(study)
+                except StudyNotFoundError:
+                    with self._lock:
+                        self._entries.pop(name, None)
+            with self._using(name) as study:  # it was deleted; somebody may have made a new one since
+                return operation(study)
+        except StudyNotFoundError:
+            raise _unknown(name) from None
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock:
+            for name in list(self._entries):
+                self._close(name)
+        self._storage.close()
+
+    @contextmanager
+    def _using(self, name: str) -> Iterator[Study]:
+        with self._lock:
+            entry = self._entries.setdefault(name, _Entry())
+            entry.users += 1
+            self._entries.move_to_end(name)
+            idle = [other for other, its in self._entries.items() if not its.users]
+            for other in idle[: max(0, len(self._entries) - self._most)]:
+                self._close(other)
+        try:
+            with entry.lock:
+                if entry.study is None:
+                    entry.study = Study.open(self._url, name)
+            yield entry.study
+        finally:
+            with self._lock:
+                entry.users -= 1
+                if entry.study is None and not entry.users and self._entries.get(name) is entry:
+                    del self._entries[name]
+
+    def _close(self, name: str) -> None:
+        entry = self._entries.pop(name, None)
+        if entry is not None and entry.study is not None:
+            entry.study.close()
+
+
+def _unknown(name: str) -> StudyNotFoundError:
+    return StudyNotFoundError(f"There is no study {name!r}.")

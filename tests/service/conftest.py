@@ -1,0 +1,115 @@
+"""A service in this process, and services in processes of their own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asktell.service.app import make_app
+from asktell.service.gate import Gate, Limits
+from asktell.service.metrics import Metrics
+from asktell.service.studies import Studies
+from asktell.service.tokens import Tokens
+
+
+class Service:
+    """Requests to an application in this process."""
+
+    def __init__(self, url: str, tokens: Tokens | None = None, limits: Limits | None = None, **options: Any) -> None:
+        from starlette.testclient import TestClient
+
+        self.studies = Studies(url, **options)
+        self.metrics = Metrics(lambda: len(self.studies))
+        tokens = tokens or Tokens()
+        self.app = make_app(self.studies, self.metrics, bool(tokens))
+        self.gate = Gate(self.app, tokens, self.metrics, limits or Limits(rate=0))
+        self.client = TestClient(self.gate, "http://localhost", raise_server_exceptions=False)  # type: ignore[arg-type]
+
+    def send(self, method: str, path: str, data: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        """A response; data in ASCII JSON, so that lone surrogates can be sent."""
+        content = None if data is None else data if isinstance(data, bytes) else json.dumps(data).encode("ascii")
+        kind = {} if content is None else {"Content-Type": "application/json"}
+        return self.client.request(method, path, content=content, headers={**kind, **(headers or {})})
+
+    def post(self, path: str, data: Any, status: int = 200, **headers: str) -> Any:
+        """The answer's data."""
+        response = self.send("POST", path, data, headers)
+        assert response.status_code == status, response.text
+        return response.json() if response.content else None
+
+    def get(self, path: str, status: int = 200) -> Any:
+        """The answer's data."""
+        response = self.send("GET", path)
+        assert response.status_code == status, response.text
+        return response.json()
+
+
+@pytest.fixture
+def new_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    made = []
+
+    def make(url: str = f"sqlite:///{tmp_path}/studies.db", **options: Any) -> Service:
+        made.append(Service(url, **options))
+        return made[-1]
+
+    yield make
+    for service in made:
+        service.studies.close()
+
+
+@pytest.fixture
+def service(new_service: Callable[..., Service]) -> Service:
+    return new_service()
+
+
+class Process:
+    """`asktell serve` in a process of its own, on a free port."""
+
+    def __init__(self, url: str, *arguments: str, **environment: str) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("ASKTELL_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "asktell.cli", "serve", url, "--port", "0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**clean, **environment},
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        found = re.search(r"http://\S+", self.line)
+        self.url = found[0] if found else ""
+
+    def end(self) -> tuple[int, str]:
+        """Exit code and stderr."""
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    made = []
+
+    def start(*arguments: str, url: str = f"sqlite:///{tmp_path}/studies.db", **environment: str) -> Process:
+        made.append(Process(url, *arguments, **environment))
+        return made[-1]
+
+    yield start
+    for process in made:
+        if process.process.poll() is None:
+            process.process.kill()
+        process.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One for many tests, without limits."""
+    process = Process(f"sqlite:///{tmp_path_factory.mktemp('service')}/studies.db", "--rate", "0")
+    yield process
+    process.process.terminate()
+    process.end()

@@ -1,0 +1,200 @@
+"""Operations and problems, in this process."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asktell import BestFeasible, Selector, Study, errors
+from asktell.errors import AsktellError, StorageBusyError, StudyNotFoundError
+from asktell.service.problems import error_of, problem_of
+from asktell.service.studies import Studies
+
+STUDY = {"name": "s", "prompts": {"p": "P", "q": "Q"}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
+
+
+def test_a_study_from_begin_to_end(service: Any) -> None:
+    created = service.send("POST", "/v1/studies", STUDY)
+    assert created.status_code == 201
+    assert created.headers["Location"] == "/v1/studies/s"
+    assert service.get("/v1/studies") == {"studies": ["s"]}
+    while trials := service.post("/v1/studies/s/ask", {"n": 2, "worker": "w"})["trials"]:
+        for trial in trials:
+            assert set(trial) == {"id", "prompt_id", "prompt", "example"}
+            scores = {"a": 1.0 if trial["prompt_id"] == "p" else 2.0}
+            assert service.post("/v1/studies/s/tell", {"trial": trial, "scores": scores}) == {"taken": True}
+    info = service.get("/v1/studies/s")
+    assert (info["done"], info["spent"], info["pending"], info["goal"]) == (True, 6, 0, "maximize a")
+    result = service.get("/v1/studies/s/result")
+    assert [entry["id"] for entry in result["selected"]] == ["q"]
+    assert service.post("/v1/studies/s/ask", {}) == {"trials": [], "done": True}
+    assert service.send("DELETE", "/v1/studies/s").status_code == 204
+    assert service.get("/v1/studies/s", 404)["type"] == "urn:asktell:problem:study-not-found"
+
+
+@pytest.mark.parametrize(
+    ("goal", "said"),
+    [
+        ({"maximize": "a", "at_least": {"b": 0.5}, "ranges": {"a": [0, 9]}}, "maximize a subject to b >= 0.5"),
+        ({"minimize": ["a"], "at_most": {"b": 2}}, "minimize a subject to b <= 2"),
+        ({"type": "pareto-set", "maximize": ["a", "b"], "minimize": "c"}, None),
+    ],
+)
+def test_goals(goal: Any, said: str | None, service: Any) -> None:
+    info = service.post("/v1/studies", {**STUDY, "goal": goal}, 201)
+    assert said is None or info["goal"] == said
+    assert info["metrics"][:2] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"goal": {}}, "exactly one metric"),
+        ({"goal": {"maximize": ["a", "b"]}}, "exactly one metric"),
+        ({"goal": {"type": "pareto-set", "maximize": "a", "at_least": {"b": 1}}}, "best-feasible"),
+        ({"goal": {"maximize": "a", "at_least": {"b": 1}, "at_most": {"b": 2}}}, "both bound 'b'"),
+        ({"prompts": ["x", "x"]}, "more than once"),
+        ({"prompts": []}, "empty"),
+        ({"budget": 0}, "budget"),
+        ({"method": "magic"}, "method must be one of"),
+        ({"name": ".."}, "gets lost"),
+        ({"name": "a\nb"}, "printable"),
+        ({"unknown": 1}, "body.unknown"),
+        ({"examples": 1.5}, "body.examples"),
+    ],
+)
+def test_studies_that_cannot_be_made(change: Any, said: str, service: Any) -> None:
+    problem = service.post("/v1/studies", {**STUDY, **change}, 422)
+    assert said in problem["detail"]
+    assert service.get("/v1/studies") == {"studies": []}
+
+
+def test_a_name_that_is_taken(service: Any, tmp_path: Path) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    problem = service.post("/v1/studies", STUDY, 409)
+    assert problem["type"] == "urn:asktell:problem:study-exists"
+    assert str(tmp_path) not in problem["detail"]
+    service.post("/v1/studies", {**STUDY, "exist_ok": True}, 201)
+    assert "budget" in service.post("/v1/studies", {**STUDY, "budget": 7, "exist_ok": True}, 409)["detail"]
+
+
+def test_several_scores_at_once_stand_each_for_itself(service: Any) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    first, second = service.post("/v1/studies/s/ask", {"n": 2})["trials"]
+    tells = [
+        {"trial": first["id"], "scores": [1.0]},
+        {"trial": second, "scores": {"b": 1.0}},
+        {"trial": 99, "scores": [1.0]},
+        {"trial": first["id"], "scores": [2.0]},
+        {"trial": second["id"], "scores": [1.0], "cost": 2},
+    ]
+    outcomes = service.post("/v1/studies/s/tell-many", {"tells": tells})["outcomes"]
+    assert [outcome["taken"] for outcome in outcomes] == [True, False, False, False, True]
+    kinds = [outcome["problem"] and outcome["problem"]["type"].rpartition(":")[2] for outcome in outcomes]
+    assert kinds == [None, "invalid-scores", "unknown-trial", "conflicting-tell", None]
+    assert service.get("/v1/studies/s")["spent"] == 2
+
+
+def test_an_unknown_trial_comes_with_those_that_are_out(service: Any) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    service.post("/v1/studies/s/ask", {"n": 3})
+    assert service.post("/v1/studies/s/release", {"trial": 77}, 404)["pending"] == [0, 1, 2]
+
+
+def test_an_export_is_a_study(service: Any, tmp_path: Path) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    service.post("/v1/studies/s/ask", {"n": 3, "worker": "w"})
+    response = service.send("GET", "/v1/studies/s/export")
+    assert response.headers["Content-Type"] == "application/jsonl"
+    (tmp_path / "s.jsonl").write_bytes(response.content)
+    with Study.import_("memory://imported", tmp_path / "s.jsonl") as study:
+        assert [holding.worker for holding in study.workers()] == ["w"] * 3
+
+
+def test_methods_that_an_address_does_not_know(service: Any) -> None:
+    response = service.send("PATCH", "/v1/studies")
+    assert response.status_code == 405
+    assert response.headers["Allow"] == "GET, POST"
+    assert service.send("GET", "/v1/studies/s/ask").status_code == 405
+    assert service.send("GET", "/v1/studies/a/b/c/d").status_code == 404
+
+
+def test_a_bug_is_told_without_its_trace(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(service.studies, "names", broken)
+    response = service.send("GET", "/v1/studies")
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert response.headers["Content-Type"] == "application/problem+json"
+
+
+def test_every_error_is_a_problem_and_comes_back() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AsktellError)]
+    for kind in kinds:
+        problem = problem_of(kind("what came"))
+        assert 400 <= problem.status <= 503
+        assert problem.document["status"] == problem.status
+        assert type(error_of(problem.status, problem.document)) is kind
+    assert problem_of(StorageBusyError("in /var/x")).headers["Retry-After"] == "1"
+    assert "/var/x" not in problem_of(StorageBusyError("in /var/x")).document["detail"]
+
+
+# Studies kept open
+
+
+def selector() -> Selector:
+    return Selector(["p", "q"], BestFeasible("a"), 100, "uniform", examples=100)
+
+
+def test_so_many_studies_are_kept_open(tmp_path: Path) -> None:
+    studies = Studies(f"sqlite:///{tmp_path}/x.db", most=2)
+    assert studies.names() == []
+    for name in "abcde":
+        studies.create(name, selector(), 3, exist_ok=False)
+        studies.call(name, lambda study: study.ask())
+        assert len(studies) <= 2
+    assert [studies.call(name, lambda study: len(study.pending)) for name in "abcde"] == [1] * 5
+    for _ in range(3):
+        with pytest.raises(StudyNotFoundError, match=r"^There is no study 'f'\.$"):
+            studies.call("f", lambda study: study.ask())
+    assert len(studies) <= 2
+    studies.close()
+    assert len(studies) == 0
+
+
+def test_a_study_in_use_is_not_closed(tmp_path: Path) -> None:
+    studies = Studies(f"sqlite:///{tmp_path}/x.db", most=1)
+    for name in "ab":
+        studies.create(name, selector(), 3, exist_ok=False)
+    seen = []
+
+    def operation(study: Study) -> Any:
+        studies.call("b", lambda other: other.ask())
+        seen.append(len(studies))
+        return study.ask()
+
+    assert studies.call("a", operation) is not None
+    assert seen == [2]
+    studies.call("b", lambda study: study.ask())
+    assert len(studies) == 1
+    studies.close()
+
+
+def test_threads_share_one_object_per_study(tmp_path: Path) -> None:
+    studies = Studies(f"sqlite:///{tmp_path}/x.db")
+    studies.create("a", selector(), 3, exist_ok=False)
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(studies.call("a", lambda study: (id(study), study.ask()))))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({identity for identity, _ in found}) == 1
+    assert len({trial.id for _, trial in found}) == 8
+    studies.close()

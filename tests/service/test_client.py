@@ -1,0 +1,465 @@
+"""The same user code on a selector, a study and a study in a service."""
+
+import itertools
+import json
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import (
+    BestFeasible,
+    ConflictingTellError,
+    InvalidArgumentError,
+    InvalidScoresError,
+    ParetoSet,
+    RemoteStudy,
+    Selector,
+    ServiceError,
+    Study,
+    StudyExistsError,
+    StudyNotFoundError,
+    Trial,
+    UnknownTrialError,
+    maximize,
+    minimize,
+)
+from asktell.testing.fakes import Table
+
+Kind = Any
+_numbers = itertools.count()
+
+
+def small(budget: int = 12, **options: Any) -> Selector:
+    prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
+    return Selector(prompts, BestFeasible("a", {"b": 0.0}), budget, "csr-sh", examples=10, **options)
+
+
+def scores(trial: Trial) -> list[float]:
+    return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
+
+
+@pytest.fixture(params=["selector", "study", "remote"])
+def kept(request: pytest.FixtureRequest) -> Iterator[Callable[[Selector], Kind]]:
+    """What makes a selector, a study or a remote study of a selector."""
+    made = []
+
+    def make(selector: Selector) -> Kind:
+        name = f"s {next(_numbers)}"
+        if request.param == "selector":
+            return selector
+        if request.param == "study":
+            made.append(Study.create(f"memory://{name}", name, selector))
+        else:
+            made.append(RemoteStudy.create(request.getfixturevalue("server").url, name, selector))
+        return made[-1]
+
+    yield make
+    for study in made:
+        study.close()
+
+
+@pytest.fixture
+def remote(server: Any) -> Iterator[RemoteStudy]:
+    with RemoteStudy.create(server.url, f"s {next(_numbers)}", small()) as study:
+        yield study
+
+
+# The same as a Selector
+
+
+@pytest.mark.parametrize("method", ["auto", "csr-sh"])
+@pytest.mark.parametrize("batch", [1, 7])
+def test_all_ask_and_answer_alike(
+    method: str, batch: int, kept: Any, random_table: Any, new_selector: Any, play: Any
+) -> None:
+    table: Table = random_table(6, 12)
+    reference = new_selector(table, method, budget=40)
+    study = kept(new_selector(table, method, budget=40))
+    expected = play(reference, table, batch)
+    assert study.spent == 0
+    assert not study.done
+    assert play(study, table, batch) == expected
+    assert study.done
+    assert study.spent == reference.spent
+    assert study.n_active == reference.n_active
+    assert study.result() == reference.result()
+    assert str(study.result()) == str(reference.result())
+    assert study.ask() is None
+    assert study.ask(3) == []
+
+
+def test_all_take_the_same_steps(kept: Any) -> None:
+    study = kept(small())
+    assert (study.budget, study.metrics, study.pending) == (12, ("a", "b"), [])
+    assert study.goal == BestFeasible("a", {"b": 0.0})
+    assert study.method == small().method
+    study.observe("w", [5.0, 1.0], example=3)
+    study.observe("be kind", {"a": 5.0, "b": 1.0})
+    first, second, third, fourth = study.ask(4)
+    assert study.pending == sorted([first, second, third, fourth])
+    study.tell(first, np.array([1.0, 2.0]), cost=2)
+    study.tell(first, {"b": 2.0, "a": 1.0})
+    study.tell(second.prompt_id, [1, 2], 0.5)
+    study.fail(third, ValueError("no such model"), cost=0.25)
+    study.release(fourth.id)
+    assert study.spent == 2
+    assert study.pending == []
+    with pytest.raises(ConflictingTellError, match="was told"):
+        study.tell(first, [1.0, 3.0])
+    for call in (study.release, lambda trial: study.fail(trial, "x")):
+        with pytest.raises(UnknownTrialError):
+            call(first)
+    with pytest.raises(UnknownTrialError, match="has failed"):
+        study.tell(third, [1.0, 1.0])
+    with pytest.raises(UnknownTrialError):
+        study.tell(10**30, [1.0, 1.0])
+    with pytest.raises(UnknownTrialError, match="no prompt"):
+        study.tell("nobody", [1.0, 1.0])
+    result = study.result()
+    assert result.cost == 2.75
+    assert sum(entry.pulls for entry in result.prompts) == 4
+    assert fourth in study.ask(9)
+
+
+@pytest.mark.parametrize("wrong", [[1.0], [1.0, float("nan")], {"a": 1.0}, {"a": 1.0, "c": 1.0}, "ab", None])
+def test_all_refuse_unusable_scores(wrong: Any, kept: Any) -> None:
+    study = kept(small())
+    trial = study.ask()
+    with pytest.raises(InvalidScoresError):
+        study.tell(trial, wrong)
+    assert study.pending == [trial]
+
+
+def test_all_refuse_unusable_arguments(kept: Any) -> None:
+    study = kept(small())
+    trial = study.ask()
+    for call in (
+        lambda: study.ask(-1),
+        lambda: study.ask("3"),
+        lambda: study.tell(None, [1.0, 1.0]),
+        lambda: study.tell(trial, [1.0, 1.0], cost=-1),
+        lambda: study.fail(trial, 3),
+        lambda: study.observe("nobody", [1.0, 1.0]),
+        lambda: study.observe(None, [1.0, 1.0]),
+        lambda: study.observe("w", [1.0, 1.0], example=10),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            call()
+    assert study.pending == [trial]
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        BestFeasible(minimize("t", range=(0, 9)), {maximize("u"): 3.0, minimize("v", range=(-1, 1)): 0.5}),
+        ParetoSet("é\u2028\ud800", minimize("b")),
+    ],
+)
+def test_goals_and_methods_come_back_as_they_were(goal: Any, server: Any) -> None:
+    for method in ("auto", "uniform"):
+        study = RemoteStudy.create(server.url, f"g {next(_numbers)}", Selector(["p", "q"], goal, 9, method))
+        assert study.goal == goal
+        assert study.method == Selector(["p", "q"], goal, 9, method).method
+        trial = study.ask()
+        assert trial is not None
+        study.tell(trial, dict.fromkeys(goal.metrics, 1.0))
+        assert study.result().goal == goal
+        study.close()
+
+
+# Studies in a service
+
+
+def test_names_making_opening_and_removal(server: Any) -> None:
+    names = ["plain", "a/b", "a b?c#d%2F&=+", "été 日本", "..a", "%", "x" * 200]
+    for name in names:
+        RemoteStudy.create(server.url, name, small()).close()
+        with RemoteStudy(server.url, name) as study:
+            assert study.name == name
+            assert study.ask() is not None
+        with pytest.raises(StudyExistsError):
+            RemoteStudy.create(server.url, name, small())
+    assert [name for name in RemoteStudy.names(server.url) if name in names] == names
+    for name in names:
+        RemoteStudy.delete(server.url, name)
+        with pytest.raises(StudyNotFoundError):
+            RemoteStudy.delete(server.url, name)
+        with pytest.raises(StudyNotFoundError, match="no study"):
+            RemoteStudy(server.url, name)
+    for name in ("", ".", "..", "a\n", "x" * 201):
+        with pytest.raises(InvalidArgumentError):
+            RemoteStudy.create(server.url, name, small())
+
+
+def test_a_study_that_was_made_anew(server: Any) -> None:
+    study = RemoteStudy.create(server.url, "again", small())
+    assert study.ask() is not None
+    RemoteStudy.delete(server.url, "again")
+    with pytest.raises(StudyNotFoundError):
+        study.ask()
+    RemoteStudy.create(server.url, "again", small()).close()
+    assert len(study.ask(2)) == 2
+    assert len(study.pending) == 2
+    study.close()
+
+
+def test_a_study_goes_on_where_its_selector_stood(server: Any, remote: RemoteStudy) -> None:
+    trial = remote.ask()
+    assert trial is not None
+    remote.tell(trial, scores(trial))
+    held = remote.ask(2)
+    copied = RemoteStudy.create(server.url, f"{remote.name} copied", remote.selector)
+    assert copied.spent == 1
+    assert copied.pending == held
+    assert copied.result() == remote.result()
+    copied.close()
+
+
+def test_workers(remote: RemoteStudy) -> None:
+    first, second = remote.ask(2, worker="w", lease=60)
+    assert remote.ask(2, worker="w", lease=60) == [first, second]
+    (third,) = remote.ask(1, worker="v")
+    assert [(h.worker, h.trial, h.attempt) for h in remote.workers()] == [
+        ("w", first, 1),
+        ("w", second, 1),
+        ("v", third, 1),
+    ]
+    left = remote.workers()[0].seconds_left
+    assert left is not None
+    assert 0 < left <= 60
+    assert remote.heartbeat("w", lease=3600) == [first, second]
+    assert remote.heartbeat("w", first) == [first]
+    assert remote.heartbeat("nobody") == []
+    assert not remote.release(third, worker="w")
+    assert remote.release(third, worker="v")
+    assert remote.tell(first, scores(first), worker="w")
+    with pytest.raises(InvalidArgumentError, match="lease"):
+        remote.ask(1, lease=3)
+    with pytest.raises(InvalidArgumentError):
+        remote.heartbeat("")
+
+
+def test_a_trial_of_another_study_is_refused(remote: RemoteStudy) -> None:
+    trial = remote.ask()
+    assert trial is not None
+    with pytest.raises(UnknownTrialError, match="asked in another study"):
+        remote.tell(trial._replace(example=9 if trial.example != 9 else 8), scores(trial))
+
+
+def test_threads_and_forked_processes_may_share_a_remote_study(remote: RemoteStudy) -> None:
+    def work(name: str) -> None:
+        while trials := remote.ask(2, worker=name):
+            for trial in trials:
+                remote.tell(trial, scores(trial), worker=name)
+
+    threads = [threading.Thread(target=work, args=(f"thread {i}",)) for i in range(3)]
+    fork = multiprocessing.get_context("fork").Process(target=work, args=("child",))
+    fork.start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fork.join()
+    assert fork.exitcode == 0
+    while (trial := remote.ask(worker="last")) is not None:  # whoever waits for nobody may leave too early
+        remote.tell(trial, scores(trial), worker="last")
+    assert remote.done
+    assert remote.spent == 12
+
+
+def test_a_study_that_every_worker_may_make(server: Any, remote: RemoteStudy) -> None:
+    trial = remote.ask()
+    with RemoteStudy.create(server.url, remote.name, small(), exist_ok=True) as same:
+        assert same.pending == [trial]
+    with pytest.raises(StudyExistsError, match="other values of budget"):
+        RemoteStudy.create(server.url, remote.name, small(13), exist_ok=True)
+
+
+def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:
+    first, second = remote.ask(2, worker="w")
+    (third,) = remote.ask(1, worker="w", besides=[first.id, second.id])
+    assert remote.ask(2, worker="w", besides=[second.id]) == sorted([first, third])
+    with pytest.raises(InvalidArgumentError, match="give its name"):
+        remote.ask(1, besides=[0])
+
+
+def evaluate(prompt: str, example: int) -> dict[str, float]:
+    if example == 3:
+        raise ValueError("no such document")
+    return {"a": len(prompt) + 0.1 * example, "b": 1.0, "cost": 0.5}
+
+
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(3)])
+def test_run_drives_a_remote_study(executor: Any, remote: RemoteStudy) -> None:
+    result = asktell.run(remote, evaluate, executor, progress=False)
+    assert result == remote.result()
+    assert result.done
+    assert remote.spent == 12
+    with remote.worker("late", lease=5) as worker:
+        assert asktell.run(worker, evaluate, progress=False) == result
+
+
+# Services that cannot be used
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8000", "ftp://localhost", "http://", "http://user:secret@localhost", "http://localhost?token=x", 3],
+)
+def test_unusable_addresses(url: Any) -> None:
+    with pytest.raises(InvalidArgumentError) as error:
+        RemoteStudy(url, "s")
+    assert "secret" not in str(error.value)
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ServiceError, match="cannot be reached"):
+        RemoteStudy("http://127.0.0.1:9", "s", retries=0)
+    assert issubclass(ServiceError, asktell.StorageError)
+
+
+class Flaky:
+    """Between a client and a service: drops connections after passing the request on, and says 503."""
+
+    def __init__(self, target: str, script: list[str]) -> None:
+        import urllib3
+
+        pool = urllib3.PoolManager(retries=False)
+        self.keys: list[str | None] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def handle_any(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                what = script.pop(0) if script else "pass"
+                outer.keys.append(self.headers.get("Idempotency-Key"))
+                if what == "busy":
+                    self.send_response(503)
+                    self.send_header("Retry-After", "0")
+                    self.end_headers()
+                    return
+                headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
+                response = pool.request(self.command, target + self.path, body=body, headers=headers)
+                if what == "drop":
+                    self.close_connection = True
+                    return
+                self.send_response(response.status)
+                for name in ("Content-Type", "Content-Length"):
+                    if name in response.headers:
+                        self.send_header(name, response.headers[name])
+                self.end_headers()
+                self.wfile.write(response.data)
+
+            do_GET = do_POST = do_PUT = do_DELETE = handle_any
+
+            def log_message(self, *args: Any) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def flaky(server: Any) -> Iterator[Callable[[list[str]], Flaky]]:
+    made = []
+
+    def make(script: list[str]) -> Flaky:
+        made.append(Flaky(server.url, script))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        proxy.close()
+
+
+def test_what_is_sent_again_is_not_done_again(flaky: Any) -> None:
+    lossy = ["drop", "busy", "pass"]
+    proxy = flaky(lossy * 7)
+    study = RemoteStudy.create(proxy.url, f"s {next(_numbers)}", small())
+    first, second, third = study.ask(3)
+    study.observe("w", [1.0, 1.0])
+    assert study.tell(first, scores(first))
+    assert study.fail(second, "no")
+    assert study.release(third)
+    assert [h.trial for h in study.workers()] == []
+    assert study.spent == 1
+    assert sum(entry.failures for entry in study.result().prompts) == 1
+    observed = [entry for entry in study.result().prompts if entry.id == "w"]
+    assert observed[0].pulls == 1 + (first.prompt_id == "w")
+    RemoteStudy.delete(proxy.url, study.name)
+    assert proxy.keys[:3] == [proxy.keys[0]] * 3
+    assert len(set(proxy.keys) - {None}) == 7
+    study.close()
+
+
+def test_who_asks_again_without_end_is_told(flaky: Any) -> None:
+    proxy = flaky(["busy"] * 3)
+    with pytest.raises(ServiceError, match="status 503"):
+        RemoteStudy(proxy.url, "s", retries=2)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'"x"', b'{"detail": 3}'])
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_something_else_at_the_address(status: int, body: bytes) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(ServiceError, match="Is the address right"):
+                RemoteStudy(f"http://127.0.0.1:{other.server_address[1]}", "s", retries=0)
+        finally:
+            other.shutdown()
+            thread.join()
+
+
+# Hostile texts
+
+HOSTILE = {
+    "quotes": "'\"`;-- DROP TABLE asktell_studies; {}",
+    "NUL": "a\0b",
+    "surrogate": "\ud800 alone \udfff",
+    "escapes": "\x1b[2J\x1b]0;owned\x07\r\n\u202e",
+    "html": "<script>alert(1)</script>&amp;",
+    "big": "é" * 2_000_000,
+    "\ud83d": "an id that is half a character",
+}
+
+
+def test_hostile_texts_survive(server: Any) -> None:
+    name = "<b>'\"; DROP TABLE x --/../%00"
+    goal = BestFeasible('<q>"\ud800')
+    with RemoteStudy.create(server.url, name, Selector(HOSTILE, goal, 20, "uniform", examples=3)) as study:
+        for trial in study.ask(len(HOSTILE)):
+            assert trial.prompt == HOSTILE[str(trial.prompt_id)]
+            study.tell(trial.prompt if trial.prompt_id != "big" else trial, [1.0])
+        trial = study.ask()
+        assert trial is not None
+        study.fail(trial, "".join(HOSTILE[kind] for kind in ("NUL", "surrogate", "escapes")))
+        assert {entry.id: entry.prompt for entry in study.result().prompts} == HOSTILE
+        assert json.loads(study.selector.to_json())["prompts"]["texts"] == list(HOSTILE.values())
+        assert os.linesep not in repr(study)

@@ -1,0 +1,208 @@
+"""`asktell serve` as a process: where it listens, how it ends, what it says and what it keeps to itself."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+
+from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
+from asktell.cli import main
+from asktell.storages.sqlite import SQLiteStorage
+
+TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
+
+
+def small(budget: int = 12) -> Selector:
+    return Selector(["p", "q"], BestFeasible("a"), budget, "uniform", examples=10)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost.example.org", ""])
+def test_beyond_this_machine_a_token_is_needed(
+    host: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0"]) == 2
+    assert "set ASKTELL_TOKEN" in capsys.readouterr().err
+    monkeypatch.setenv("ASKTELL_TOKEN", "short")
+    assert main(["serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0"]) == 2
+    error = capsys.readouterr().err
+    assert "at least 16" in error
+    assert "short" not in error
+
+
+def test_with_a_token_all_may_be_served(serve: Any) -> None:
+    process = serve("--host", "0.0.0.0", "--access-log", ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
+    url = process.url.replace("0.0.0.0", "127.0.0.1")
+    assert "ASKTELL_TOKEN and ASKTELL_READ_TOKEN" in process.line
+    with RemoteStudy.create(url, "a b", small(), token=TOKEN) as study:
+        assert study.ask() is not None
+    with RemoteStudy(url, "a b", token=READ) as reader:
+        assert len(reader.pending) == 1
+        with pytest.raises(AccessDeniedError, match="may only read"):
+            reader.ask()
+    with pytest.raises(AccessDeniedError, match="unknown"):
+        RemoteStudy(url, "a b", token="wrong-token-0123456789")
+    process.process.terminate()
+    code, errors = process.end()
+    assert code == 143
+    assert "POST /v1/studies/a%20b/ask 200" in errors
+    assert "GET /v1/studies/a%20b 401" in errors
+    for secret in (TOKEN, READ, "wrong-token"):
+        assert secret not in errors + process.line
+
+
+def test_a_clients_token_may_come_from_the_environment(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = serve(ASKTELL_TOKEN=TOKEN)
+    monkeypatch.delenv("ASKTELL_TOKEN", raising=False)
+    with pytest.raises(AccessDeniedError, match="there is none"):
+        RemoteStudy.names(process.url)
+    monkeypatch.setenv("ASKTELL_TOKEN", TOKEN)
+    assert RemoteStudy.names(process.url) == []
+
+
+def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    assert main(["serve", "ftp://x"]) == 2
+    assert "not at ftp://" in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["serve", url, "--port", str(taken.getsockname()[1])]) == 1
+        assert "in use" in capsys.readouterr().err
+    for arguments in (["--rate", "-1"], ["--rate", "nan"], ["--max-mb", "0"], ["--port", "70000"]):
+        assert main(["serve", url, *arguments]) == 2
+        assert arguments[0] in capsys.readouterr().err
+    (tmp_path / "x.db").write_bytes(b"no database" * 100)
+    assert main(["serve", url, "--port", "0"]) == 1
+    assert "not a SQLite file" in capsys.readouterr().err
+
+
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['uvicorn'] = sys.modules['urllib3'] = None\nimport asktell, asktell.cli\n"
+    serve = code + f"sys.exit(asktell.cli.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
+    process = subprocess.run([sys.executable, "-c", serve], capture_output=True, text=True)
+    assert process.returncode == 2
+    assert "pip install 'asktell[service]'" in process.stderr
+    client = code + "asktell.RemoteStudy('http://localhost:1', 's')"
+    process = subprocess.run([sys.executable, "-c", client], capture_output=True, text=True)
+    assert "MissingExtraError" in process.stderr
+    assert "pip install 'asktell[service]'" in process.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_requests_in_flight_are_answered_before_the_end(how: signal.Signals, serve: Any, tmp_path: Path) -> None:
+    process = serve()
+    study = RemoteStudy.create(process.url, "s", small(), retries=0)
+    trial = study.ask()
+    assert trial is not None
+    storage = SQLiteStorage(tmp_path / "studies.db")
+    told = []
+    with storage.transaction(storage.find("s"), durable=False):  # whoever tells waits for this to end
+        teller = threading.Thread(target=lambda: told.append(study.tell(trial, [1.0])))
+        teller.start()
+        _until(lambda: "asktell_requests_running 2.0" in _metrics(process.url))
+        process.process.send_signal(how)
+        _until(lambda: _refuses(process.url))
+        assert told == []
+        assert process.process.poll() is None
+    teller.join()
+    assert told == [True]
+    code, errors = process.end()
+    assert (code, errors) == ({signal.SIGTERM: 143, signal.SIGINT: 130}[how], "")
+    with Study.open(storage, "s") as kept:
+        assert kept.spent == 1
+    storage.close()
+
+
+def test_what_was_told_survives_the_death_of_the_service(serve: Any, tmp_path: Path) -> None:
+    process = serve()
+    study = RemoteStudy.create(process.url, "s", small(), retries=0)
+    trials = study.ask(5, worker="w")
+    for trial in trials[:3]:
+        study.tell(trial, [float(trial.id)], worker="w")
+    process.process.kill()
+    process.end()
+    with pytest.raises(ServiceError, match="cannot be reached"):
+        study.tell(trials[3], [3.0], worker="w")
+    process = serve()
+    again = RemoteStudy(process.url, "s")
+    assert again.spent == 3
+    assert again.ask(2, worker="w") == trials[3:]
+
+
+def test_a_client_waits_for_a_service_that_is_restarted(serve: Any) -> None:
+    process = serve()
+    study = RemoteStudy.create(process.url, "s", small())
+    process.process.terminate()
+    process.end()
+    port = process.url.rpartition(":")[2]
+    asked: list[Any] = []
+    asker = threading.Thread(target=lambda: asked.append(study.ask(worker="w")))
+    asker.start()
+    time.sleep(0.2)  # not needed, but so that it usually comes too early
+    serve("--port", port)
+    asker.join()
+    assert asked[0] is not None
+
+
+def test_errors_of_the_storage_are_told_without_its_whereabouts(serve: Any, tmp_path: Path) -> None:
+    process = serve()
+    study = RemoteStudy.create(process.url, "s", small(), retries=0)
+    for file in tmp_path.glob("studies.db*"):
+        file.write_bytes(os.urandom(8192))
+    pool = urllib3.PoolManager(retries=False)
+    headers = {"Content-Type": "application/json"}
+    response = pool.request("POST", f"{process.url}/v1/studies/s/ask", body=b"{}", headers=headers)
+    assert response.status == 503
+    assert int(response.headers["Retry-After"]) >= 1
+    assert str(tmp_path) not in response.data.decode()
+    assert "log says why" in json.loads(response.data)["detail"]
+    assert pool.request("GET", f"{process.url}/health").status == 503
+    process.process.terminate()
+    _, errors = process.end()
+    assert str(tmp_path) in errors
+    assert "Traceback" not in errors
+    study.close()
+
+
+def test_metrics(serve: Any) -> None:
+    process = serve()
+    for name in ("s", "t/u"):
+        with RemoteStudy.create(process.url, name, small()) as study:
+            trial = study.ask()
+            assert trial is not None
+            study.tell(trial, [1.0])
+    text = _metrics(process.url)
+    assert 'asktell_requests_total{operation="tell",status="200"} 2.0' in text
+    assert 'asktell_request_seconds_count{operation="ask"} 2.0' in text
+    assert "asktell_open_studies 2.0" in text
+    assert "process_resident_memory_bytes" in text
+
+
+def _metrics(url: str) -> str:
+    return urllib3.request("GET", f"{url}/metrics").data.decode()
+
+
+def _refuses(url: str) -> bool:
+    host, _, port = url.removeprefix("http://").partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def _until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
