@@ -28,6 +28,8 @@ HEADINGS = {"infeasible": "infeasible answers", "identified": "best identified",
     "soft": "soft reward"
 }
 
+MIDDLE = "best@.5"
+
 Line = dict[str, Any]
 
 
@@ -79,6 +81,18 @@ def families(lines: Iterable[Line]) -> dict[str, list[Line]]:
         recorded = not line["problem"].startswith("synthetic/")
         groups[f"recorded tables, {problems.half(line['problem'])} half" if recorded else "synthetic"].append(line)
     return dict(sorted(groups.items()))
+
+
+def rankable(lines: Iterable[Line]) -> list[Line]:
+    """Of the middle threshold and of Pareto sets, at budgets where three methods ran or more.
+
+    Methods that ran at different thresholds cannot be ranked, and the headline's grid has one method only.
+    """
+    middle = [line for line in lines if line["goal"] in (MIDDLE, problems.PARETO)]
+    ran: dict[float, set[str]] = defaultdict(set)
+    for line in middle:
+        ran[line["per_prompt"]].add(line["method"])
+    return [line for line in middle if len(ran[line["per_prompt"]]) >= 3]
 
 
 def ranking_table(lines: list[Line], goal: str) -> str:
@@ -168,11 +182,12 @@ def never_worse(lines: list[Line]) -> str:
 def parts(lines: list[Line]) -> dict[str, str]:
     """The page's generated parts, by name."""
     ran = select(lines)
+    ranked = rankable(ran)
     budgets = sorted({line["per_prompt"] for line in ran})
     b = 3 if 3 in budgets else budgets[0]
     by_family: Callable[[str], str] = lambda goal: "\n\n".join(  # noqa: E731 - one expression, used twice
         f"### {family.capitalize()} ({len({line['problem'] for line in group})})\n\n{ranking_table(group, goal)}"
-        for family, group in families(ran).items()
+        for family, group in families(ranked).items()
     )
     commits = ", ".join(f"`{commit}`" for commit in sorted({line["commit"] for line in ran}))
     n_problems = len({line["problem"] for line in ran})
@@ -180,8 +195,8 @@ def parts(lines: list[Line]) -> dict[str, str]:
         "runs": f"{len(ran):,} runs on {n_problems} problems; commits {commits}.",
         "best": by_family("best"),
         "pareto": by_family("pareto"),
-        "per-table-best": per_table(ran, "best", b),
-        "per-table-pareto": per_table(ran, "pareto", b),
+        "per-table-best": per_table(ranked, "best", b),
+        "per-table-pareto": per_table(ranked, "pareto", b),
         "thresholds": thresholds(ran, b),
         "never-worse": never_worse(ran),
     }

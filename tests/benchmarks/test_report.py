@@ -35,6 +35,15 @@ def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None
     assert len({line.count("|") for line in parts["best"].splitlines() if line.startswith("|")}) == 1
 
 
+def test_only_what_ran_alike_is_ranked() -> None:
+    def line(goal: str, b: float, method: str) -> report.Line:
+        return {"goal": goal, "per_prompt": b, "method": method}
+
+    alike = [line("best@.5", 3, method) for method in ("auto", "csr", "uniform")]
+    others = [line("best@.25", 3, "auto"), line("best@.5", 40, "csr-published"), line("pareto", 40, "ege-sr")]
+    assert report.rankable(alike + others) == alike
+
+
 def test_the_likeliest_loss_is_named() -> None:
     def line(method: str, seed: int, quality: float) -> report.Line:
         place = {"problem": "capo/x", "goal": "best@.5", "per_prompt": 3}
