@@ -47,8 +47,9 @@ def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterat
         if not any(part.needs_features for part in parts):
             names = " and ".join(type(part).__name__ for part in parts)
             yield f"The features were not used: {names} have no use for them, but the method auto has."
-    if isinstance(state.problem.goal, ParetoSet) and selected:
-        means = np.array([[np.nan if x is None else x for x in entry.estimate.values()] for entry in selected])
+    known = [list(entry.estimate.values()) for entry in selected if None not in entry.estimate.values()]
+    if isinstance(state.problem.goal, ParetoSet) and known:
+        means = np.array(known, dtype=np.float64)
         dominated = int((~pareto_mask(state.problem.goal.values(means))).sum())
         if dominated:
             yield (

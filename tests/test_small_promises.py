@@ -117,3 +117,10 @@ def test_failures_between_successes_do_not_stop_a_run() -> None:
     assert asktell.run(s, evaluate, progress=False, max_failures_in_a_row=3).spent == 9
     with pytest.raises(asktell.InvalidArgumentError, match="max_failures_in_a_row"):
         asktell.run(s, evaluate, progress=False, max_failures_in_a_row=0)
+
+
+def test_a_result_before_any_estimate_has_no_notes() -> None:
+    s = Selector(["x", "y", "z"], asktell.ParetoSet("a", "b", "c"), 6, "ege-sr", examples=3)
+    s.tell(s.ask() or 0, [1.0, 2.0, 3.0])
+    assert s.result().notes == ()
+    assert Selector(["x"], asktell.ParetoSet("a", "b", "c"), 6, "uniform").result().notes == ()
