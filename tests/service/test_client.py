@@ -254,6 +254,7 @@ def test_a_trial_of_another_study_is_refused(remote: RemoteStudy) -> None:
         remote.tell(trial._replace(example=9 if trial.example != 9 else 8), scores(trial))
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*")  # of JAX, if another test has loaded it
 def test_threads_and_forked_processes_may_share_a_remote_study(remote: RemoteStudy) -> None:
     def work(name: str) -> None:
         while trials := remote.ask(2, worker=name):
