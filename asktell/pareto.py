@@ -43,6 +43,7 @@ def pareto_mask(values: Values) -> Mask:
             beaten &= column <= column[0]
             same &= column == column[0]
         mask[order[same]] = True
+        beaten[0] = True  # also where it is NaN, which equals nothing: the loop ends
         order, rest = order[~beaten], rest[:, ~beaten]
     return mask
 

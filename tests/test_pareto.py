@@ -104,3 +104,8 @@ def test_a_shift_leaves_gaps_and_a_scale_scales_them() -> None:
     gaps, _ = pareto_gaps(values)
     np.testing.assert_array_equal(pareto_gaps(values + np.array([1.0, -2.0, 4.0]))[0], gaps)
     np.testing.assert_array_equal(pareto_gaps(4 * values)[0], 4 * gaps)
+
+
+def test_three_columns_with_nan_come_to_an_end() -> None:
+    values = np.array([[1.0, 2.0, 3.0], [np.nan, 9.0, 9.0], [0.0, 1.0, 2.0], [np.nan, np.nan, np.nan]])
+    assert pareto_mask(values).tolist()[0:3:2] == [True, False]
