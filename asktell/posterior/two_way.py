@@ -101,7 +101,7 @@ def _over_shares(system: System, guesses: list[Variances], weights: Vector) -> t
     shares = _SHARES if system.basis.shape[1] else _SHARES[:1]
     found = [[system.means(guess, share) for share in shares] for guess in guesses]
     gains = np.array([[density - row[0][0] for density, _ in row] for row in found])
-    # Twice the same guess would be counted twice: each has its weight, and the shares divide it among them.
+    # The gain of a share is over none of the variance, which the guess's weight accounts for.
     divided = np.exp(gains - gains.max()) * weights[:, None]
     kept = divided > _LEAST_WEIGHT * divided.sum()
     parts = [found[i][j][1] for i, j in np.argwhere(kept)]
