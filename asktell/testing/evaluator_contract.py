@@ -1,0 +1,110 @@
+"""What every evaluator must do, as tests: derive a class, and give it an evaluator over a harness that does as told.
+
+    class TestMyHarness(EvaluatorContract):
+        @pytest.fixture
+        def make(self):
+            return lambda script: MyEvaluator(MyHarness(answer=script))
+
+pytest is needed to run them, and not to import this module's package.
+"""
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal, TypeAlias
+
+import pytest
+
+import asktell
+from asktell.errors import EvaluatorError
+from asktell.run import Evaluator
+
+Fault: TypeAlias = Literal["raises", "times out", "no score", "nan"]
+Script: TypeAlias = Callable[[str, int], float | Fault]
+"""(prompt, example) -> the score that the harness is to come to, or what is to go wrong there."""
+Make: TypeAlias = Callable[[Script], Evaluator]
+
+PROMPTS = ("Answer.", "Answer briefly.", "Think, then answer.", "Answer {as you} like: 100%")
+
+
+def good(prompt: str, example: int) -> float:
+    """A score that tells every pair apart."""
+    return (PROMPTS.index(prompt) * EvaluatorContract.n_examples + example) / 100
+
+
+class EvaluatorContract:
+    """Tests of an evaluator, by whatever `asktell.run` does with it.
+
+    Attributes:
+        metric: the name under which the score comes.
+        n_examples: of the data set behind the harness; its example i is what the script calls i.
+        faults: what can go wrong in this harness. Leave one out only if it cannot, and say why.
+        batches: numbers of evaluations at once that are tried.
+    """
+
+    metric: ClassVar[str] = "score"
+    n_examples: ClassVar[int] = 4
+    faults: ClassVar[tuple[Fault, ...]] = ("raises", "times out", "no score", "nan")
+    batches: ClassVar[tuple[int, ...]] = (1, 3, 16)
+
+    @pytest.fixture
+    def make(self) -> Make:
+        """To be overridden: an evaluator of the examples 0 to n_examples - 1, for any of the PROMPTS."""
+        raise NotImplementedError
+
+    def selector(self, method: str = "uniform", seed: int = 0) -> asktell.Selector:
+        """One that evaluates every prompt on every example."""
+        goal = asktell.BestFeasible(self.metric)
+        return asktell.Selector(
+            PROMPTS, goal, len(PROMPTS) * self.n_examples, method, examples=self.n_examples, seed=seed
+        )
+
+    def told(self, selector: asktell.Selector) -> dict[tuple[str, int], float]:
+        """Scores by prompt and example."""
+        history = selector.state.history
+        cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
+        return {(PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells}
+
+    def test_each_score_comes_to_its_trial(self, make: Make) -> None:
+        expected = {
+            (prompt, example): good(prompt, example) for prompt in PROMPTS for example in range(self.n_examples)
+        }
+        evaluator = make(good)
+        for seed, size in enumerate(self.batches):
+            selector = self.selector(seed=seed)
+            asktell.run(selector, evaluator, concurrency=size, progress=False)
+            assert self.told(selector) == pytest.approx(expected)
+
+    @pytest.mark.parametrize("fault", ["raises", "times out", "no score", "nan"])
+    def test_one_fault_is_the_failure_of_one_trial(self, fault: Fault, make: Make) -> None:
+        if fault not in self.faults:
+            pytest.skip(f"in this harness no evaluation {fault}")
+        bad = (PROMPTS[1], 2)
+        selector = self.selector()
+        run = asktell.run(
+            selector,
+            make(lambda prompt, example: fault if (prompt, example) == bad else good(prompt, example)),
+            concurrency=len(PROMPTS) * self.n_examples,
+            progress=False,
+        )
+        told = self.told(selector)
+        assert bad not in told
+        assert len(told) == len(PROMPTS) * self.n_examples - 1
+        assert all(math.isclose(score, good(*cell), abs_tol=1e-9) for cell, score in told.items())
+        assert [entry.failures for entry in run.prompts] == [0, 1, 0, 0]
+        (failures,) = selector.state.failures.values()
+        assert failures[0].reason, "the failure says why"
+
+    def test_a_harness_that_only_fails_ends_with_its_reason(self, make: Make) -> None:
+        with pytest.raises(EvaluatorError, match="in a row failed"):
+            asktell.run(
+                self.selector(), make(lambda prompt, example: "raises"), progress=False, max_failures_in_a_row=3
+            )
+
+    def test_a_run_goes_on_where_it_was(self, make: Make) -> None:
+        evaluator = make(good)
+        selector = self.selector()
+        for _ in range(3):
+            selector.ask()  # out when the first run was interrupted
+        again = asktell.Selector.from_json(selector.to_json())
+        asktell.run(again, evaluator, concurrency=5, progress=False)
+        assert len(self.told(again)) == len(PROMPTS) * self.n_examples
