@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from asktell import counters
 from asktell.arguments import LARGEST
-from asktell.arrays import Counts, Indices, Means
+from asktell.arrays import Counts, Indices, Means, distinct
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
 from asktell.posterior import design, membership
@@ -277,7 +277,7 @@ def _used(state: State) -> tuple[Indices, Indices]:
     arms = np.concatenate((state.history.arms(), extra[:, 0]))
     examples = np.concatenate((state.history.examples(), extra[:, 1]))
     real = examples >= 0
-    cells = np.unique(arms[real] * n + examples[real])
+    cells = distinct(arms[real] * n + examples[real])
     return cells // n, cells % n
 
 

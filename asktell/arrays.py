@@ -22,3 +22,9 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 Features: TypeAlias = npt.NDArray[np.float64]
 """(arms, features) one row of numbers per prompt."""
+
+
+def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(n,) whole numbers, ascending, each once: many times as fast as `np.unique`, which hashes large arrays."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered

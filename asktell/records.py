@@ -16,6 +16,7 @@ from immutables import Map
 from asktell import allocators, elimination, estimators, schedulers
 from asktell.adaptive import Adaptive
 from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, SMALLEST_RANGE
+from asktell.arrays import distinct
 from asktell.budget import Costs, Spent
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
@@ -280,7 +281,7 @@ def load_state(data: object, problem: Problem) -> State:
     # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
     most = (n_arms + 1) * problem.budget + sum(len(entries) for entries in failures.values())
     asked = _whole("asked", record.get("asked"), 0, most)
-    if len(np.unique(told)) < len(told) or told.max(initial=-1) >= asked:
+    if len(distinct(told)) < len(told) or told.max(initial=-1) >= asked:
         raise InvalidStateError("A trial was told twice, or before it was asked.")
     if _whole("spent", record.get("spent"), 0) != len(told):
         raise InvalidStateError(f"spent is {record['spent']}, but {len(told)} trials were told.")
