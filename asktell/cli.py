@@ -244,8 +244,21 @@ def _folder(path: Path) -> RunFolder:
     return folder
 
 
+def _is_study(arguments: argparse.Namespace) -> bool:
+    """Whether what is to be looked at is a study, and no run of this command line's own."""
+    if arguments.name is None and "://" in arguments.run:
+        raise InvalidArgumentError(
+            "Which study? Give its name after the URL; `asktell studies URL` lists them."
+        )
+    return arguments.name is not None
+
+
 def _status(arguments: argparse.Namespace) -> int:
-    folder = _folder(arguments.run)
+    if _is_study(arguments):
+        from asktell.cli_studies import status
+
+        return status(arguments.run, arguments.name)
+    folder = _folder(Path(arguments.run))
     runner = folder.runner
     selector, _ = folder.load()
     doing = "finished" if selector.done else f"running (process {runner})" if runner else "stopped"
@@ -258,8 +271,12 @@ def _status(arguments: argparse.Namespace) -> int:
 def _result(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None and arguments.plot.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(f"--plot needs a file that ends in {', '.join(PICTURES)}; got {arguments.plot}.")
-    selector, _ = _folder(arguments.run).load()
-    result = selector.result()
+    if _is_study(arguments):
+        from asktell.cli_studies import result_of
+
+        result = result_of(arguments.run, arguments.name)
+    else:
+        result = _folder(Path(arguments.run)).load()[0].result()
     if arguments.plot is not None:
         save_plot(result, arguments.plot)
     if arguments.json:

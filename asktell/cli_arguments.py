@@ -101,14 +101,15 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "status",
         "how far a run is",
         "Evaluations done, prompts still active, failures, and the best so far. Works while the run goes on.",
-        "example: asktell status summarize.toml",
+        "example: asktell status summarize.toml\n         asktell status sqlite:///studies.db summarize",
     )
     add_result = add(
         "result",
         "all prompts, ranked",
         "Every prompt with its estimates (mean +- standard error), the selected ones first. Works while the run goes\n"
         "on, too.",
-        "example: asktell result runs/summarize --plot result.png",
+        "example: asktell result runs/summarize --plot result.png\n"
+        "         asktell result sqlite:///studies.db summarize --json",
     )
     add_result.add_argument("--json", action="store_true", help="print JSON instead of the table")
     add_result.add_argument(
@@ -131,7 +132,8 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add_serve.add_argument("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)")
     add_serve.add_argument("--access-log", action="store_true", help="a line on stderr for every request")
     for made in (add_status, add_result):
-        made.add_argument("run", metavar="CONFIG_OR_FOLDER", type=Path, help="the run's TOML file or output folder")
+        made.add_argument("run", metavar="CONFIG_FOLDER_OR_URL", help="the run's TOML file or folder; a study's URL")
+        made.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
     _add_studies(add)
     return parser
 

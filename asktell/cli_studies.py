@@ -121,6 +121,20 @@ def list_studies(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def status(url: str, name: str) -> int:
+    """`asktell status`, of a study."""
+    with Study.open(url, name) as study:
+        for line in _view(study, study.result(), study.workers(), None):
+            show(line)
+    return 0
+
+
+def result_of(url: str, name: str) -> Result:
+    """For `asktell result`, of a study."""
+    with Study.open(url, name) as study:
+        return study.result()
+
+
 def watch(arguments: argparse.Namespace) -> int:
     """`asktell watch`: until the study is done, or once where there is no terminal."""
     once = arguments.once or not sys.stdout.isatty()

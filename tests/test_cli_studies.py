@@ -83,6 +83,29 @@ def test_studies_and_watch_show_who_does_what(project: Project, capsys: Any) -> 
     assert cli.main(["studies", str(project.home / "none.db")]) == 2
 
 
+def test_status_and_result_of_a_study(project: Project, capsys: Any, tmp_path: Path) -> None:
+    assert run(project) == 0
+    printed = capsys.readouterr().out
+    url = f"sqlite:///{project.home / 'x.db'}"
+    assert cli.main(["status", url, "a"]) == 0
+    assert "a: finished" in capsys.readouterr().out
+    assert cli.main(["result", url, "a", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["spent"] == 24
+    assert all(entry["id"] in printed for entry in shown["selected"])
+    assert cli.main(["result", url, "a", "--plot", str(tmp_path / "p.svg")]) == 0
+    assert "Plot:" in capsys.readouterr().out
+    assert (tmp_path / "p.svg").read_text().count("<svg") == 1
+    assert cli.main(["status", str(project.config)]) == 2  # that run was never made: it is in the study
+
+
+def test_a_url_needs_the_name_of_a_study(capsys: Any) -> None:
+    assert cli.main(["result", "postgresql://me:secret@nowhere/studies"]) == 2
+    error = capsys.readouterr().err
+    assert "Which study?" in error
+    assert "secret" not in error
+
+
 def test_watching_goes_on_until_the_study_is_done(
     project: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

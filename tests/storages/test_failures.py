@@ -108,6 +108,57 @@ def test_a_file_that_may_not_grow(path: Path) -> None:
         study.close()
 
 
+FILL_A_DISK = """
+import subprocess, sys
+from pathlib import Path
+import asktell
+from asktell import StorageError, Study
+
+disk = Path(sys.argv[1])
+path, ballast = disk / "studies.db", disk / "ballast"
+ballast.write_bytes(bytes(200_000))
+selector = asktell.Selector(["a", "b"], asktell.BestFeasible("x"), 10**6, "uniform", examples=10**6)
+Study.create(path, "s", selector).close()
+confirmed = []
+for ballast_gone in (False, True):
+    study = Study.open(path, "s")
+    assert study.selector.state.history.trials().tolist() == confirmed
+    try:
+        while trial := study.ask(worker="w"):
+            study.tell(trial, [trial.id], worker="w")
+            confirmed.append(trial.id)
+    except StorageError as error:
+        print(error)
+    study.close()
+    print(len(confirmed))
+    ballast.unlink(missing_ok=True)
+    if ballast_gone:
+        break
+subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+study = Study.open(path, "s")
+assert study.spent == len(confirmed)
+try:
+    study.ask()
+except StorageError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=1m tmpfs '{tmp_path}'"
+    if subprocess.run([*mounted, mount], capture_output=True, check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    run = f"{mount} && exec '{sys.executable}' -c \"$1\" '{tmp_path}'"
+    done = subprocess.run([*mounted, run, "sh", FILL_A_DISK], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    full, first, again, second, read_only = done.stdout.splitlines()
+    assert "disk is full" in full
+    assert "disk is full" in again
+    assert 0 < int(first) < int(second)
+    assert "permissions" in read_only
+
+
 def test_a_file_that_may_not_be_written(path: Path) -> None:
     storage = SQLiteStorage(path)
     study = Study.create(storage, "s", selector())
