@@ -113,3 +113,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     yield process
     process.process.terminate()
     process.end()
+
+
+@pytest.fixture
+def postgresql_server_url(serve: Callable[..., Process], postgresql_url: str) -> str:
+    """Of a service that keeps its studies in PostgreSQL."""
+    return serve("--rate", "0", url=postgresql_url).url

@@ -46,7 +46,7 @@ def scores(trial: Trial) -> list[float]:
     return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
 
 
-@pytest.fixture(params=["selector", "study", "remote"])
+@pytest.fixture(params=["selector", "study", "remote", "remote, PostgreSQL"])
 def kept(request: pytest.FixtureRequest) -> Iterator[Callable[[Selector], Kind]]:
     """What makes a selector, a study or a remote study of a selector."""
     made = []
@@ -58,12 +58,19 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Callable[[Selector], Kind]]
         if request.param == "study":
             made.append(Study.create(f"memory://{name}", name, selector))
         else:
-            made.append(RemoteStudy.create(request.getfixturevalue("server").url, name, selector))
+            postgresql = request.param == "remote, PostgreSQL"
+            url = request.getfixturevalue("postgresql_server_url" if postgresql else "server_url")
+            made.append(RemoteStudy.create(url, name, selector))
         return made[-1]
 
     yield make
     for study in made:
         study.close()
+
+
+@pytest.fixture
+def server_url(server: Any) -> str:
+    return str(server.url)
 
 
 @pytest.fixture
