@@ -247,9 +247,7 @@ def _folder(path: Path) -> RunFolder:
 def _is_study(arguments: argparse.Namespace) -> bool:
     """Whether what is to be looked at is a study, and no run of this command line's own."""
     if arguments.name is None and "://" in arguments.run:
-        raise InvalidArgumentError(
-            "Which study? Give its name after the URL; `asktell studies URL` lists them."
-        )
+        raise InvalidArgumentError("Which study? Give its name after the URL; `asktell studies URL` lists them.")
     return arguments.name is not None
 
 

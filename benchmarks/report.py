@@ -149,6 +149,31 @@ def thresholds(lines: list[Line], b: float) -> str:
     return table(header, rows)
 
 
+def base(line: Line) -> str:
+    """The problem without `@K`, its number of prompts."""
+    return str(line["problem"]).partition("@")[0]
+
+
+def pool_sizes(lines: list[Line], goal: str) -> str:
+    """Quality by number of prompts, on the problems that ran in several sizes; without `@K` they have their own."""
+    sized = [line for line in lines if "@" in line["problem"]]
+    several, budgets = {base(line) for line in sized}, {line["per_prompt"] for line in sized}
+    found: dict[tuple[str, str], dict[tuple[float, int], list[Line]]] = defaultdict(lambda: defaultdict(list))
+    for line in select(lines, goal=goal):
+        if base(line) in several and line["per_prompt"] in budgets:
+            kind = "synthetic" if line["problem"].startswith("synthetic/") else "recorded"
+            found[kind, line["method"]][line["per_prompt"], line["k"]].append(line)
+    columns = sorted({column for cells in found.values() for column in cells})
+    rows = []
+    for kind in ("synthetic", "recorded"):
+        for method in methods.names():
+            cells = found[kind, method]
+            if any("@" in line["problem"] for part in cells.values() for line in part):
+                qualities = [str(mean(cells[column], "quality")) if column in cells else "" for column in columns]
+                rows.append([kind, f"`{method}`", *qualities])
+    return table(["problems", "method", *(f"b = {b:g}, K = {k}" for b, k in columns)], rows)
+
+
 CLAIMS = {
     "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "blup-csr", "blup-ege"),
     "blup-csr": ("csr-sh", "lcsh"),
@@ -181,7 +206,8 @@ def never_worse(lines: list[Line]) -> str:
 
 def parts(lines: list[Line]) -> dict[str, str]:
     """The page's generated parts, by name."""
-    ran = select(lines)
+    everything = select(lines)
+    ran = [line for line in everything if "@" not in line["problem"]]
     ranked = rankable(ran)
     budgets = sorted({line["per_prompt"] for line in ran})
     b = 3 if 3 in budgets else budgets[0]
@@ -192,13 +218,15 @@ def parts(lines: list[Line]) -> dict[str, str]:
     commits = ", ".join(f"`{commit}`" for commit in sorted({line["commit"] for line in ran}))
     n_problems = len({line["problem"] for line in ran})
     return {
-        "runs": f"{len(ran):,} runs on {n_problems} problems; commits {commits}.",
+        "runs": f"{len(everything):,} runs on {n_problems} problems; commits {commits}.",
         "best": by_family("best"),
         "pareto": by_family("pareto"),
         "per-table-best": per_table(ranked, "best", b),
         "per-table-pareto": per_table(ranked, "pareto", b),
         "thresholds": thresholds(ran, b),
         "never-worse": never_worse(ran),
+        "pool-sizes-best": pool_sizes(everything, MIDDLE),
+        "pool-sizes-pareto": pool_sizes(everything, problems.PARETO),
     }
 
 
@@ -213,7 +241,7 @@ def main() -> None:
     if not select(lines):
         parser.error(f"no runs in {[str(path) for path in args.lines]}")
     update(args.page, parts(lines))
-    pictures = draw_all(select(lines), args.images)
+    pictures = draw_all([line for line in select(lines) if "@" not in line["problem"]], args.images)
     print(f"{args.page}, and {', '.join(path.name for path in pictures)} in {args.images}")
 
 

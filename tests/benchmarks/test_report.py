@@ -15,7 +15,8 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[report.Line]:
     wanted = tasks(suite, ["synthetic/linear-small@8"], ["uniform", "csr", "csr-published", "ege-sr", "ucb-e", "ape"])
     path = tmp_path_factory.mktemp("lines") / "lines.jsonl"
     run_tasks(wanted, path, None, jobs=1)
-    return report.load([path])
+    small = report.load([path])
+    return [{**line, "problem": line["problem"].removesuffix("@8"), "k": 100} for line in small] + small
 
 
 def test_means_are_over_seeds_of_means_over_tables() -> None:
@@ -33,6 +34,14 @@ def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None
     assert "feasible: 75%" in parts["thresholds"]
     assert "`ucb-e`" in parts["per-table-best"]
     assert len({line.count("|") for line in parts["best"].splitlines() if line.startswith("|")}) == 1
+
+
+def test_sizes_of_pools_are_apart(lines: list[report.Line]) -> None:
+    parts = report.parts(lines)
+    header, _, *rows = parts["pool-sizes-best"].splitlines()
+    assert header == "| problems | method | b = 2, K = 8 | b = 2, K = 100 | b = 3, K = 8 | b = 3, K = 100 |"
+    assert [row.split(" | ")[1] for row in rows] == ["`uniform`", "`csr`", "`csr-published`", "`ucb-e`"]
+    assert "@8" not in parts["best"] + parts["per-table-best"]
 
 
 def test_only_what_ran_alike_is_ranked() -> None:
