@@ -45,7 +45,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     score, make that evaluation a failure and never a score.
 
     Args:
-        metric: as in `DSPyEvaluator`, which also says what other metrics there are: `tokens`, `calls`, `latency`, `cost`.
+        metric: as in `DSPyEvaluator`, which also says what other metrics there are: `tokens`, `latency`, `cost` ...
         candidates: instructions: texts, if the program has one predictor; mappings from a predictor's name to its
             text; or whole `Candidate`s. A number: so many are written by `propose_instructions`. Empty: the program's.
         demos: demo sets, each a list of examples, or a mapping from a predictor's name to one. A number: so many are
@@ -206,7 +206,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         name = "score" if "score" in scores else self.goal.metrics[0]
         if name not in scores:
             raise InvalidArgumentError(
-                f"A demo is made where 'score' or {name!r}, the goal's first metric, is a success, but the metric gives "
+                f"A demo is made where 'score', or the goal's first metric {name!r}, is a success, but the metric gives "
                 f"{', '.join(scores)}."
             )
         return scores[name]

@@ -1,4 +1,4 @@
-"""What may be chosen in a DSPy program: the instructions and the demos of its predictors, and their text for a selector.
+"""What may be chosen in a DSPy program: instructions and demos of its predictors, and their text for a selector.
 
 The text holds all of a candidate, so that a study that is opened again needs nothing else.
 """
@@ -116,11 +116,11 @@ def bootstrap_demos(
     teacher: Any = None,
     seed: int = 0,
 ) -> list[dict[str, Demos]]:
-    """Demo sets by DSPy's `create_n_fewshot_demo_sets`, as for MIPROv2: the empty one, labelled ones, bootstrapped ones.
+    """Demo sets by DSPy's `create_n_fewshot_demo_sets`, as for MIPROv2: none, labelled ones, bootstrapped ones.
 
     Args:
         program: the student.
-        metric: `(example, prediction, trace)` -> what DSPy takes for a success where it is true, or reaches `threshold`.
+        metric: `(example, prediction, trace)` -> a success where it is true, or reaches `threshold`.
         trainset: examples to make demos of.
         n: how many sets.
         max_bootstrapped: demos of the teacher's own making in a set, at most.

@@ -133,7 +133,7 @@ def test_a_candidate_that_always_fails_leaves_and_the_others_go_on() -> None:
 @pytest.mark.parametrize("value", [None, math.nan, "good"])
 def test_a_metric_without_scores_ends_with_its_reason(value: Any) -> None:
     optimizer = AsktellOptimizer(lambda *_: value, ["Good.", "Best.", "Poor."], budget=20, max_failures_in_a_row=4)
-    with pytest.raises(EvaluatorError, match="in a row failed.*'score' gave"):
+    with pytest.raises(EvaluatorError, match=r"in a row failed.*'score' gave"):
         optimizer.compile(Program(), trainset=TRAINSET)
 
 
@@ -153,7 +153,7 @@ def test_bad_arguments_are_refused() -> None:
     for bad in ({"demos": True}, {"candidates": 0}, {"num_threads": 0}):
         with pytest.raises(InvalidArgumentError, match=next(iter(bad))):
             AsktellOptimizer(quality, budget=8, **bad)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="give compile.. a valset"):
+    with pytest.raises(InvalidArgumentError, match=r"give compile\(\) a valset"):
         AsktellOptimizer(quality, demos=3, budget=8).compile(Program(), trainset=TRAINSET)
 
 
@@ -177,8 +177,8 @@ def test_demos_are_bootstrapped_as_for_miprov2() -> None:
         compiled = optimizer.compile(student, trainset=TRAINSET[:6], valset=TRAINSET[6:10])
     assert 2 <= len(compiled.asktell_result.prompts) <= 4
     assert compiled.asktell_result.selected[0].estimate["right"] == 1
-    with pytest.raises(Exception, match="the metric gives right"), dspy.context(lm=lm):
-        optimizer.goal = asktell.BestFeasible("wrong")
+    optimizer.goal = asktell.BestFeasible("wrong")
+    with pytest.raises(InvalidArgumentError, match="the metric gives right"):
         optimizer._success(TRAINSET[0], dspy.Prediction(answer="0"))
 
 

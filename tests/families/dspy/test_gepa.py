@@ -1,0 +1,1 @@
+../../adapters/test_gepa.py
