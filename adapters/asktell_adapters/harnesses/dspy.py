@@ -19,7 +19,7 @@ from asktell.storages import Location
 from asktell_adapters._extras import needs_extra
 from asktell_adapters.evaluators.openai import Price
 from asktell_adapters.harnesses.dspy_candidates import Candidate, bootstrap_demos, propose_instructions
-from asktell_adapters.harnesses.dspy_evaluator import ContextThreadPool, DSPyError, DSPyEvaluator, scores_of
+from asktell_adapters.harnesses.dspy_evaluator import ContextThreadPool, DSPyEvaluationError, DSPyEvaluator, scores_of
 
 with needs_extra("dspy"):
     import dspy
@@ -29,7 +29,7 @@ __all__ = [
     "AsktellOptimizer",
     "Candidate",
     "ContextThreadPool",
-    "DSPyError",
+    "DSPyEvaluationError",
     "DSPyEvaluator",
     "bootstrap_demos",
     "propose_instructions",
@@ -206,7 +206,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         name = "score" if "score" in scores else self.goal.metrics[0]
         if name not in scores:
             raise InvalidArgumentError(
-                f"A demo is made where 'score', or the goal's first metric {name!r}, is a success, but the metric gives "
+                f"A demo is made where {name!r}, the first metric of the goal, is a success, but the metric gives "
                 f"{', '.join(scores)}."
             )
         return scores[name]

@@ -24,7 +24,7 @@ with needs_extra("dspy"):
 _PROGRAMS_KEPT = 64
 
 
-class DSPyError(EvaluatorError):
+class DSPyEvaluationError(EvaluatorError):
     """A program or its metric failed on one example; `cost` is what the LM calls until then cost."""
 
     def __init__(self, message: str, cost: float | None = None) -> None:
@@ -99,7 +99,7 @@ class DSPyEvaluator:
         """Run the program on the example and score it.
 
         Raises:
-            DSPyError: the program or the metric raised, or the metric gave no usable score.
+            DSPyEvaluationError: the program or the metric raised, or the metric gave no usable score.
             InvalidArgumentError: there is no such candidate, or no such example.
         """
         program = self._built(prompt)
@@ -120,7 +120,7 @@ class DSPyEvaluator:
                 scores["cost"] = spent.cost(self._prices)
             self._check(scores, spent)
         except EvaluatorError as error:
-            raise DSPyError(str(error), self._cost_so_far(spent)) from error.__cause__
+            raise DSPyEvaluationError(str(error), self._cost_so_far(spent)) from error.__cause__
         return scores
 
     def _row(self, example: int | None) -> Any:
