@@ -93,7 +93,7 @@ def choices(
 
 
 def main() -> None:
-    """Print the mean quality of each way, with its standard error over tables."""
+    """Print the mean quality of each way, and its gain with the standard error over tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tables", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, default=10)
@@ -116,10 +116,14 @@ def main() -> None:
                 quality.setdefault(way, {}).setdefault(name, []).append(max(0.0, 1 - float(gap)))
                 pool.setdefault(way, []).append(candidates)
     print(f"{len(names)} tables, {args.seeds} seeds, {args.calls} metric calls per validation example")
-    for way, by_table in quality.items():
-        means = np.array([np.mean(values) for values in by_table.values()])
-        error = means.std(ddof=1) / np.sqrt(len(means))
-        print(f"{way:32} quality {means.mean():.3f} +- {error:.3f}, candidates {np.mean(pool[way]):.1f}")
+    by_table = {way: np.array([np.mean(values) for values in tables.values()]) for way, tables in quality.items()}
+    for way, means in by_table.items():
+        gain = means - by_table["all examples"]
+        error = gain.std(ddof=1) / np.sqrt(len(gain))
+        print(
+            f"{way:32} quality {means.mean():.3f}, by {gain.mean():+.3f} +- {error:.3f} better than with all examples, "
+            f"candidates {np.mean(pool[way]):.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from dspy.utils import DummyLM
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyExistsError
+from asktell.testing.llm_server import FaultyLLMServer, Reply
+from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy import AsktellOptimizer, Candidate, bootstrap_demos, propose_instructions
 
 QUALITY = {"Poor.": 0.2, "Good.": 0.8, "Best.": 0.9, "Given the fields `question`, produce the fields `answer`.": 0.1}
@@ -155,6 +157,24 @@ def test_bad_arguments_are_refused() -> None:
             AsktellOptimizer(quality, budget=8, **bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"give compile\(\) a valset"):
         AsktellOptimizer(quality, demos=3, budget=8).compile(Program(), trainset=TRAINSET)
+
+
+def test_money_can_be_the_budget() -> None:
+    answer = "[[ ## answer ## ]]\n3\n\n[[ ## completed ## ]]"
+    with FaultyLLMServer([Reply(text=answer, usage=(90, 10, 0))] * 40) as server:
+        lm = dspy.LM("openai/priced", api_base=server.base_url, api_key="none", cache=False)
+        optimizer = AsktellOptimizer(
+            lambda example, prediction, trace=None: example.answer == prediction.answer,
+            ["Good.", "Best."],
+            budget=asktell.Budget(cost=1000),
+            prices={"openai/priced": Price(input=1e6, output=1e6)},
+            num_threads=2,
+        )
+        with dspy.context(lm=lm):
+            result = optimizer.compile(dspy.Predict("question -> answer"), trainset=TRAINSET).asktell_result
+    assert result.cost == 100 * result.spent <= 1000
+    assert result.spent >= 8
+    assert len(server.requests) == result.spent
 
 
 # Demos and instructions of DSPy's own making
