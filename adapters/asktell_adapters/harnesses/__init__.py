@@ -1,0 +1,1 @@
+"""Adapters to evaluation harnesses and to other people's optimizers, imported one by one."""

@@ -1,0 +1,161 @@
+"""GEPA: selection over a pool of candidates by any GEPA adapter, whose protocol needs no import of GEPA."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, final
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.trial import Trial
+from asktell_adapters.harnesses.gepa_policy import AsktellPolicy
+
+__all__ = ["AsktellPolicy", "Candidate", "GEPAEvaluator"]
+
+Candidate: TypeAlias = Mapping[str, str]
+"""The text of each component, by the component's name."""
+
+
+@final
+class GEPAEvaluator:
+    """Evaluates GEPA's candidates on examples of a data set, by a GEPA adapter: for `asktell.run`.
+
+    The scores of an evaluation are `score` and the adapter's `objective_scores`, under their names.
+
+    Args:
+        adapter: a `gepa.GEPAAdapter`. It is asked for batches of examples of one candidate; where it raises, for each
+            of these again by itself.
+        candidates: of the same components, such as `GEPAResult.candidates`; each counts once.
+        dataset: a sequence of what the adapter evaluates, or a GEPA `DataLoader`.
+        failure: an example's output -> why it failed, or None if it did not. GEPA asks adapters to give a failed
+            example a score, such as 0; only this tells a failure from a bad answer.
+
+    Attributes:
+        prompts: the candidates' texts, for a Selector: the component's text if there is one, else JSON.
+
+    Raises:
+        InvalidArgumentError: there is no candidate, or they are not of the same components.
+    """
+
+    def __init__(
+        self,
+        adapter: Any,
+        candidates: Sequence[Candidate],
+        dataset: Any,
+        *,
+        failure: Callable[[Any], str | None] | None = None,
+    ) -> None:
+        if isinstance(candidates, Mapping) or not candidates:
+            raise InvalidArgumentError(f"candidates must be a list with at least one, got {candidates!r:.100}.")
+        for position, candidate in enumerate(candidates):
+            if not isinstance(candidate, Mapping) or not candidate or set(candidate) != set(candidates[0]):
+                raise InvalidArgumentError(
+                    f"Candidates must be mappings from the same components to texts; the first is of "
+                    f"{list(candidates[0])!r:.100}, candidate {position} is {candidate!r:.100}."
+                )
+        self._by_text = {_text(candidate): dict(candidate) for candidate in candidates}
+        self.prompts = list(self._by_text)
+        self._adapter = adapter
+        self._dataset = dataset
+        self._failure = failure
+
+    def candidate(self, prompt: str) -> dict[str, str]:
+        """The components of the candidate with this text.
+
+        Raises:
+            InvalidArgumentError: it is none of `prompts`.
+        """
+        if prompt not in self._by_text:
+            raise InvalidArgumentError(f"No candidate has the text {prompt!r:.100}. See GEPAEvaluator.prompts.")
+        return dict(self._by_text[prompt])
+
+    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
+        """Scores of each trial, or its exception."""
+        outcomes: dict[int, Mapping[str, Any] | Exception] = {}
+        for prompt, positions in _groups([trial.prompt for trial in trials]):
+            try:
+                found = self._evaluate(prompt, [trials[i].example for i in positions])
+            except Exception as error:
+                found = [error] if len(positions) == 1 else [self._alone(trials[i]) for i in positions]
+            outcomes.update(zip(positions, found, strict=True))
+        return [outcomes[i] for i in range(len(trials))]
+
+    def warm_start(self, selector: Any, result: Any) -> int:
+        """Tell a selector what GEPA's run has evaluated already; costs no budget.
+
+        Args:
+            selector: of these prompts and this data set, with `score` as its goal's only metric: of other objectives,
+                GEPA keeps no scores by example. A Selector or a Study.
+            result: a `GEPAResult` of the same data set.
+
+        Returns:
+            How many scores there were.
+
+        Raises:
+            InvalidArgumentError: the goal has other metrics.
+        """
+        if tuple(selector.metrics) != ("score",):
+            raise InvalidArgumentError(
+                f"GEPA keeps scores by example for 'score' only, but the goal has {', '.join(selector.metrics)}."
+            )
+        position = {id_: i for i, id_ in enumerate(self._ids())}
+        told = 0
+        for candidate, scores in zip(result.candidates, result.val_subscores, strict=True):
+            prompt = _text(candidate)
+            for id_, score in scores.items():
+                if prompt in self._by_text and id_ in position and math.isfinite(score):
+                    selector.observe(prompt, [score], position[id_])
+                    told += 1
+        return told
+
+    def _alone(self, trial: Trial) -> Mapping[str, Any] | Exception:
+        try:
+            return self._evaluate(trial.prompt, [trial.example])[0]
+        except Exception as error:
+            return error
+
+    def _evaluate(self, prompt: str, examples: Sequence[int | None]) -> list[Mapping[str, Any] | Exception]:
+        batch = self._adapter.evaluate(self._fetch(examples), self.candidate(prompt), capture_traces=False)
+        objectives = getattr(batch, "objective_scores", None) or [{}] * len(examples)
+        if not len(batch.outputs) == len(batch.scores) == len(objectives) == len(examples):
+            raise EvaluatorError(
+                f"the adapter was given {len(examples)} examples, and gave {len(batch.outputs)} outputs, "
+                f"{len(batch.scores)} scores and {len(objectives)} objective scores"
+            )
+        outcomes: list[Mapping[str, Any] | Exception] = []
+        for output, score, others in zip(batch.outputs, batch.scores, objectives, strict=True):
+            reason = None if self._failure is None else self._failure(output)
+            outcomes.append({**(others or {}), "score": score} if reason is None else EvaluatorError(reason))
+        return outcomes
+
+    def _ids(self) -> list[Any]:
+        all_ids = getattr(self._dataset, "all_ids", None)
+        return list(range(len(self._dataset)) if all_ids is None else all_ids())
+
+    def _fetch(self, examples: Sequence[int | None]) -> list[Any]:
+        ids = self._ids()
+        for example in examples:
+            if example is None or not 0 <= example < len(ids):
+                raise InvalidArgumentError(
+                    f"There is no example {example!r}: the data set has {len(ids)}. Make the selector with "
+                    f"examples={len(ids)}."
+                )
+        chosen = [ids[example] for example in examples if example is not None]
+        if hasattr(self._dataset, "fetch"):
+            return list(self._dataset.fetch(chosen))
+        return [self._dataset[id_] for id_ in chosen]
+
+
+def _text(candidate: Candidate) -> str:
+    if len(candidate) == 1:
+        return next(iter(candidate.values()))
+    return json.dumps(dict(sorted(candidate.items())), ensure_ascii=False)
+
+
+def _groups(prompts: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Positions by prompt."""
+    groups: dict[str, list[int]] = {}
+    for position, prompt in enumerate(prompts):
+        groups.setdefault(prompt, []).append(position)
+    return list(groups.items())
