@@ -287,7 +287,11 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
 
     def start(groups: Iterable[list[Trial]]) -> None:
         for group in groups:
-            running[executor.submit(how.call, *how.arguments(group))] = group
+            try:
+                future = executor.submit(how.call, *how.arguments(group))
+            except Exception as error:  # each executor has its own for having been closed
+                raise _broken(error) from error
+            running[future] = group
 
     try:
         while True:
@@ -295,9 +299,12 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                error = future.exception()
+                try:
+                    error = future.exception()
+                except CancelledError as cancelled:  # not by us
+                    raise _broken(cancelled) from cancelled
                 if isinstance(error, BrokenExecutor):
-                    raise error
+                    raise _broken(error) from error
                 group = running.pop(future)
                 if error is not None and len(group) > 1:
                     _log.warning("A batch of %d trials was lost, and is tried again one by one: %r", len(group), error)
@@ -306,11 +313,13 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                     board.settle_batch(group, error or future.result())
                 else:
                     board.settle(group[0], error or future.result())
-    except (BrokenExecutor, CancelledError) as error:
-        raise EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.") from error
     finally:
         for future in running:
             future.cancel()
+
+
+def _broken(error: BaseException) -> EvaluatorError:
+    return EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.")
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:

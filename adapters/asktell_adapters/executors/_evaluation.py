@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -24,7 +25,10 @@ class BatchEvaluation:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._how = Calling.of(evaluator)
-        self._loop = asyncio.new_event_loop() if self._how.is_async else None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        if self._how.is_async:
+            self._loop = asyncio.new_event_loop()
+            weakref.finalize(self, self._loop.close)
 
     def __call__(self, trials: Sequence[Trial]) -> list[Outcome]:
         """Scores or an exception for each trial.
