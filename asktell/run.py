@@ -62,7 +62,7 @@ def run(
             each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's
             cost (if it is one of the goal's metrics, only where the budget is a cost); or a sequence in the goal's
             order.
-        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit.
+        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit's jobs.
         concurrency: evaluations at once; by default 8 where there is an executor, an async or a batch evaluator.
         batch_size: trials per call of a batch evaluator, by default as many as `concurrency`; fewer make several calls
             at once, over an executor or with an async evaluator.
@@ -90,8 +90,8 @@ def run(
         batch_size = whole("batch_size", batch_size, 1)
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidArgumentError(
-            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. Clients such as Dask's "
-            "have a get_executor()."
+            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. Dask's clients have a "
+            "get_executor(); for submitit there is asktell_adapters.executors.submitit."
         )
     how = Calling.of(evaluator)
     if how.is_async and executor is not None:
