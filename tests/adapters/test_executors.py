@@ -4,6 +4,7 @@ import asyncio
 import os
 import pickle
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
@@ -15,11 +16,12 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Selector, Study, Trial
+from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, MissingExtraError, Selector, Study, Trial
 from asktell.run import Evaluator
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Script, good
 from asktell_adapters.executors import per_process
 from asktell_adapters.executors._evaluation import BatchEvaluation
+from asktell_adapters.executors.ray import run as run_on_ray
 from asktell_adapters.executors.submitit import SubmititExecutor
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -172,6 +174,16 @@ def test_a_factory_that_fails_is_the_failure_of_its_trials() -> None:
         asktell.run(new_selector(), per_process(factory), progress=False, max_failures_in_a_row=3)
 
 
+def test_the_packages_are_imported_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = "asktell_adapters.executors, asktell_adapters.executors.ray, asktell_adapters.executors.submitit"
+    code = f"import sys, {modules}; print([m for m in ('ray', 'distributed', 'dask', 'submitit') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'asktell\[ray\]'"):
+        run_on_ray(new_selector(), lambda: evaluate, 1)
+
+
 # Dask
 
 
@@ -237,20 +249,14 @@ def submitit_executor(tmp_path: Path) -> Any:
     return executor
 
 
-def test_submitit_evaluates_a_batch_per_job(submitit_executor: Any, tmp_path: Path) -> None:
-    study = Study.create(tmp_path / "study.db", "s", new_selector())
-    with SubmititExecutor(submitit_executor, interval=0.05) as executor:
-        asktell.run(study, per_process(lambda: evaluate), executor, 16, False, batch_size=8)
-    assert told(study.selector) == pytest.approx(ALL)
-    assert len(list((tmp_path / "jobs").glob("*_result.pkl"))) == 2
-    study.close()
-
-
 def test_a_job_that_dies_costs_only_the_trial_that_kills_it(submitit_executor: Any) -> None:
     selector = Selector(PROMPTS[1:2], BestFeasible("score"), 3, "uniform", examples=3)
     with SubmititExecutor(submitit_executor, interval=0.05, patience=0.2) as executor:
         asktell.run(selector, per_process(lambda: evaluate_or_die), executor, 3, False)
-    assert selector.spent == 2
+    assert [entry.pulls for entry in selector.result().prompts] == [2]
+    assert selector.result().prompts[0].estimate["score"] == pytest.approx(
+        (ALL[PROMPTS[1], 0] + ALL[PROMPTS[1], 1]) / 2
+    )
     (failures,) = selector.state.failures.values()
     assert [failure.example for failure in failures] == [BAD[1]]
     assert "ended without a result" in failures[0].reason
