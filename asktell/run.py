@@ -7,16 +7,23 @@ import contextlib
 import inspect
 import logging
 import math
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from asktell.arguments import whole
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
+from asktell.progress import Bar
 from asktell.result import Result
 from asktell.selector import Selector
-from asktell.terminal import safe
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
@@ -27,10 +34,10 @@ Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
 `evaluate_batch(trials)` -> a list of scores or exceptions, one per trial."""
+OnTell: TypeAlias = Callable[[Any, Trial], None]
 
 _log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
-_SECONDS_BETWEEN_LOOKS = 2.0  # at the best so far, for the progress bar
 
 
 def run(
@@ -40,7 +47,8 @@ def run(
     concurrency: int | None = None,
     progress: bool = True,
     *,
-    on_tell: Callable[[Any, Trial], None] | None = None,
+    batch_size: int | None = None,
+    on_tell: OnTell | None = None,
     max_failures_in_a_row: int | None = None,
 ) -> Result:
     """Evaluate until the selector is done, and return its result.
@@ -54,9 +62,10 @@ def run(
             each trial. Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's
             cost (if it is one of the goal's metrics, only where the budget is a cost); or a sequence in the goal's
             order.
-        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit.
-        concurrency: evaluations at once (trials per batch for a batch evaluator); by default 8 where there is an
-            executor, an async or a batch evaluator.
+        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit's jobs.
+        concurrency: evaluations at once; by default 8 where there is an executor, an async or a batch evaluator.
+        batch_size: trials per call of a batch evaluator, by default as many as `concurrency`; fewer make several calls
+            at once, over an executor or with an async evaluator.
         progress: show a progress bar on stderr.
         on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
             thread; to save, log or plot.
@@ -64,7 +73,9 @@ def run(
             is down). The selector is then as before the first of them: they count against no prompt, and the same
             call goes on from there. In a study, where others may have seen them, they stay. None: never.
 
-    An exception of the evaluator, or scores that the selector refuses, are that trial's failure and not the run's.
+    An exception of the evaluator, or scores that the selector refuses, are that trial's failure and not the run's. A
+    batch that is lost as a whole over an executor (its worker died) is tried again trial by trial.
+
     After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
     selector can be saved and continued.
 
@@ -73,85 +84,95 @@ def run(
         EvaluatorError: the executor broke down, or nothing but failures came.
         StorageError: a study's storage was out of reach for more than a minute.
     """
-    if not isinstance(selector, Selector):
-        from asktell.worker import Worker
-
-        new = getattr(selector, "worker", None)
-        if not isinstance(selector, Worker) and not callable(new):
-            raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
-        with selector if isinstance(selector, Worker) else selector.worker() as worker:
-            return _run(worker, evaluator, executor, concurrency, progress, on_tell, max_failures_in_a_row)
-    return _run(selector, evaluator, executor, concurrency, progress, on_tell, max_failures_in_a_row)
-
-
-def _run(
-    selector: "Selector | Worker",
-    evaluator: Evaluator,
-    executor: Executor | None,
-    concurrency: int | None,
-    progress: bool,
-    on_tell: Callable[[Any, Trial], None] | None,
-    max_failures_in_a_row: int | None,
-) -> Result:
-    if max_failures_in_a_row is not None:
-        max_failures_in_a_row = whole("max_failures_in_a_row", max_failures_in_a_row, 1)
     if concurrency is not None:
         concurrency = whole("concurrency", concurrency, 1)
+    if batch_size is not None:
+        batch_size = whole("batch_size", batch_size, 1)
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidArgumentError(
-            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. Clients such as Dask's "
-            "have a get_executor()."
+            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. Dask's clients have a "
+            "get_executor(); for submitit there is asktell_adapters.executors.submitit."
         )
-    batch, call = _kind(evaluator)
-    is_async = _is_async(call)
-    if is_async and executor is not None:
+    how = Calling.of(evaluator)
+    if how.is_async and executor is not None:
         raise InvalidArgumentError("An async evaluator runs in an event loop and takes no executor.")
-    for trial in selector.pending:
-        selector.release(trial)
-    with _Bar(selector, progress) as bar:
-        board = _Board(selector, bar, on_tell, max_failures_in_a_row)
-        try:
-            if is_async:
-                _in_event_loop(lambda: _run_async(board, call, batch, concurrency or _DEFAULT_CONCURRENCY))
-            elif executor is not None:
-                _run_executor(board, call, batch, executor, concurrency or _DEFAULT_CONCURRENCY)
-            else:
-                _run_here(board, call, (concurrency or _DEFAULT_CONCURRENCY) if batch else 1, batch)
-        finally:
-            board.hand_back()
-    return selector.result()
+    at_once = concurrency or _DEFAULT_CONCURRENCY
+    size = min(batch_size or at_once, at_once) if how.in_batches else 1
+    with open_board(selector, progress, on_tell, max_failures_in_a_row) as board:
+        if how.is_async:
+            _in_event_loop(lambda: _run_async(board, how, at_once, size))
+        elif executor is not None:
+            _run_executor(board, how, executor, at_once, size)
+        else:
+            _run_here(board, how, size)
+        return board.selector.result()
 
 
-def _kind(evaluator: Evaluator) -> tuple[bool, Callable[..., Any]]:
-    """Whether it takes batches, and what to call."""
-    method = getattr(evaluator, "evaluate_batch", None)
-    if callable(method):
-        return True, method
-    if callable(evaluator):
-        return False, evaluator
-    method = getattr(evaluator, "evaluate", None)
-    if callable(method):
-        return False, method
-    raise InvalidArgumentError(
-        "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or evaluate_batch(); "
-        f"got {evaluator!r}."
-    )
+class Calling(NamedTuple):
+    """How an evaluator is called: with a list of trials, or with a prompt and an example; awaited or not."""
+
+    call: Callable[..., Any]
+    in_batches: bool
+    is_async: bool
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> "Calling":
+        """How this one is.
+
+        Raises:
+            InvalidArgumentError: it is no evaluator.
+        """
+        in_batches = callable(getattr(evaluator, "evaluate_batch", None))
+        call = evaluator.evaluate_batch if in_batches else evaluator
+        if not callable(call):
+            call = getattr(evaluator, "evaluate", None)
+        if not callable(call):
+            raise InvalidArgumentError(
+                "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or "
+                f"evaluate_batch(); got {evaluator!r}."
+            )
+        candidates = (call, getattr(call, "__call__", None))  # noqa: B004
+        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, candidates)))
+
+    def arguments(self, group: list[Trial]) -> tuple[Any, ...]:
+        """Of the call for these trials; one, if it does not take batches."""
+        return (group,) if self.in_batches else (group[0].prompt, group[0].example)
 
 
-def _is_async(call: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+@contextlib.contextmanager
+def open_board(
+    selector: "Selector | SharedStudy | Worker",
+    progress: bool = True,
+    on_tell: OnTell | None = None,
+    max_failures_in_a_row: int | None = None,
+) -> "Iterator[Board]":
+    """What every driver of evaluations needs, for `run` and for those on clusters: see there.
+
+    Trials that were out when it began are asked again; those that are out when the block ends are handed back.
+    """
+    if max_failures_in_a_row is not None:
+        max_failures_in_a_row = whole("max_failures_in_a_row", max_failures_in_a_row, 1)
+    with contextlib.ExitStack() as stack:
+        if not isinstance(selector, Selector):
+            from asktell.worker import Worker
+
+            if not isinstance(selector, Worker):
+                if not callable(getattr(selector, "worker", None)):
+                    raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
+                selector = selector.worker()
+            stack.enter_context(selector)
+        for trial in selector.pending:
+            selector.release(trial)
+        bar = stack.enter_context(Bar(selector, progress))
+        board = Board(selector, bar, on_tell, max_failures_in_a_row)
+        stack.callback(board.hand_back)
+        yield board
 
 
-class _Board:
+class Board:
     """The trials this run has out, and what becomes of them."""
 
-    def __init__(
-        self,
-        selector: "Selector | Worker",
-        bar: "_Bar",
-        on_tell: Callable[[Any, Trial], None] | None,
-        patience: int | None,
-    ) -> None:
+    def __init__(self, selector: "Selector | Worker", bar: Bar, on_tell: OnTell | None, patience: int | None) -> None:
         self.selector = selector
         self._patience = patience
         self._failing: list[Trial] = []  # since the last success
@@ -159,6 +180,11 @@ class _Board:
         self._bar = bar
         self._on_tell = on_tell
         self._out: dict[int, Trial] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is out."""
+        return bool(self._out)
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
@@ -247,59 +273,75 @@ def _attempt(call: Callable[..., Any], *args: Any) -> Any:
         return error
 
 
-def _run_here(board: _Board, call: Callable[..., Any], size: int, batch: bool) -> None:
+def _run_here(board: Board, how: Calling, size: int) -> None:
     while trials := board.ask(size):
-        if batch:
-            board.settle_batch(trials, _attempt(call, trials))
+        outcome = _attempt(how.call, *how.arguments(trials))
+        if how.in_batches:
+            board.settle_batch(trials, outcome)
         else:
-            board.settle(trials[0], _attempt(call, trials[0].prompt, trials[0].example))
+            board.settle(trials[0], outcome)
 
 
-def _run_executor(board: _Board, call: Callable[..., Any], batch: bool, executor: Executor, concurrency: int) -> None:
+def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
     running: dict[Future[Any], list[Trial]] = {}
+
+    def start(groups: Iterable[list[Trial]]) -> None:
+        for group in groups:
+            try:
+                future = executor.submit(how.call, *how.arguments(group))
+            except Exception as error:  # each executor has its own for having been closed
+                raise _broken(error) from error
+            running[future] = group
+
     try:
         while True:
-            for group in _groups(board.ask(concurrency - sum(map(len, running.values()))), batch):
-                args = (group,) if batch else (group[0].prompt, group[0].example)
-                running[executor.submit(call, *args)] = group
+            start(_groups(board.ask(at_once - sum(map(len, running.values()))), size))
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                error = future.exception()
+                try:
+                    error = future.exception()
+                except CancelledError as cancelled:  # not by us
+                    raise _broken(cancelled) from cancelled
                 if isinstance(error, BrokenExecutor):
-                    raise EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.") from error
+                    raise _broken(error) from error
                 group = running.pop(future)
-                if batch:
+                if error is not None and len(group) > 1:
+                    _log.warning("A batch of %d trials was lost, and is tried again one by one: %r", len(group), error)
+                    start([trial] for trial in group)
+                elif how.in_batches:
                     board.settle_batch(group, error or future.result())
                 else:
                     board.settle(group[0], error or future.result())
-    except BrokenExecutor as error:
-        raise EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.") from error
     finally:
         for future in running:
             future.cancel()
 
 
-async def _run_async(board: _Board, call: Callable[..., Awaitable[Any]], batch: bool, concurrency: int) -> None:
+def _broken(error: BaseException) -> EvaluatorError:
+    return EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.")
+
+
+async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
     import asyncio
 
     async def attempt(group: list[Trial]) -> Any:
         try:
-            return await (call(group) if batch else call(group[0].prompt, group[0].example))
+            return await how.call(*how.arguments(group))
         except Exception as error:
             return error
 
     running: dict[Any, list[Trial]] = {}
     try:
         while True:
-            for group in _groups(board.ask(concurrency - sum(map(len, running.values()))), batch):
+            for group in _groups(board.ask(at_once - sum(map(len, running.values()))), size):
                 running[asyncio.create_task(attempt(group))] = group
             if not running:
                 return
             finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in finished:
                 group = running.pop(task)
-                if batch:
+                if how.in_batches:
                     board.settle_batch(group, task.result())
                 else:
                     board.settle(group[0], task.result())
@@ -309,13 +351,9 @@ async def _run_async(board: _Board, call: Callable[..., Awaitable[Any]], batch: 
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _groups(trials: list[Trial], batch: bool) -> Iterator[list[Trial]]:
-    if batch:
-        if trials:
-            yield trials
-    else:
-        for trial in trials:
-            yield [trial]
+def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:
+    for start in range(0, len(trials), size):
+        yield trials[start : start + size]
 
 
 def _in_event_loop(main: Callable[[], Any]) -> None:
@@ -329,49 +367,3 @@ def _in_event_loop(main: Callable[[], Any]) -> None:
         return
     with ThreadPoolExecutor(1) as thread:
         thread.submit(lambda: asyncio.run(main())).result()
-
-
-class _Bar:
-    """Evaluations done, prompts still active, the best so far, the time left."""
-
-    def __init__(self, selector: "Selector | Worker", wanted: bool) -> None:
-        self._selector = selector
-        self._bar: Any = None
-        self._looked = 0.0
-        if wanted:
-            from tqdm.auto import tqdm
-
-            total = selector.budget if selector.max_cost is None else None  # how many a cost allows is not known
-            self._bar = tqdm(total=total, initial=selector.spent, unit="eval", dynamic_ncols=True)
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._bar is not None:
-            self._look()
-            self._bar.close()
-
-    def show(self) -> None:
-        """Move to what is spent; look for the best now and then, since that costs more than a tell."""
-        if self._bar is None:
-            return
-        self._bar.update(self._selector.spent - self._bar.n)
-        if time.monotonic() - self._looked > _SECONDS_BETWEEN_LOOKS:
-            self._look()
-
-    def _look(self) -> None:
-        self._looked = time.monotonic()
-        result = self._selector.result()
-        parts = [f"{self._selector.n_active} active"]
-        if len(result.selected) > 1:
-            parts.append(f"{len(result.selected)} on the front")
-        elif result.selected:
-            best = result.selected[0]
-            scores = ", ".join(f"{name} {mean:.3g}" for name, mean in best.estimate.items() if mean is not None)
-            infeasible = " (infeasible)" if best.feasible is False else ""
-            parts.append(f"best {best.id!s:.20}: {scores}{infeasible}")
-        failures = sum(entry.failures for entry in result.prompts)
-        if failures:
-            parts.append(f"{failures} failed")
-        self._bar.set_postfix_str(safe(", ".join(parts)))

@@ -1,0 +1,90 @@
+"""An evaluator of any kind, called with a batch in a process far from the one that asked."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from asktell.errors import EvaluatorError
+from asktell.run import Calling, Evaluator, Outcome, cost_of
+from asktell.trial import Trial
+
+
+@final
+class BatchEvaluation:
+    """Plain, async and batch evaluators as one thing: trials -> outcomes that every process can read.
+
+    A plain evaluator evaluates one after the other, an async one all at once. Its event loop stays the same from batch
+    to batch, so that clients keep their connections.
+
+    Raises:
+        InvalidArgumentError: it is no evaluator.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._how = Calling.of(evaluator)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        if self._how.is_async:
+            self._loop = asyncio.new_event_loop()
+            weakref.finalize(self, self._loop.close)
+
+    def __call__(self, trials: Sequence[Trial]) -> list[Outcome]:
+        """Scores or an exception for each trial.
+
+        Raises:
+            EvaluatorError: the evaluator gave not one result per trial.
+            Exception: what its `evaluate_batch` raises.
+        """
+        groups = [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
+        if self._loop is None:
+            results = [self._attempt(group) for group in groups]
+        else:
+            results = self._loop.run_until_complete(self._attempt_all(groups))
+        outcomes = results[0] if self._how.in_batches else results
+        if isinstance(outcomes, Exception):
+            raise outcomes
+        if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
+            size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
+            raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
+        return [_plain(outcome) for outcome in outcomes]
+
+    def _attempt(self, group: list[Trial]) -> Any:
+        try:
+            return self._how.call(*self._how.arguments(group))
+        except Exception as error:
+            return error
+
+    async def _attempt_all(self, groups: list[list[Trial]]) -> list[Any]:
+        calls = (self._how.call(*self._how.arguments(group)) for group in groups)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+
+def _plain(outcome: Any) -> Outcome:
+    """The same in builtin types and asktell's errors: an exception of some package may fail to be read elsewhere."""
+    if isinstance(outcome, Exception):
+        return plain_error(outcome)
+    if isinstance(outcome, Mapping):
+        return {str(name): _number(value) for name, value in outcome.items()}
+    if isinstance(outcome, Sequence) and not isinstance(outcome, str):
+        return [_number(value) for value in outcome]
+    return EvaluatorError(f"The evaluator returned {type(outcome).__name__} instead of scores.")
+
+
+def plain_error(error: BaseException) -> EvaluatorError:
+    """An error of asktell's with the same words and cost."""
+    if type(error) is EvaluatorError:
+        return error
+    plain = EvaluatorError(f"{type(error).__name__}: {error}")
+    if (cost := cost_of(error)) is not None:
+        plain.cost = cost  # type: ignore[attr-defined]
+    return plain
+
+
+def _number(value: Any) -> Any:
+    """Scalars of numpy and torch as Python's; what is no number as text, for the selector to refuse."""
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "size", 1) in (1, ()):
+        value = item()
+    return value if value is None or isinstance(value, int | float | str) else f"{value!r:.100}"

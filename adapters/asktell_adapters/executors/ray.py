@@ -1,0 +1,151 @@
+"""Ray: one evaluator, with its loaded model, per actor, on as many machines as there are; they may come and go.
+
+The driver alone asks and tells: the actors need neither the storage nor its password, and live no longer than it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asktell.arguments import check_seconds, short, whole
+from asktell.errors import InvalidArgumentError
+from asktell.result import Result
+from asktell.run import Board, Evaluator, OnTell, open_board
+from asktell.trial import Trial
+from asktell_adapters._extras import import_extra
+from asktell_adapters.executors._ray_crew import Crew, Lost
+
+if TYPE_CHECKING:
+    from asktell.selector import Selector
+    from asktell.worker import SharedStudy, Worker
+
+
+def run(
+    study: Selector | SharedStudy | Worker,
+    evaluator_factory: Callable[[], Evaluator],
+    num_workers: int,
+    resources: Mapping[str, float] | None = None,
+    *,
+    batch_size: int = 1,
+    timeout: float | None = None,
+    max_attempts: int = 3,
+    max_restarts: int = 3,
+    options: Mapping[str, Any] | None = None,
+    progress: bool = True,
+    on_tell: OnTell | None = None,
+    max_failures_in_a_row: int | None = None,
+) -> Result:
+    """Evaluate on a Ray cluster until the study is done, and return its result; `asktell.run` for actors.
+
+    It begins with the first actor that Ray can place, and never waits for the others: those join as nodes come. A
+    trial is asked when an actor is free for it. `ray.init(...)` is the caller's; without it Ray does what it does by
+    default.
+
+    Args:
+        study: a Study, a RemoteStudy, a `study.worker(name, lease=...)` or a Selector. After a crash of this process,
+            the same call on the study goes on with everything that was told.
+        evaluator_factory: called in each actor, returns its evaluator: plain, async or with `evaluate_batch`.
+        num_workers: how many actors at the most.
+        resources: what each actor takes, of "num_cpus" or "CPU", "num_gpus" or "GPU", "memory" (bytes), and of the
+            cluster's own resources by their names; nothing of what is not named. By default one CPU.
+        batch_size: trials per call of an actor. A plain evaluator takes them one by one, an async one all at once.
+        timeout: seconds for a batch, after which its actor is killed; None: any.
+        max_attempts: a trial whose evaluation is lost so often, with its actor or its node or by the timeout, counts
+            as a failure. A lost batch is tried again in smaller ones, the last time trial by trial.
+        max_restarts: how often a worker may fail to start in a row before the run gives up, if no other is up.
+        options: more of Ray's options for the actors, such as "runtime_env", "scheduling_strategy" or
+            "accelerator_type".
+        progress: as for `asktell.run`; so are `on_tell` and `max_failures_in_a_row`.
+        on_tell: see there.
+        max_failures_in_a_row: see there.
+
+    After KeyboardInterrupt, or any error, the actors are killed and their trials handed back.
+
+    Raises:
+        InvalidArgumentError: an argument cannot be used, or the factory cannot be sent to the actors.
+        EvaluatorError: no actor could be started, or nothing but failures came.
+        StorageError: a study's storage was out of reach for more than a minute.
+        MissingExtraError: Ray is missing.
+    """
+    ray = import_extra("ray", "ray")
+    whole("num_workers", num_workers, 1)
+    whole("batch_size", batch_size, 1)
+    whole("max_attempts", max_attempts, 1)
+    whole("max_restarts", max_restarts, 0)
+    if timeout is not None:
+        check_seconds("timeout", timeout)
+    if not callable(evaluator_factory):
+        raise InvalidArgumentError(
+            f"evaluator_factory must be a function that makes an evaluator, got {evaluator_factory!r}."
+        )
+    settings = {**_resources(resources), **(options or {})}
+    with open_board(study, progress, on_tell, max_failures_in_a_row) as board:
+        if not board.selector.done:
+            crew: Crew[_Batch] = Crew(ray, evaluator_factory, num_workers, settings, max_restarts, timeout)
+            with crew:
+                _drive(board, crew, batch_size, max_attempts)
+        return board.selector.result()
+
+
+class _Batch(NamedTuple):
+    trials: list[Trial]
+    lost: int  # how often before
+
+
+def _drive(board: Board, crew: Crew[_Batch], size: int, max_attempts: int) -> None:
+    again: deque[_Batch] = deque()
+    while True:
+        nothing = False
+        for worker in crew.idle():
+            batch = again.popleft() if again else _Batch(board.ask(size), 0)
+            nothing = not batch.trials
+            if nothing:
+                break
+            crew.give(worker, batch, batch.trials)
+        if not crew.busy and not again and (nothing or board.selector.done):
+            return
+        for batch, outcome in crew.wait():
+            if not isinstance(outcome, Lost):
+                board.settle_batch(batch.trials, outcome)
+                continue
+            lost = batch.lost + 1
+            if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):
+                board.settle_batch(batch.trials, outcome.error)
+                continue
+            smaller = _size(size, lost, max_attempts)
+            for start in range(0, len(batch.trials), smaller):
+                again.append(_Batch(batch.trials[start : start + smaller], lost))
+
+
+def _size(size: int, lost: int, max_attempts: int) -> int:
+    """Of a batch that was lost so often: smaller each time, by equal ratios, and 1 at the last attempt."""
+    return round(math.pow(size, (max_attempts - 1 - lost) / (max_attempts - 1)))
+
+
+def _resources(resources: Mapping[str, float] | None) -> dict[str, Any]:
+    """As Ray's options, in which what is not named is 0; otherwise Ray takes a CPU for placing, and none for running.
+
+    Raises:
+        InvalidArgumentError: not a mapping from names to numbers of at least 0, or a name comes twice.
+    """
+    options: dict[str, Any] = {"num_cpus": 0}
+    custom: dict[str, float] = {}
+    for name, amount in ({"CPU": 1} if resources is None else _checked(resources)).items():
+        option = {"CPU": "num_cpus", "GPU": "num_gpus"}.get(name, name)
+        (options if option in ("num_cpus", "num_gpus", "memory") else custom)[option] = amount
+    return {**options, "resources": custom}
+
+
+def _checked(resources: object) -> Mapping[str, float]:
+    if not isinstance(resources, Mapping) or not all(isinstance(name, str) for name in resources):
+        raise InvalidArgumentError(f'resources must be as {{"CPU": 1, "GPU": 0.5}}, got {short(resources)}.')
+    for name, amount in resources.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
+            raise InvalidArgumentError(f"resources[{name!r}] must be a number of at least 0, got {short(amount)}.")
+    for one, other in (("CPU", "num_cpus"), ("GPU", "num_gpus")):
+        if one in resources and other in resources:
+            raise InvalidArgumentError(f"resources names {one!r} and {other!r}, which are the same.")
+    return resources

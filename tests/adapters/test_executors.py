@@ -1,0 +1,315 @@
+"""Evaluators of any kind as batches for other processes; over Dask and submitit, whose workers are killed."""
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import asktell
+from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, MissingExtraError, Selector, Study, Trial
+from asktell.run import Evaluator
+from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Script, good
+from asktell_adapters.executors import per_process
+from asktell_adapters.executors._evaluation import BatchEvaluation
+from asktell_adapters.executors.ray import run as run_on_ray
+from asktell_adapters.executors.submitit import SubmititExecutor
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+N = 4
+BAD = (PROMPTS[1], 2)
+ALL = {(prompt, example): good(prompt, example) for prompt in PROMPTS for example in range(N)}
+TRIALS = [Trial(i, i, prompt, i) for i, prompt in enumerate(PROMPTS)]
+
+
+def new_selector() -> Selector:
+    return Selector(PROMPTS, BestFeasible("score"), len(PROMPTS) * N, "uniform", examples=N)
+
+
+def told(selector: Any) -> dict[tuple[str, int], float]:
+    history = selector.state.history
+    cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
+    return {(PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells}
+
+
+def evaluate(prompt: str, example: int) -> dict[str, float]:
+    return {"score": good(prompt, example)}
+
+
+def evaluate_or_die(prompt: str, example: int) -> dict[str, float]:
+    if (prompt, example) == BAD:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return evaluate(prompt, example)
+
+
+def only_bad_failed(selector: Selector) -> str:
+    """The reason of its failure."""
+    assert told(selector) == pytest.approx({cell: score for cell, score in ALL.items() if cell != BAD})
+    (failures,) = selector.state.failures.values()
+    return str(failures[0].reason)
+
+
+# Any evaluator in batches
+
+
+class TestPerProcess(EvaluatorContract):
+    @pytest.fixture
+    def make(self) -> Callable[[Script], Evaluator]:
+        def make(script: Script) -> Evaluator:
+            def evaluate(prompt: str, example: int) -> Any:
+                match script(prompt, example):
+                    case "raises":
+                        raise ConnectionError("scripted")
+                    case "times out":
+                        raise TimeoutError("scripted")
+                    case "no score":
+                        return {}
+                    case "nan":
+                        return {"score": float("nan")}
+                    case score:
+                        return {"score": np.float64(score)}
+
+            return per_process(lambda: evaluate)
+
+        return make
+
+
+class AsyncEvaluator:
+    """Only good for one loop, as clients are."""
+
+    def __init__(self) -> None:
+        self.loops: set[Any] = set()
+
+    async def evaluate_batch(self, trials: list[Trial]) -> list[Any]:
+        self.loops.add(asyncio.get_running_loop())
+        assert len(self.loops) == 1
+        return [ValueError("no") if trial.example == 1 else (trial.example,) for trial in trials]
+
+
+def test_an_async_evaluator_keeps_its_loop() -> None:
+    evaluation = BatchEvaluation(AsyncEvaluator())
+    for _ in range(2):
+        first, second, *_ = evaluation(TRIALS)
+        assert first == [0]
+        assert isinstance(second, EvaluatorError)
+        assert str(second) == "ValueError: no"
+
+
+class WrongLength:
+    def evaluate_batch(self, trials: list[Trial]) -> list[Any]:
+        return [(1.0,)]
+
+
+def test_a_batch_of_the_wrong_length_is_refused() -> None:
+    with pytest.raises(EvaluatorError, match="got 4 trials and returned 1 results"):
+        BatchEvaluation(WrongLength())(TRIALS)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        ({"a": np.float64(0.5), "b": np.array([2])}, {"a": 0.5, "b": 2}),
+        ((np.int64(1), True), [1, True]),
+        ({"a": np.array([1, 2]), "b": None}, {"a": "array([1, 2])", "b": None}),
+    ],
+)
+def test_scores_travel_as_builtin_types(outcome: Any, expected: Any) -> None:
+    (plain,) = BatchEvaluation(lambda prompt, example: outcome)(TRIALS[:1])
+    assert plain == expected
+    values = plain.values() if isinstance(plain, dict) else plain
+    assert all(type(value) in (float, int, bool, str, type(None)) for value in values)  # type: ignore[union-attr]
+
+
+def test_errors_travel_with_their_cost() -> None:
+    class Refused(Exception):
+        cost = 0.25
+
+    def refuse(prompt: str, example: int) -> Any:
+        raise Refused("by the server")
+
+    (error,) = BatchEvaluation(refuse)(TRIALS[:1])
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == "Refused: by the server"
+    assert copy.cost == 0.25
+
+
+def counting_factory(folder: Path) -> Callable[[], Evaluator]:
+    def factory() -> Evaluator:
+        (folder / f"{os.getpid()}-{len(list(folder.iterdir()))}").touch()
+        return evaluate
+
+    return factory
+
+
+def test_a_process_makes_one_evaluator_and_keeps_the_last(tmp_path: Path) -> None:
+    one = per_process(counting_factory(tmp_path), key="one")
+    for _ in range(3):
+        cloudpickle.loads(cloudpickle.dumps(one)).evaluate_batch(TRIALS)
+    assert len(list(tmp_path.iterdir())) == 1
+    per_process(counting_factory(tmp_path)).evaluate_batch(TRIALS)
+    one.evaluate_batch(TRIALS)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_factory_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="function that makes an evaluator"):
+        per_process(evaluate(PROMPTS[0], 0))  # type: ignore[arg-type]
+
+
+def test_a_factory_that_fails_is_the_failure_of_its_trials() -> None:
+    def factory() -> Evaluator:
+        raise FileNotFoundError("no weights")
+
+    with pytest.raises(EvaluatorError, match=r"in a row failed.*no weights"):
+        asktell.run(new_selector(), per_process(factory), progress=False, max_failures_in_a_row=3)
+
+
+def test_the_packages_are_imported_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = "asktell_adapters.executors, asktell_adapters.executors.ray, asktell_adapters.executors.submitit"
+    code = f"import sys, {modules}; print([m for m in ('ray', 'distributed', 'dask', 'submitit') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'asktell\[ray\]'"):
+        run_on_ray(new_selector(), lambda: evaluate, 1)
+
+
+# Dask
+
+
+@pytest.fixture(scope="module")
+def dask_client() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    # Without the second, what waits behind the trial that kills the worker is blamed with it.
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+    with dask.config.set(settings), local_cluster(n_workers=2) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def local_cluster(**options: Any) -> Any:
+    import distributed
+
+    return distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options)
+
+
+def test_dask_evaluates_a_study_with_one_evaluator_per_process(dask_client: Any, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    study = Study.create(tmp_path / "study.db", "s", new_selector())
+    evaluator = per_process(counting_factory(calls))
+    result = asktell.run(study, evaluator, dask_client.get_executor(), 6, False, batch_size=3)
+    assert result.done
+    assert told(study.selector) == pytest.approx(ALL)
+    assert 1 <= len(list(calls.iterdir())) <= 2
+    study.close()
+
+
+def test_a_dask_worker_that_dies_costs_only_the_trial_that_kills_it(dask_client: Any) -> None:
+    selector = new_selector()
+    evaluator = per_process(lambda: evaluate_or_die)
+    asktell.run(selector, evaluator, dask_client.get_executor(), 8, False, batch_size=4)
+    assert "KilledWorker" in only_bad_failed(selector)
+
+
+def test_a_dask_cluster_that_goes_away_ends_the_run() -> None:
+    distributed = pytest.importorskip("distributed")
+    selector = new_selector()
+    with local_cluster(n_workers=1, processes=False) as cluster, distributed.Client(cluster) as client:
+
+        def on_tell(selector: Selector, trial: Trial) -> None:
+            if selector.spent == 3:
+                client.close()
+
+        with pytest.raises(EvaluatorError, match="broke down"):
+            asktell.run(selector, evaluate, client.get_executor(), 2, False, on_tell=on_tell)
+    assert selector.pending == []
+    assert selector.spent >= 3
+
+
+# submitit
+
+
+@pytest.fixture
+def submitit_executor(tmp_path: Path) -> Any:
+    submitit = pytest.importorskip("submitit")
+    executor = submitit.AutoExecutor(tmp_path / "jobs", cluster="local")
+    executor.update_parameters(timeout_min=5)
+    return executor
+
+
+def test_a_job_that_dies_costs_only_the_trial_that_kills_it(submitit_executor: Any) -> None:
+    selector = Selector(PROMPTS[1:2], BestFeasible("score"), 3, "uniform", examples=3)
+    with SubmititExecutor(submitit_executor, interval=0.05, patience=0.2) as executor:
+        asktell.run(selector, per_process(lambda: evaluate_or_die), executor, 3, False)
+    assert [entry.pulls for entry in selector.result().prompts] == [2]
+    assert selector.result().prompts[0].estimate["score"] == pytest.approx(
+        (ALL[PROMPTS[1], 0] + ALL[PROMPTS[1], 1]) / 2
+    )
+    (failures,) = selector.state.failures.values()
+    assert [failure.example for failure in failures] == [BAD[1]]
+    assert "ended without a result" in failures[0].reason
+
+
+def test_a_job_whose_future_is_cancelled_is_cancelled(submitit_executor: Any, tmp_path: Path) -> None:
+    def work(folder: Path) -> None:
+        import time
+
+        (folder / "began").touch()
+        time.sleep(1000)
+
+    with SubmititExecutor(submitit_executor, interval=0.05) as executor:
+        future = executor.submit(work, tmp_path)
+        while not (tmp_path / "began").exists():
+            assert not future.done()
+        (job,) = executor._running.values()
+        assert future.cancel()
+    job.wait()  # the block ended, and with it the job
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(work, tmp_path)
+
+
+def test_a_cluster_that_takes_no_jobs_ends_the_run() -> None:
+    class Refuses:
+        def submit_array(self, calls: list[Any]) -> list[Any]:
+            raise RuntimeError("sbatch: error: invalid partition")
+
+    selector = new_selector()
+    with (
+        SubmititExecutor(Refuses(), interval=0.01) as executor,
+        pytest.raises(EvaluatorError, match=r"broke down.*invalid partition"),
+    ):
+        asktell.run(selector, evaluate, executor, progress=False)
+    assert selector.pending == []
+
+
+def test_calls_that_come_together_are_one_array() -> None:
+    class Counts:
+        sizes: list[int] = []  # noqa: RUF012
+
+        def submit_array(self, calls: list[Any]) -> list[Any]:
+            self.sizes.append(len(calls))
+            raise BrokenExecutor
+
+    executor = SubmititExecutor(Counts(), interval=1000)
+    futures: list[Future[Any]] = [executor.submit(evaluate, PROMPTS[0], n) for n in range(5)]
+    assert futures[2].cancel()
+    executor.shutdown()
+    assert Counts.sizes == [4]
+    assert isinstance(futures[0].exception(), BrokenExecutor)
+
+
+def test_what_is_no_executor_of_submitit_is_refused() -> None:
+    with ProcessPoolExecutor() as pool, pytest.raises(InvalidArgumentError, match=r"submitit\.AutoExecutor"):
+        SubmititExecutor(pool)
