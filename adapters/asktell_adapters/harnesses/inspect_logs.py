@@ -74,7 +74,9 @@ def observe_logs(
                     raise InvalidArgumentError("not written by InspectTask, and no prompt=... given")
                 example = ours.get("example") if places is None else places.get(_content(sample))
                 if example is None:
-                    raise InvalidArgumentError("not in the dataset" if dataset else "no dataset=... given to find it in")
+                    raise InvalidArgumentError(
+                        "not in the dataset" if dataset else "no dataset=... given to find it in"
+                    )
                 scores = scoring.of_epochs([sample], log.eval.model)
                 selector.observe(which, {name: scores[name] for name in selector.metrics}, example)
             except AsktellError as error:

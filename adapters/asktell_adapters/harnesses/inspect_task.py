@@ -22,7 +22,17 @@ from asktell_adapters.harnesses.inspect_scores import KEY, USAGE, Scoring, Value
 
 SYSTEM = "system"
 
-_OURS = {"tasks", "model", "limit", "sample_id", "fail_on_error", "log_header_only", "log_samples", "run_samples", "score"}
+_OURS = {
+    "tasks",
+    "model",
+    "limit",
+    "sample_id",
+    "fail_on_error",
+    "log_header_only",
+    "log_samples",
+    "run_samples",
+    "score",
+}
 _one_eval_at_a_time = threading.Lock()  # Inspect refuses a second one in the same process.
 
 
@@ -141,7 +151,7 @@ class InspectTask:
             return error
 
 
-def _task(kind: type, task: Any) -> Any:
+def _task(kind: Any, task: Any) -> Any:
     made = task() if callable(task) else task
     if not isinstance(made, kind):
         raise InvalidArgumentError(f"InspectTask needs an Inspect Task or a function that makes one, got {made!r:.100}")
@@ -214,6 +224,10 @@ def _outside_of_loops(call: Callable[[], Any]) -> Any:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
+        loop = False
+    else:
+        loop = True
+    if not loop:  # Not in the handler above: Inspect reports an error by the first in its chain.
         return call()
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(call).result()

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from inspect_ai import Epochs, Task, task
@@ -21,22 +21,7 @@ from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell_adapters.harnesses.inspect_scores import value_to_float
 from asktell_adapters.harnesses.inspect_task import InspectTask
 
-
-@pytest.fixture(autouse=True)
-def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path / "logs"))
-    return tmp_path / "logs"
-
-
-def mock(answer: Callable[[list[Any]], str]) -> Any:
-    """A model that answers with a function of the messages; it would fetch a tokenizer if usage were left out."""
-
-    def output(messages: list[Any], *settings: object) -> ModelOutput:
-        made = ModelOutput.from_content("mockllm/model", answer(messages))
-        made.usage = ModelUsage(input_tokens=7, output_tokens=3, total_tokens=10)
-        return made
-
-    return get_model("mockllm/model", custom_outputs=output)
+Scripted: TypeAlias = Callable[[Callable[[list[Any]], str]], Any]
 
 
 def echo(messages: list[Any]) -> str:
@@ -61,7 +46,7 @@ class TestContract(EvaluatorContract):
     metric = "written"
 
     @pytest.fixture
-    def make(self) -> Make:
+    def make(self, scripted: Scripted) -> Make:
         def made(script: Script) -> InspectTask:
             def answer(messages: list[Any]) -> str:
                 system, user = messages
@@ -81,12 +66,12 @@ class TestContract(EvaluatorContract):
 
             samples = [Sample(input=str(example)) for example in range(self.n_examples)]
             wait = Task(dataset=samples, solver=[sleepy(), generate()], scorer=written(), time_limit=1)
-            return InspectTask(wait, mock(answer))
+            return InspectTask(wait, scripted(answer))
 
         return made
 
 
-def test_scores_usage_and_log(logs: Path) -> None:
+def test_scores_usage_and_log(scripted: Scripted, logs: Path) -> None:
     @scorer(metrics={"*": [mean()]})
     def parts() -> Any:
         async def score(state: Any, target: Any) -> Score:
@@ -95,7 +80,7 @@ def test_scores_usage_and_log(logs: Path) -> None:
         return score
 
     dataset = MemoryDataset([Sample(input="yes", target="yes", id="s1"), Sample(input="no", target="yes")])
-    evaluator = InspectTask(Task(dataset=dataset, scorer=[includes(), includes(), parts()]), mock(echo))
+    evaluator = InspectTask(Task(dataset=dataset, scorer=[includes(), includes(), parts()]), scripted(echo))
     first, second = evaluator.evaluate_batch(trials(("A", 0), ("B", 1)))
     assert isinstance(first, dict)
     assert isinstance(second, dict)
@@ -128,14 +113,14 @@ def seen(evaluator: InspectTask, prompt: str, example: int = 0) -> str:
     return str(evaluator.heard.pop())  # type: ignore[attr-defined]
 
 
-def listening(task: Task, **options: Any) -> InspectTask:
+def listening(scripted: Scripted, task: Task, **options: Any) -> InspectTask:
     heard: list[str] = []
 
     def answer(messages: list[Any]) -> str:
         heard.append(echo(messages))
         return "ANSWER: A"
 
-    evaluator = InspectTask(task, mock(answer), **options)
+    evaluator = InspectTask(task, scripted(answer), **options)
     evaluator.heard = heard  # type: ignore[attr-defined]
     return evaluator
 
@@ -167,45 +152,55 @@ PROMPT = "Be {brief}: 100% {prompt} {input}"
             lambda prompt: [system_message("solver"), generate()],
             "system: set up\nsystem: solver\nuser: Q?",
         ),
-        (Task([Sample("Q?")], setup=system_message("one"), scorer=match()), "system", f"system: one\nsystem: {PROMPT}\n"),
-        (Task([Sample("Q?")], setup=[system_message("one")], scorer=match()), "system", f"system: one\nsystem: {PROMPT}\n"),
+        (
+            Task([Sample("Q?")], setup=system_message("one"), scorer=match()),
+            "system",
+            f"system: one\nsystem: {PROMPT}\n",
+        ),
+        (
+            Task([Sample("Q?")], setup=[system_message("one")], scorer=match()),
+            "system",
+            f"system: one\nsystem: {PROMPT}\n",
+        ),
     ],
 )
-def test_how_a_prompt_enters(task: Task, insert: Any, expected: str) -> None:
-    assert seen(listening(task, insert=insert), PROMPT).startswith(expected)
+def test_how_a_prompt_enters(scripted: Scripted, task: Task, insert: Any, expected: str) -> None:
+    assert seen(listening(scripted, task, insert=insert), PROMPT).startswith(expected)
 
 
-def test_a_function_gets_each_samples_own_prompt() -> None:
-    evaluator = listening(Task([Sample("Q?")], scorer=match()), insert=lambda prompt: [system_message(prompt), generate()])
+def test_a_function_gets_each_samples_own_prompt(scripted: Scripted) -> None:
+    evaluator = listening(
+        scripted, Task([Sample("Q?")], scorer=match()), insert=lambda prompt: [system_message(prompt), generate()]
+    )
     assert [seen(evaluator, prompt) for prompt in ("A", "B")] == ["system: A\nuser: Q?", "system: B\nuser: Q?"]
 
 
-def test_multiple_choice_and_a_task_function() -> None:
+def test_multiple_choice_and_a_task_function(scripted: Scripted) -> None:
     @task
     def questions() -> Task:
         return Task([Sample("Q?", choices=["x", "y"], target="A")], solver=multiple_choice(), scorer=match("any"))
 
-    evaluator = listening(questions)  # type: ignore[arg-type]
+    evaluator = listening(scripted, questions)  # type: ignore[arg-type]
     assert seen(evaluator, "Think.").startswith("system: Think.\nuser: Answer the following multiple choice question.")
 
 
-def test_the_task_is_not_changed() -> None:
+def test_the_task_is_not_changed(scripted: Scripted) -> None:
     mine = Task([Sample("Q?", id="s")], setup=system_message("one"), scorer=match())
-    seen(listening(mine), "A")
-    seen(listening(mine, insert=lambda prompt: generate()), "A")
+    seen(listening(scripted, mine), "A")
+    seen(listening(scripted, mine, insert=lambda prompt: generate()), "A")
     assert len(mine.dataset) == 1
     assert mine.dataset[0].id == "s"
     assert mine.dataset[0].metadata is None
     assert not isinstance(mine.setup, list)
 
 
-def test_the_same_pair_twice_in_a_batch() -> None:
-    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), mock(echo))
+def test_the_same_pair_twice_in_a_batch(scripted: Scripted) -> None:
+    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
     twins = [asktell.Trial(id_, 0, "A", 0) for id_ in (4, 5)]
     assert [dict(outcome)["includes"] for outcome in evaluator.evaluate_batch(twins)] == [1.0, 1.0]  # type: ignore[arg-type]
 
 
-def test_epochs_are_averaged_and_one_that_fails_fails_the_trial() -> None:
+def test_epochs_are_averaged_and_one_that_fails_fails_the_trial(scripted: Scripted) -> None:
     answers = iter(["1", "0", "1", "boom"])
 
     def answer(messages: list[Any]) -> str:
@@ -214,31 +209,33 @@ def test_epochs_are_averaged_and_one_that_fails_fails_the_trial() -> None:
             raise ValueError(text)
         return text
 
-    evaluator = InspectTask(Task([Sample("?")], scorer=written(), epochs=2), mock(answer), max_samples=1)
+    evaluator = InspectTask(Task([Sample("?")], scorer=written(), epochs=2), scripted(answer), max_samples=1)
     (scores,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert dict(scores)["written"] == 0.5  # type: ignore[arg-type]
     (failure,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert "boom" in str(failure)
-    with pytest.raises(InvalidArgumentError, match="the mean over epochs, but .* 'mode'"):
+    with pytest.raises(InvalidArgumentError, match=r"the mean over epochs, but .* \['mode'\]"):
         InspectTask(Task([Sample("?")], scorer=match(), epochs=Epochs(2, "mode")))
 
 
-def test_limits_fail_unless_they_are_to_be_scored() -> None:
+def test_limits_fail_unless_they_are_to_be_scored(scripted: Scripted) -> None:
     short = Task([Sample("yes", target="yes")], scorer=includes(), token_limit=5)
-    (failure,) = InspectTask(short, mock(echo)).evaluate_batch(trials(("A", 0)))
+    (failure,) = InspectTask(short, scripted(echo)).evaluate_batch(trials(("A", 0)))
     assert "token limit of 5" in str(failure)
-    (scores,) = InspectTask(short, mock(echo), score_limited=True).evaluate_batch(trials(("A", 0)))
+    (scores,) = InspectTask(short, scripted(echo), score_limited=True).evaluate_batch(trials(("A", 0)))
     assert "includes" in scores  # type: ignore[operator]
 
 
-def test_a_sample_without_a_wanted_score_fails_by_name() -> None:
-    evaluator = InspectTask(Task([Sample("?")], scorer=written()), mock(lambda messages: "nan"), metrics=["written"])
+def test_a_sample_without_a_wanted_score_fails_by_name(scripted: Scripted) -> None:
+    evaluator = InspectTask(
+        Task([Sample("?")], scorer=written()), scripted(lambda messages: "nan"), metrics=["written"]
+    )
     (failure,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert "no score 'written'" in str(failure)
 
 
-def test_a_missing_example_fails_alone() -> None:
-    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), mock(echo))
+def test_a_missing_example_fails_alone(scripted: Scripted) -> None:
+    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
     good, bad = evaluator.evaluate_batch([asktell.Trial(0, 0, "A", 0), asktell.Trial(1, 0, "A", 1)])
     assert isinstance(good, dict)
     assert isinstance(bad, InvalidArgumentError)
@@ -265,26 +262,31 @@ def test_what_cannot_be_used_is_refused_at_once(arguments: Any, options: Any, wo
 
 
 def test_a_model_that_cannot_be_made_is_an_error_at_once() -> None:
-    with pytest.raises(EvaluatorError, match="'nobody/knows'.*not recognized"):
+    with pytest.raises(EvaluatorError, match=r"'nobody/knows'.*not recognized"):
         InspectTask(ONE, "nobody/knows")
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("C", 1.0), ("P", 0.5), ("I", 0.0), ("N", 0.0), ("Yes", 1.0), ("false", 0.0), ("0.25", 0.25), (True, 1.0), (3, 3.0)],
+    [
+        ("C", 1.0),
+        ("P", 0.5),
+        ("I", 0.0),
+        ("N", 0.0),
+        ("Yes", 1.0),
+        ("false", 0.0),
+        ("0.25", 0.25),
+        (True, 1.0),
+        (3, 3.0),
+    ],
 )
-def test_values(value: object, expected: float) -> None:
+def test_values_are_what_inspect_takes_them_for(value: object, expected: float) -> None:
     from inspect_ai.scorer import value_to_float as theirs
 
     assert value_to_float(value) == expected == theirs()(value)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", ["blue", "", None, [1.0], float("nan")])
-def test_values_that_are_no_number(value: object) -> None:
-    assert math.isnan(value_to_float(value))
-
-
-def test_grades_of_ones_own() -> None:
+def test_grades_of_ones_own(scripted: Scripted) -> None:
     @scorer(metrics=[mean()])
     def grade() -> Any:
         async def score(state: Any, target: Any) -> Score:
@@ -294,17 +296,30 @@ def test_grades_of_ones_own() -> None:
 
     graded = Task([Sample("?")], scorer=grade())
     answers = iter(["B", "Z"])
-    evaluator = InspectTask(graded, mock(lambda messages: next(answers)), value_to_float={"A": 1.0, "B": 0.7}.__getitem__)
+    evaluator = InspectTask(
+        graded, scripted(lambda messages: next(answers)), value_to_float={"A": 1.0, "B": 0.7}.__getitem__
+    )
     (good,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert dict(good)["grade"] == 0.7  # type: ignore[arg-type]
     (bad,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert "KeyError: 'Z'" in str(bad)
 
 
-async def test_inside_a_running_loop() -> None:
-    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), mock(echo))
+async def test_inside_a_running_loop(scripted: Scripted) -> None:
+    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
     (scores,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert isinstance(scores, dict)
+
+
+def test_with_the_mock_model() -> None:
+    # It would fetch a tokenizer if usage were left out.
+    output = ModelOutput.from_content("mockllm/model", "yes")
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    evaluator = InspectTask(
+        Task([Sample("?", target="yes")], scorer=includes()), get_model("mockllm/model", custom_outputs=[output])
+    )
+    good, bad = evaluator.evaluate_batch(trials(("A", 0), ("B", 0)))
+    assert sorted([type(good).__name__, type(bad).__name__]) == ["CompletionError", "dict"]  # it has one answer
 
 
 def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,8 +342,8 @@ def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {body["messages"][0]["content"] for body in server.requests} == {"Repeat.", "Say it again."}
 
 
-def test_with_a_study(tmp_path: Path) -> None:
-    evaluator = InspectTask(Task([Sample("a", target="a"), Sample("b", target="b")], scorer=includes()), mock(echo))
+def test_with_a_study(scripted: Scripted, tmp_path: Path) -> None:
+    evaluator = InspectTask(Task([Sample("a", target="a"), Sample("b", target="b")], scorer=includes()), scripted(echo))
     selector = asktell.Selector(["A", "B"], asktell.BestFeasible("includes"), 4, "uniform", examples=2)
     with asktell.Study.create(tmp_path / "studies.db", "inspect", selector) as study:
         assert asktell.run(study, evaluator, progress=False).spent == 4
