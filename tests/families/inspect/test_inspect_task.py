@@ -65,7 +65,7 @@ class TestContract(EvaluatorContract):
                 return solve
 
             samples = [Sample(input=str(example)) for example in range(self.n_examples)]
-            wait = Task(dataset=samples, solver=[sleepy(), generate()], scorer=written(), time_limit=1)
+            wait = Task(dataset=samples, solver=[sleepy(), generate()], scorer=written(), time_limit=5)
             return InspectTask(wait, scripted(answer))
 
         return made
