@@ -324,7 +324,7 @@ def test_a_group_of_tasks_is_refused(folder: Path, monkeypatch: pytest.MonkeyPat
 
     manager = TaskManager(include_path=str(folder), include_defaults=False)
     monkeypatch.setattr(lm_eval_tasks, "_manager", lambda: manager)
-    with pytest.raises(InvalidArgumentError, match="'both' is a group of 2 tasks; .*another, from_a_file"):
+    with pytest.raises(InvalidArgumentError, match=r"'both' is a group of 2 tasks; .*another, from_a_file"):
         LMEvalTask("both", Scripted())
     with pytest.raises(InvalidArgumentError, match="cannot make the task 'neither'"):
         LMEvalTask("neither", Scripted())
