@@ -1,13 +1,30 @@
 """How samples of an Inspect log are read, on samples made by hand; Inspect itself is run in tests/families/inspect."""
 
 import math
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import asktell
+from asktell.errors import MissingExtraError
 from asktell_adapters.evaluators.base import CompletionError
+from asktell_adapters.harnesses.inspect_logs import observe_logs
 from asktell_adapters.harnesses.inspect_scores import Scoring, value_to_float
+from asktell_adapters.harnesses.inspect_task import InspectTask
+from asktell_adapters.harnesses.lm_eval import LMEvalTask
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("inspect_ai", "inspect_ai.log", "lm_eval.api.task"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"asktell\[inspect\]"):
+        InspectTask(object())
+    with pytest.raises(MissingExtraError, match=r"asktell\[inspect\]"):
+        observe_logs(asktell.Selector(["A"], asktell.BestFeasible("m"), 1), "logs")
+    with pytest.raises(MissingExtraError, match=r"asktell\[lm-eval\]"):
+        LMEvalTask({}, object())
 
 
 def sample(

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -303,6 +304,13 @@ def test_grades_of_ones_own(scripted: Scripted) -> None:
     assert dict(good)["grade"] == 0.7  # type: ignore[arg-type]
     (bad,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert "KeyError: 'Z'" in str(bad)
+
+
+def test_batches_from_several_threads_wait_for_each_other(scripted: Scripted) -> None:
+    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
+    with ThreadPoolExecutor(2) as threads:
+        batches = list(threads.map(evaluator.evaluate_batch, [trials(("A", 0)), trials(("B", 0))]))
+    assert [type(outcome) for (outcome,) in batches] == [dict, dict]
 
 
 async def test_inside_a_running_loop(scripted: Scripted) -> None:
