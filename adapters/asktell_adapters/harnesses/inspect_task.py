@@ -127,7 +127,8 @@ class InspectTask:
         return sample.model_copy(update={"id": id_, "metadata": {**(sample.metadata or {}), KEY: ours}})
 
     def _eval(self, samples: list[Any]) -> Any:
-        dataset = import_extra("inspect_ai.dataset", "inspect").MemoryDataset(samples, name=self.task.dataset.name)
+        whole = self.task.dataset
+        dataset = import_extra("inspect_ai.dataset", "inspect").MemoryDataset(samples, whole.name, whole.location)
         # A copy, since task_with() changes what it is given.
         task = self._inspect.task_with(copy.copy(self.task), dataset=dataset, **self._changes)
         options = self._options if self._model is None else {**self._options, "model": self._model}

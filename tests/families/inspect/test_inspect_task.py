@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import inspect_ai.model
 import pytest
 from inspect_ai import Epochs, Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -19,6 +20,7 @@ import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
 from asktell.testing.llm_server import FaultyLLMServer, Reply
+from asktell_adapters.evaluators.base import CompletionError
 from asktell_adapters.harnesses.inspect_scores import value_to_float
 from asktell_adapters.harnesses.inspect_task import InspectTask
 
@@ -27,6 +29,10 @@ Scripted: TypeAlias = Callable[[Callable[[list[Any]], str]], Any]
 
 def echo(messages: list[Any]) -> str:
     return "\n".join(f"{message.role}: {message.text}" for message in messages)
+
+
+def last(messages: list[Any]) -> str:
+    return str(messages[-1].text)
 
 
 def trials(*pairs: tuple[str, int]) -> list[asktell.Trial]:
@@ -108,7 +114,7 @@ def test_scores_usage_and_log(scripted: Scripted, logs: Path) -> None:
 
 
 def seen(evaluator: InspectTask, prompt: str, example: int = 0) -> str:
-    """What the model was sent, since it answers with that and the scorer explains with the answer."""
+    """What the model was sent."""
     (outcome,) = evaluator.evaluate_batch(trials((prompt, example)))
     assert isinstance(outcome, dict), outcome
     return str(evaluator.heard.pop())  # type: ignore[attr-defined]
@@ -217,6 +223,18 @@ def test_epochs_are_averaged_and_one_that_fails_fails_the_trial(scripted: Script
     assert "boom" in str(failure)
     with pytest.raises(InvalidArgumentError, match=r"the mean over epochs, but .* \['mode'\]"):
         InspectTask(Task([Sample("?")], scorer=match(), epochs=Epochs(2, "mode")))
+
+
+def test_the_cost_where_prices_are_known(scripted: Scripted) -> None:
+    if not hasattr(inspect_ai.model, "set_model_info"):
+        pytest.skip("this version of Inspect knows no prices")
+    prices = inspect_ai.model.ModelCost(input=10_000, output=100_000, input_cache_write=0, input_cache_read=0)
+    inspect_ai.model.set_model_info("scripted/model", inspect_ai.model.ModelInfo(cost=prices))
+    evaluator = InspectTask(Task([Sample("1"), Sample("word")], scorer=written(), epochs=2), scripted(last))
+    scores, failure = evaluator.evaluate_batch(trials(("A", 0), ("B", 1)))
+    assert dict(scores)["cost"] == pytest.approx(2 * (0.07 + 0.3))  # type: ignore[arg-type]
+    assert isinstance(failure, CompletionError)  # "word" is no number, but was paid for
+    assert failure.cost == pytest.approx(2 * (0.07 + 0.3))
 
 
 def test_limits_fail_unless_they_are_to_be_scored(scripted: Scripted) -> None:
