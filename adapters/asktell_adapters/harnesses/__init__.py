@@ -1,1 +1,1 @@
-"""Adapters to evaluation harnesses and to other people's optimizers, imported one by one."""
+"""Adapters to evaluation harnesses, imported one by one; importing this package imports none."""

@@ -1,0 +1,103 @@
+"""What a sample in an Inspect log comes to: numbers by name, or a failure that says why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from asktell_adapters.evaluators.base import CompletionError
+
+KEY = "asktell"
+"""Under which a sample's metadata has its prompt and example."""
+
+USAGE = ("input_tokens", "output_tokens", "total_tokens", "latency", "cost")
+
+ValueToFloat: TypeAlias = Callable[[Any], float]
+
+_WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+def value_to_float(value: Any) -> float:
+    """As Inspect's function of this name; but NaN for what that turns into 0 with a warning."""
+    if isinstance(value, str):
+        value = _WORDS.get(value, _WORDS.get(value.lower(), value))
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How samples are read.
+
+    Attributes:
+        value_to_float: of a score's value; None for the function above.
+        score_limited: whether a sample that ran into a limit has scores; otherwise it failed.
+        metrics: without one of these, a sample failed.
+    """
+
+    value_to_float: ValueToFloat | None = None
+    score_limited: bool = False
+    metrics: tuple[str, ...] | None = None
+
+    def of_epochs(self, samples: Sequence[Any], model: str) -> dict[str, float]:
+        """Means over the epochs of one sample, NaN where a scorer gave no number; and what all epochs cost.
+
+        Raises:
+            CompletionError: one of them failed; with the cost of all.
+        """
+        cost = _cost(samples)
+        paid = cost or 0.0
+        rows = []
+        for sample in samples:
+            try:
+                rows.append({**_usage(sample, model), **self._scores(sample)})
+            except Exception as error:
+                why = str(error) if isinstance(error, CompletionError) else f"{type(error).__name__}: {error}"
+                raise CompletionError(f"Inspect's sample {sample.id!r}: {why}", cost=paid) from error
+        names = [name for name in rows[0] if all(name in row for row in rows)]
+        means = {name: math.fsum(row[name] for row in rows) / len(rows) for name in names}
+        if cost is not None:
+            means.setdefault("cost", cost)  # unless a scorer has that name
+        for name in self.metrics or ():
+            if not math.isfinite(means.get(name, math.nan)):
+                raise CompletionError(f"Inspect's sample {samples[0].id!r} has no score {name!r}", cost=paid)
+        return means
+
+    def _scores(self, sample: Any) -> dict[str, float]:
+        if sample.error is not None:
+            raise CompletionError(str(sample.error.message))
+        if sample.limit is not None and not self.score_limited:
+            raise CompletionError(f"its {sample.limit.type} limit of {sample.limit.limit:g} was reached")
+        to_float = self.value_to_float or value_to_float
+        scores: dict[str, float] = {}
+        for scorer, score in (sample.scores or {}).items():
+            value = score.value
+            if isinstance(value, Mapping):
+                scores.update({f"{scorer}/{key}": to_float(part) for key, part in value.items()})
+            elif isinstance(value, Sequence) and not isinstance(value, str):
+                scores.update({f"{scorer}/{index}": to_float(part) for index, part in enumerate(value)})
+            else:
+                scores[scorer] = to_float(value)
+        return scores
+
+
+def _usage(sample: Any, model: str) -> dict[str, float]:
+    """Tokens of the evaluated model (of its graders none), and wall seconds, as far as the log has them."""
+    usage: dict[str, float] = {}
+    own = sample.model_usage.get(model)
+    if own is not None:
+        usage |= {name: float(getattr(own, name)) for name in ("input_tokens", "output_tokens", "total_tokens")}
+    if sample.total_time is not None:
+        usage["latency"] = float(sample.total_time)
+    return usage
+
+
+def _cost(samples: Sequence[Any]) -> float | None:
+    """Of all models, in dollars; None unless Inspect knows every price."""
+    costs = [getattr(used, "total_cost", None) for sample in samples for used in sample.model_usage.values()]
+    known = [float(cost) for cost in costs if cost is not None]
+    return math.fsum(known) if known and len(known) == len(costs) else None
