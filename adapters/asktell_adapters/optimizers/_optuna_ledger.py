@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from asktell.errors import InvalidArgumentError
 from asktell.methods import Method
 from asktell.result import Result
 from asktell.state import Asked, Decided, Failed, Observed, State, Told, apply, decide
@@ -72,6 +73,10 @@ class Ledger:
             return state if outcome.scores is None else apply(state, Observed(arm, example, outcome.scores))
         if trial.number not in state.pending:
             state = asked(state, trial.number, (arm, example))
+        try:
+            self.reader.check(trial)
+        except InvalidArgumentError as error:  # who made the trial was told
+            outcome = outcome._replace(scores=None, reason=str(error))
         if outcome.scores is None:
             return apply(state, Failed(trial.number, outcome.reason, outcome.cost))
         return apply(state, Told(trial.number, outcome.scores, outcome.cost))
@@ -80,32 +85,22 @@ class Ledger:
         """Note that a trial evaluates a cell."""
         self.state = asked(self.state, number, cell)
 
-    def choose(self, number: int, trials: Sequence[FrozenTrial], given: Mapping[str, Any]) -> tuple[Cell, bool]:
-        """What a trial is to evaluate, and whether it counts as an evaluation.
-
-        Args:
-            number: of the trial.
-            trials: of the study. Those that run and have not chosen yet will, in other processes; from the same
-                facts they would choose the same, so what they are about to choose is taken off first.
-            given: parameters that the trial has already, by name.
-        """
-        reader = self.reader
+    def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> tuple[Cell, bool]:
+        """What a trial, of these of the study, is to evaluate, and whether it counts as an evaluation."""
+        reader, number, given = self.reader, trial.number, self._given(trial)
         if reader.prompt in given:
             arm = reader.arm(given[reader.prompt])
             return (arm, self._unseen(arm)), False
-        state = self.state
-        for other in trials:
-            if other.number < number and other.state == TrialState.RUNNING and self._will_choose(other):
-                cell = self._next(state)
-                state = state if cell is None else asked(state, other.number, cell)
-        cell = self._next(state) or self._next(self.state)
+        earlier = [other for other in trials if other.number < number]
+        cell = self._next(self._foreseen(self.state, earlier)) or self._next(self.state)
         if cell is None:
             arm = self._best(number)
             return (arm, self._unseen(arm)), False
-        return cell, not any(name in given for name in reader.parameters)
+        return cell, not given
 
-    def is_over(self, state: State) -> bool:
-        """Whether nothing more is to be asked, for now or for good."""
+    def is_over(self, state: State, trials: Sequence[FrozenTrial]) -> bool:
+        """Whether nothing more is to be asked, for now or for good, beside what these trials will choose."""
+        state = self._foreseen(state, trials)
         cell = self._next(state)
         return cell is None or not state.fits(cell[0])
 
@@ -114,6 +109,17 @@ class Ledger:
         decided = decide(self._method, self.state)
         state = apply(self.state, decided) if decided is not None and decided.finished else self.state
         return summarize(state, self._method, list(texts), list(texts.values()))
+
+    def _foreseen(self, state: State, trials: Iterable[FrozenTrial]) -> State:
+        """With what trials that run, and have not chosen yet, are about to choose.
+
+        They may do so in another process at this moment, and from the same facts would choose the same as this one.
+        """
+        for trial in trials:
+            if trial.state == TrialState.RUNNING and MARK not in trial.system_attrs and not self._given(trial):
+                cell = self._next(state)
+                state = state if cell is None else asked(state, trial.number, cell)
+        return state
 
     def _next(self, state: State) -> Cell | None:
         decided = decide(self._method, state)
@@ -128,9 +134,12 @@ class Ledger:
         mark = trial.system_attrs[MARK]
         return self.reader.arm(mark["prompt"]), mark["example"]
 
-    def _will_choose(self, trial: FrozenTrial) -> bool:
+    def _given(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Of our parameters, those that somebody else has chosen."""
         given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-        return MARK not in trial.system_attrs and not any(name in given for name in self.reader.parameters)
+        # Optuna itself fills in a parameter that has one value.
+        only = [name for name, distribution in trial.distributions.items() if distribution.single()]
+        return {name: given[name] for name in self.reader.parameters if name in given and name not in only}
 
     def _best(self, number: int) -> int:
         """One of the prompts that are the answer so far, in turn."""

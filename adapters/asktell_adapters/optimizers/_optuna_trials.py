@@ -117,33 +117,37 @@ class Reader:
     # Scores
 
     def outcome(self, trial: FrozenTrial) -> Outcome:
-        """The scores of a finished trial, or why it counts as failed. A pruned one counts by its last value.
-
-        Raises:
-            InvalidArgumentError: a constraint's bound is not Optuna's, or the objective chose no example.
-        """
+        """The scores of a finished trial, or why there are none. A pruned one counts by its last value."""
         try:
             cost = self._cost(trial)
             if trial.state == TrialState.FAIL:
                 return Outcome(None, f"trial {trial.number} failed", cost)
             if trial.values is None:
                 return Outcome(None, f"trial {trial.number} was pruned before it had a value", cost)
-            known = self._known(trial)
-            scores = self.goal.vector({metric: known[metric] for metric in self.goal.metrics if metric in known})
-        except _SetUpError:
-            raise
+            scores = self.goal.vector(self._known(trial))
         except AsktellError as error:
             return Outcome(None, f"trial {trial.number}: {error}", None)
-        if self.n_examples is not None and self.example not in trial.params:
-            raise _SetUpError(
-                f"The selector was made with examples={self.n_examples}, but trial {trial.number} has no parameter "
-                f"{self.example!r}. Suggest it, or make the selector with examples=None."
-            )
         if self.with_cost and cost is None:
             return Outcome(None, f"trial {trial.number} has no user attribute 'cost', but the budget is a cost", None)
         return Outcome(scores, "", cost)
 
+    def check(self, trial: FrozenTrial) -> None:
+        """See, of a trial that was just evaluated, whether objective and selector go together.
+
+        Raises:
+            InvalidArgumentError: a constraint is bounded in other units than Optuna's, or no example was chosen.
+        """
+        if trial.values is None:
+            return
+        if any(parameter not in trial.params for parameter in self.parameters):
+            raise InvalidArgumentError(
+                f"Trial {trial.number} has the parameters {sorted(trial.params)}, but the selector chooses "
+                f"{list(self.parameters)}. A selector made with examples=None leaves the examples to the objective."
+            )
+        self._known(trial)
+
     def _known(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Scores by metric, as far as they are there."""
         known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
         constraints = _constraints(trial)
         for position, metric in enumerate(self._besides):
@@ -153,21 +157,17 @@ class Reader:
             elif metric in trial.user_attrs:
                 known[metric] = trial.user_attrs[metric]
             elif metric in constraints:
-                raise _SetUpError(
+                raise InvalidArgumentError(
                     f"Trial {trial.number} has the constraint {metric!r}, which Optuna keeps at or below 0: bound it "
                     f"by asktell.at_most(0), or set a user attribute {metric!r} in the goal's units."
                 )
-        return known
+        return {metric: known[metric] for metric in self.goal.metrics if metric in known}
 
     def _cost(self, trial: FrozenTrial) -> float | None:
         if "cost" in self.goal.metrics and not self.with_cost:
             return None
         cost = trial.user_attrs.get("cost")
         return None if cost is None else check_cost(cost)
-
-
-class _SetUpError(InvalidArgumentError):
-    """Every trial will have this fault, so that it is the study's and not the trial's."""
 
 
 def value_names(study: Study, goal: Goal) -> tuple[str, ...]:

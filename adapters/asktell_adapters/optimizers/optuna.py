@@ -129,8 +129,7 @@ class AsktellSampler(BaseSampler):
             ledger = self._at(study)
             mark = trial.system_attrs.get(MARK)
             if mark is None:
-                given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-                cell, counts = ledger.choose(trial.number, study.get_trials(deepcopy=False), given)
+                cell, counts = ledger.choose(trial, study.get_trials(deepcopy=False))
                 value = ledger.reader.choice(param_name, param_distribution, *cell)  # refused before it is noted
                 mark = {"prompt": ledger.reader.ids[cell[0]], "example": cell[1], "counts": counts}
                 study._storage.set_trial_system_attr(trial._trial_id, MARK, mark)
@@ -145,7 +144,11 @@ class AsktellSampler(BaseSampler):
         self._others.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Stop the study if nothing more is to be asked; say why a completed trial is no evaluation."""
+        """Stop the study if nothing more is to be asked; say why a completed trial counts as failed.
+
+        Raises:
+            InvalidArgumentError: what the objective suggests or reports is not what the selector needs.
+        """
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
         self._others.after_trial(study, trial, state, values)
@@ -154,10 +157,11 @@ class AsktellSampler(BaseSampler):
             ledger = self._at(study)
             finished = copy.copy(study._storage.get_trial(trial._trial_id))  # with its constraints
             finished.state, finished.values = state, None if values is None else list(values)
+            ledger.reader.check(finished)
             after = ledger.after(ledger.state, finished)
             if state == TrialState.COMPLETE and len(after.history) == len(ledger.state.history):
                 _log.warning("trial %s counts as failed: %s", trial.number, ledger.reader.outcome(finished).reason)
-            if self._stop and ledger.is_over(after):
+            if self._stop and ledger.is_over(after, study.get_trials(deepcopy=False)):
                 with suppress(RuntimeError):  # nothing to stop outside of optimize()
                     study.stop()
 
