@@ -183,7 +183,7 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
             "the values: study.set_metric_names([...])."
         )
     directions = dict(zip(names, study.directions, strict=True))
-    for objective in _objectives(goal):
+    for objective in objectives(goal):
         direction = directions.get(objective.metric)
         if direction is None:
             raise IncompatibleMethodError(
@@ -224,7 +224,8 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
     return ParetoSet(*objectives)
 
 
-def _objectives(goal: Goal) -> tuple[Objective, ...]:
+def objectives(goal: Goal) -> tuple[Objective, ...]:
+    """What a goal wants more, or less, of."""
     if isinstance(goal, BestFeasible):
         return (goal.objective,)
     return goal.objectives if isinstance(goal, ParetoSet) else ()

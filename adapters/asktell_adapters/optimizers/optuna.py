@@ -19,6 +19,7 @@ from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.result import Result
 from asktell.selector import Selector
 from asktell_adapters._extras import needs_extra
+from asktell_adapters.optimizers._optuna_export import to_optuna
 from asktell_adapters.optimizers._optuna_ledger import MARK, Ledger
 from asktell_adapters.optimizers._optuna_trials import Reader, goal_of
 
@@ -29,7 +30,7 @@ with needs_extra("optuna"):
     from optuna.samplers._base import _process_constraints_after_trial
     from optuna.trial import FrozenTrial, TrialState
 
-__all__ = ["AsktellSampler", "goal_of"]
+__all__ = ["AsktellSampler", "goal_of", "to_optuna"]
 
 _log = logging.getLogger("asktell")
 
