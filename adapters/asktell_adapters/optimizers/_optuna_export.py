@@ -122,12 +122,11 @@ def _scores(goal: Goal, scores: dict[str, float]) -> tuple[list[float], dict[str
     values = [scores[aim.metric] for aim in objectives(goal)]
     bounds = goal.constraints if isinstance(goal, BestFeasible) else ()
     attributes = {bound.metric: scores[bound.metric] for bound in bounds}
-    excess = {b.metric: (scores[b.metric] - b.bound) * (1 if b.at_most else -1) for b in bounds}
+    excess = [(scores[b.metric] - b.bound) * (1 if b.at_most else -1) for b in bounds]
     if not excess:
         return values, attributes, {}
-    if hasattr(FrozenTrial, "set_constraint"):  # since Optuna 5
-        return values, attributes, {f"constraints:{metric}": value for metric, value in excess.items()}
-    return values, attributes, {"constraints": list(excess.values())}
+    # As a list they are understood by Optuna 4 and 5, and by the dashboard.
+    return values, attributes, {"constraints": list(excess)}
 
 
 def _describe(study: optuna.Study, result: Result) -> None:

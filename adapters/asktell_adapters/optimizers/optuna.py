@@ -130,12 +130,13 @@ class AsktellSampler(BaseSampler):
             ledger = self._at(study)
             mark = trial.system_attrs.get(MARK)
             if mark is None:
-                cell, counts = ledger.choose(trial, study.get_trials(deepcopy=False))
-                value = ledger.reader.choice(param_name, param_distribution, *cell)  # refused before it is noted
-                mark = {"prompt": ledger.reader.ids[cell[0]], "example": cell[1], "counts": counts}
+                choice = ledger.choose(trial, study.get_trials(deepcopy=False))
+                value = ledger.reader.choice(param_name, param_distribution, *choice.cell)  # refused before it is noted
+                arm, example = choice.cell
+                mark = {"prompt": ledger.reader.ids[arm], "example": example}
+                mark |= {} if choice.planner is None else {"planner": choice.planner}
+                mark |= {} if choice.plan is None else {"plan": choice.plan}
                 study._storage.set_trial_system_attr(trial._trial_id, MARK, mark)
-                if counts:
-                    ledger.ask(trial.number, cell)
                 return value
             arm = ledger.reader.arm(mark["prompt"])
             return ledger.reader.choice(param_name, param_distribution, arm, mark["example"])
