@@ -217,7 +217,7 @@ def test_one_prompt_and_one_example() -> None:
         assert sampler.result(study).selected[0].prompt == prompts[-1]
 
 
-@pytest.mark.filterwarnings("ignore:.*multivariate. is an experimental")
+@pytest.mark.filterwarnings("ignore:Argument .*multivariate")
 def test_other_parameters_are_another_samplers() -> None:
     others = optuna.samplers.TPESampler(seed=0, multivariate=True, n_startup_trials=3)
     sampler = AsktellSampler(new_selector(), others=others)
