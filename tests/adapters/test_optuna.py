@@ -431,6 +431,22 @@ def test_a_process_that_died_leaves_the_study_usable() -> None:
     assert study.sampler.result(study).done
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:.*Retry.* is experimental")
+def test_a_retried_trial_is_the_evaluation_again() -> None:
+    """What the heartbeat of a storage does with a trial whose process died."""
+    study = new_study(AsktellSampler(new_selector(budget=10)))
+    trial = study.ask()
+    cell = suggest(trial)
+    study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    optuna.storages.RetryFailedTrialCallback()(study, study.trials[0])
+    study.optimize(objective)
+    result = study.sampler.result(study)
+    assert cells(study)[:2] == [cell, cell]
+    assert (len(study.trials), result.spent) == (11, 10)
+    assert sum(entry.failures for entry in result.prompts) == 1
+    assert len(set(cells(study))) == 10
+
+
 # Warm starts, and what is beyond the budget
 
 
