@@ -2,59 +2,154 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 from asktell.errors import EvaluatorError
-from asktell_adapters._extras import import_extra
+from asktell_adapters._extras import import_extra, needs_extra
+from asktell_adapters._scores import number
 from asktell_adapters.evaluators.base import Completion, Example
+
+Read = Callable[[Completion, Example], object]
+"""What a module is to be given, of a completion and its example."""
+
+
+def load_module(source: object) -> Any:
+    """A loaded module as it is, or the one of a folder or of a hub name.
+
+    Raises:
+        EvaluatorError: there is none of this name, or the hub is out of reach.
+        MissingExtraError: `evaluate`, or a package that the module needs, is not installed.
+    """
+    if not isinstance(source, str | Path):
+        return source
+    evaluate = import_extra("evaluate", "metrics")
+    try:
+        with needs_extra("metrics"):
+            return evaluate.load(str(source))
+    except (FileNotFoundError, ConnectionError, OSError) as error:
+        raise EvaluatorError(
+            f"evaluate could not load {str(source)!r}: {error}. Without a network, pass the folder of a metric module "
+            "(as metrics.rouge.ROUGE_MODULE is one) or a loaded module"
+        ) from error
 
 
 @final
 class HuggingFaceMetric:
     """One value of `module.compute(predictions=[text], references=[reference])`. Takes 3 to 20 ms a call.
 
+    A measurement is given `data=[text]` and needs no reference. What `evaluate.combine` returns is a module too.
+
     Args:
         module: an `evaluate.EvaluationModule`, the folder of one, or its name on the hub (loaded at the first call).
         key: which of the results counts.
         name: the metric's name in a sequence of metrics; by default the key.
+        prediction: what is scored, such as a label's number for `accuracy`; by default the text.
+        reference: what it is held against; by default the example's reference, or the list of its references.
         settings: further arguments of `compute`.
     """
 
-    def __init__(self, module: object, key: str, *, name: str | None = None, **settings: object) -> None:
-        self._source = module
+    def __init__(
+        self,
+        module: object,
+        key: str,
+        *,
+        name: str | None = None,
+        prediction: Read | None = None,
+        reference: Read | None = None,
+        **settings: object,
+    ) -> None:
+        self._computed = _Computed(module, prediction or _text, reference or _references, settings)
         self.key = key
         self.name = name or key
-        self.settings = settings
+
+    @classmethod
+    def several(
+        cls, module: object, keys: Sequence[str] | Mapping[str, str], **settings: Any
+    ) -> dict[str, HuggingFaceMetric]:
+        """Several values of one module, computed once for all: name -> metric.
+
+        Args:
+            module: as above; `evaluate.combine([...])` makes one of several.
+            keys: of the results, or name -> key.
+            settings: the other arguments of a HuggingFaceMetric.
+        """
+        named = keys if isinstance(keys, Mapping) else {key: key for key in keys}
+        metrics = {name: cls(module, key, name=name, **settings) for name, key in named.items()}
+        first = next(iter(metrics.values()), None)
+        for metric in metrics.values():
+            metric._computed = first._computed if first is not None else metric._computed
+        return metrics
+
+    def load(self) -> None:
+        """Load the module now, to learn now whether it can be; otherwise the first call does.
+
+        Raises:
+            EvaluatorError: it cannot be loaded.
+            MissingExtraError: `evaluate`, or a package that the module needs, is not installed.
+        """
+        self._computed.load()
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
         """The value.
 
         Raises:
-            EvaluatorError: the module could not be loaded, or its result has no such key.
+            EvaluatorError: the module could not be loaded, its result has no such key, or the value is no number.
             MissingExtraError: `evaluate`, or a package that the module needs, is not installed.
         """
-        references = example.references
-        result = self._module.compute(
-            predictions=[completion.text],
-            references=[references[0] if isinstance(example.reference, str) else list(references)],
-            **self.settings,
-        )
+        result = self._computed(completion, example)
         if self.key not in result:
             raise EvaluatorError(f"the metric returned {sorted(result)}, which lacks {self.key!r}")
         value = result[self.key]
-        return float(value[0] if isinstance(value, list) and len(value) == 1 else value)
+        return number(self.name, value[0] if isinstance(value, list) and len(value) == 1 else value)
 
-    @cached_property
-    def _module(self) -> Any:
-        if not isinstance(self._source, str | Path):
-            return self._source
-        evaluate = import_extra("evaluate", "metrics")
-        try:
-            return evaluate.load(str(self._source))
-        except (FileNotFoundError, ConnectionError, OSError) as error:
-            raise EvaluatorError(
-                f"evaluate could not load {str(self._source)!r}: {error}. Without a network, pass the folder of a "
-                "metric module (as metrics.rouge.ROUGE_MODULE is one) or a loaded module"
-            ) from error
+
+class _Computed:
+    """A module's results for a completion; those of the last one are kept, for the metrics that share them."""
+
+    def __init__(self, source: object, prediction: Read, reference: Read, settings: dict[str, object]) -> None:
+        self._source = source
+        self._module: Any = None
+        self._prediction, self._reference, self._settings = prediction, reference, settings
+        self._lock = threading.Lock()
+        self._last: tuple[Completion, Example, Mapping[str, Any]] | None = None
+
+    def load(self) -> None:
+        with self._lock:
+            self._load()
+
+    def __call__(self, completion: Completion, example: Example) -> Mapping[str, Any]:
+        with self._lock:  # modules collect what they are given in their own state
+            if self._last is None or self._last[0] is not completion or self._last[1] is not example:
+                self._load()
+                inputs: dict[str, list[object]] = {"predictions": [self._prediction(completion, example)]}
+                if getattr(self._module, "module_type", "metric") == "measurement":
+                    inputs = {"data": inputs["predictions"]}
+                else:
+                    inputs["references"] = [self._reference(completion, example)]
+                result = self._module.compute(**inputs, **self._settings)
+                if not isinstance(result, Mapping):
+                    result = {self._module.name: result}
+                self._last = completion, example, result
+            return self._last[2]
+
+    def _load(self) -> None:
+        if self._module is None:
+            self._module = load_module(self._source)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lock": None, "_last": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+
+def _text(completion: Completion, example: Example) -> str:
+    return completion.text
+
+
+def _references(completion: Completion, example: Example) -> object:
+    references = example.references
+    return references[0] if isinstance(example.reference, str) else list(references)

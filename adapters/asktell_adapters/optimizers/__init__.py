@@ -1,0 +1,1 @@
+"""Optimizers of other packages: Optuna, with our selection; promptolution, for the candidates."""

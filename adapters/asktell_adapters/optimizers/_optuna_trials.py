@@ -1,0 +1,249 @@
+"""What the trials of an Optuna study mean to a selector: prompt, example, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from asktell.arguments import check_cost, short
+from asktell.errors import AsktellError, IncompatibleMethodError, InvalidArgumentError
+from asktell.goals import BestFeasible, Goal, Objective, ParetoSet, at_most
+from asktell.state import Problem
+from asktell_adapters._extras import needs_extra
+
+with needs_extra("optuna"):
+    from optuna import Study
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+    from optuna.study import StudyDirection
+    from optuna.trial import FrozenTrial, TrialState
+
+
+class Outcome(NamedTuple):
+    """Of a finished trial: scores in the goal's order, or the reason why there are none."""
+
+    scores: tuple[float, ...] | None
+    reason: str
+    cost: float | None
+
+
+class Reader:
+    """Reads trials.
+
+    Args:
+        study: its directions and metric names are checked against the goal.
+        prompts: id -> text of every prompt, in the selector's order.
+        problem: what the selector looks for.
+        prompt: the name of the parameter that chooses the prompt.
+        example: the name of the one that chooses the example.
+
+    Raises:
+        IncompatibleMethodError: study and goal look for different things.
+    """
+
+    def __init__(
+        self, study: Study, prompts: Mapping[str | int, str], problem: Problem, prompt: str, example: str
+    ) -> None:
+        goal = problem.goal
+        self.values = value_names(study, goal)
+        self.goal = goal
+        self.ids = list(prompts)
+        self.n_examples = problem.n_examples
+        self.prompt = prompt
+        self.example = example
+        self.parameters = (prompt,) if problem.n_examples is None else (prompt, example)
+        self.with_cost = problem.max_cost is not None
+        self._arms: dict[object, int] = {text: arm for arm, text in enumerate(prompts.values())}
+        self._arms.update({id_: arm for arm, id_ in enumerate(prompts)})
+        bounds = goal.constraints if isinstance(goal, BestFeasible) else ()
+        self._slacks = {c.metric for c in bounds if c.at_most and c.bound == 0}
+        self._besides = [metric for metric in goal.metrics if metric not in self.values]
+
+    # Parameters
+
+    def arm(self, prompt: object) -> int:
+        """The arm of a prompt, given by its id or text.
+
+        Raises:
+            InvalidArgumentError: the selector has no such prompt.
+        """
+        if prompt not in self._arms:
+            raise InvalidArgumentError(
+                f"A trial's {self.prompt!r} is {short(prompt)}, which is neither id nor text of one of the selector's "
+                f"{len(self.ids)} prompts."
+            )
+        return self._arms[prompt]
+
+    def cell(self, trial: FrozenTrial) -> tuple[int, int | None]:
+        """Arm and example that a trial has evaluated.
+
+        Raises:
+            InvalidArgumentError: the prompt or the example is none of the selector's.
+        """
+        arm = self.arm(trial.params[self.prompt])
+        if self.n_examples is None or self.example not in trial.params:
+            return arm, None
+        choices = self._examples(trial.distributions[self.example])
+        return arm, choices.index(trial.params[self.example])
+
+    def choice(self, parameter: str, distribution: BaseDistribution, arm: int, example: int | None) -> Any:
+        """The value of a parameter that stands for the arm, or for the example.
+
+        Raises:
+            InvalidArgumentError: the parameter does not offer just the selector's prompts or examples.
+        """
+        if parameter == self.example:
+            assert example is not None
+            return self._examples(distribution)[example]
+        choices = _choices(parameter, distribution)
+        value = {self._arms.get(choice): choice for choice in choices}
+        missing = [id_ for number, id_ in enumerate(self.ids) if number not in value]
+        if None in value or missing:
+            unknown = [choice for choice in choices if choice not in self._arms]
+            raise InvalidArgumentError(
+                f"The parameter {parameter!r} must offer the ids (or the texts) of the selector's prompts, all of "
+                f"them; unknown are {short(unknown)}, missing are {short(missing)}."
+            )
+        return value[arm]
+
+    def _examples(self, distribution: BaseDistribution) -> Sequence[Any]:
+        choices = _choices(self.example, distribution)
+        if len(choices) != self.n_examples:
+            raise InvalidArgumentError(
+                f"The parameter {self.example!r} offers {len(choices)} examples, but the selector was made with "
+                f"examples={self.n_examples}."
+            )
+        return choices
+
+    # Scores
+
+    def outcome(self, trial: FrozenTrial) -> Outcome:
+        """The scores of a finished trial, or why there are none. A pruned one counts by its last value."""
+        try:
+            cost = self._cost(trial)
+            if trial.state == TrialState.FAIL:
+                return Outcome(None, f"trial {trial.number} failed", cost)
+            if trial.values is None:
+                return Outcome(None, f"trial {trial.number} was pruned before it had a value", cost)
+            scores = self.goal.vector(self._known(trial))
+        except AsktellError as error:
+            return Outcome(None, f"trial {trial.number}: {error}", None)
+        if self.with_cost and cost is None:
+            return Outcome(None, f"trial {trial.number} has no user attribute 'cost', but the budget is a cost", None)
+        return Outcome(scores, "", cost)
+
+    def check(self, trial: FrozenTrial) -> None:
+        """See, of a trial that was just evaluated, whether objective and selector go together.
+
+        Raises:
+            InvalidArgumentError: a constraint is bounded in other units than Optuna's, or no example was chosen.
+        """
+        if trial.values is None:
+            return
+        if any(parameter not in trial.params for parameter in self.parameters):
+            raise InvalidArgumentError(
+                f"Trial {trial.number} has the parameters {sorted(trial.params)}, but the selector chooses "
+                f"{list(self.parameters)}. A selector made with examples=None leaves the examples to the objective."
+            )
+        self._known(trial)
+
+    def _known(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Scores by metric, as far as they are there."""
+        known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
+        constraints = _constraints(trial)
+        for position, metric in enumerate(self._besides):
+            slack = constraints.get(metric, constraints.get(str(position)))
+            if slack is not None and metric in self._slacks:
+                known[metric] = slack
+            elif metric in trial.user_attrs:
+                known[metric] = trial.user_attrs[metric]
+            elif metric in constraints:
+                raise InvalidArgumentError(
+                    f"Trial {trial.number} has the constraint {metric!r}, which Optuna keeps at or below 0: bound it "
+                    f"by asktell.at_most(0), or set a user attribute {metric!r} in the goal's units."
+                )
+        return {metric: known[metric] for metric in self.goal.metrics if metric in known}
+
+    def _cost(self, trial: FrozenTrial) -> float | None:
+        if "cost" in self.goal.metrics and not self.with_cost:
+            return None
+        cost = trial.user_attrs.get("cost")
+        return None if cost is None else check_cost(cost)
+
+
+def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
+    """The metrics that the study's values are: by its `metric_names`, else in the goal's order.
+
+    Raises:
+        IncompatibleMethodError: an objective of the goal is none of them, or goes in the other direction.
+    """
+    names = tuple(study.metric_names or goal.metrics[: len(study.directions)])
+    if len(names) != len(study.directions):
+        raise IncompatibleMethodError(
+            f"The study has {len(study.directions)} values, but the goal only the metrics {list(goal.metrics)}. Name "
+            "the values: study.set_metric_names([...])."
+        )
+    directions = dict(zip(names, study.directions, strict=True))
+    for objective in objectives(goal):
+        direction = directions.get(objective.metric)
+        if direction is None:
+            raise IncompatibleMethodError(
+                f"The goal's {objective.metric!r} is none of the study's values {list(names)}. A study can name them: "
+                "study.set_metric_names([...])."
+            )
+        if (direction == StudyDirection.MINIMIZE) != objective.minimize:
+            raise IncompatibleMethodError(
+                f"The study says {direction.name.lower()} {objective.metric!r}, but the goal {str(objective)!r}. Make "
+                'the selector with goal_of(study), or the goal with asktell.minimize("...").'
+            )
+    return names
+
+
+def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
+    """What a study looks for: BestFeasible for one value, ParetoSet for several.
+
+    Args:
+        study: its values are called by its `metric_names`, else "value", or "value_0", "value_1", ...
+        constraints: keys of `trial.set_constraint`, or names for what a `constraints_func` returns, in order. As in
+            Optuna, their values are to be at most 0: here, on average.
+
+    Raises:
+        InvalidArgumentError: several values and constraints: a Pareto set has none. Name the value that counts:
+            `BestFeasible("accuracy", {"latency": at_most(2.0)})`.
+    """
+    minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
+    n = len(minimized)
+    names = study.metric_names or (["value"] if n == 1 else [f"value_{i}" for i in range(n)])
+    objectives = [Objective(name, sign) for name, sign in zip(names, minimized, strict=True)]
+    if n == 1:
+        return BestFeasible(objectives[0], {name: at_most(0) for name in constraints})
+    if constraints:
+        raise InvalidArgumentError(
+            f"A study of {n} values is a search for a Pareto set, which takes no constraints. Make the goal by hand: "
+            'asktell.BestFeasible("accuracy", {"latency": asktell.at_most(2.0)}).'
+        )
+    return ParetoSet(*objectives)
+
+
+def objectives(goal: Goal) -> tuple[Objective, ...]:
+    """What a goal wants more, or less, of."""
+    if isinstance(goal, BestFeasible):
+        return (goal.objective,)
+    return goal.objectives if isinstance(goal, ParetoSet) else ()
+
+
+def _constraints(trial: FrozenTrial) -> dict[str, float]:
+    """By key, "0", "1", ... where a function returned them."""
+    named = getattr(trial, "constraints", None)  # since Optuna 5
+    if named is None:
+        named = {str(i): value for i, value in enumerate(trial.system_attrs.get("constraints") or ())}
+    return dict(named)
+
+
+def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices
+    if isinstance(distribution, IntDistribution):
+        return range(distribution.low, distribution.high + 1, distribution.step)
+    raise InvalidArgumentError(
+        f"The parameter {parameter!r} must be categorical or an int, got {type(distribution).__name__}."
+    )

@@ -1,0 +1,1 @@
+../../adapters/test_optuna.py
