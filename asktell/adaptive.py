@@ -42,6 +42,7 @@ class Belief(NamedTuple):
     p_optimal: Vector  # (K,) of being the best feasible prompt, or in the Pareto set
     interest: Vector  # (K,) how much a prompt's membership is in doubt
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
+    informative: Vector | None  # (N,) how much a score on each example tells; None if all tell the same
     is_guess: bool  # after a single evaluation, which supports no error and no probability
 
 
@@ -214,12 +215,14 @@ class Adaptive:
         belief = self.belief(state)
         seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
         first = belief is None or not seen[arms].all()
-        doubt = None if first or belief is None else belief.interest
+        doubt, informative = (None, None) if first or belief is None else (belief.interest, belief.informative)
         share = _FIRST_SHARE if first and self.share is None else self._share(problem)
         used_arms, used_examples = _used(state)
         cells: list[tuple[int, int]] = []
         while len(arms) and len(cells) < n_pulls:
-            arms, examples = design.next_examples(arms, used_arms, used_examples, problem.order, share, doubt)
+            arms, examples = design.next_examples(
+                arms, used_arms, used_examples, problem.order, share, doubt, informative
+            )
             cells += zip(arms.tolist(), examples.tolist(), strict=True)
             used_arms = np.concatenate((used_arms, arms))
             used_examples = np.concatenate((used_examples, examples))
@@ -302,12 +305,17 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
     n_draws = max(_FEWEST_DRAWS, min(method.draws, _MOST_NUMBERS // n_arms))
     n_metrics = len(goal.metrics)
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
-    draws = np.empty((n_draws, n_arms, n_metrics))
+    draws, informative = np.empty((n_draws, n_arms, n_metrics)), []
     for j, metric in enumerate(goal.metrics):
         fit = posterior(cells, j, n_arms, problem.n_examples, None, _range(goal, metric), averaged, _basis(problem))
         means[:, j], errors[:, j] = fit.mean, fit.sd
         normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         draws[:, :, j] = fit.draws(normals)
+        if problem.n_examples is not None and _divides(cells.scores[:, j]):
+            prompt, example, residual = fit.variances
+            correlation = example / (prompt + example + residual)
+            tells = design.information(cells.examples, cells.scores[:, j], correlation, problem.n_examples)
+            informative.append(tells)
     values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
     p_feasible = membership.feasible(values).mean(axis=0) if _is_constrained(goal) else None
     # Failed prompts are no rivals, unless all have failed.
@@ -323,7 +331,22 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
     else:
         p_optimal[alive] = membership.pareto_members(values[:, alive]).mean(axis=0)
         interest = p_optimal * (1.0 - p_optimal)
-    return Belief(means, errors, values, p_feasible, p_optimal, interest, expected, len(cells.arms) < 2)
+    return Belief(
+        means=means,
+        errors=errors,
+        values=values,
+        p_feasible=p_feasible,
+        p_optimal=p_optimal,
+        interest=interest,
+        expected=expected,
+        informative=np.mean(informative, axis=0) if informative else None,
+        is_guess=len(cells.arms) < 2,
+    )
+
+
+def _divides(scores: Vector) -> bool:
+    """Whether the scores are 0 and 1, and both."""
+    return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
 
 
 @lru_cache(maxsize=4)

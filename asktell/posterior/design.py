@@ -4,6 +4,9 @@ Prompts are compared best on common examples, since the example's effect cancels
 is learned best on many different ones. So every example is used by about `share` prompts: examples come into use in
 the seeded order, one whenever the pulls so far fill another block, and a prompt takes, of those in use that it has
 not seen, the one that the prompts in doubt share most; where none is in doubt yet, the one that the fewest have.
+
+Where scores are 0 or 1, an example that every prompt gets right, or wrong, tells nothing. A prompt then takes rather an
+example that has divided the others, or one that nobody has seen.
 """
 
 import numpy as np
@@ -11,7 +14,34 @@ import numpy.typing as npt
 
 from asktell.arrays import Indices
 
+Vector = npt.NDArray[np.float64]
+
 POOL = 256  # examples in use at most, unless a prompt has seen them all; keeps the equations small
+_ALONE = 0.3  # of the largest doubt: what an example is worth that no prompt in doubt has seen
+_CORRELATIONS = (0.02, 0.98)  # of scores on one example, at least and at most
+
+
+def information(examples: Indices, scores: Vector, correlation: float, n_examples: int) -> Vector:
+    """(N,) how much another score on each example tells, in units of one on an example that nobody has seen.
+
+    That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds. An example's p is taken as
+    common to all prompts, and as Beta with the scores' mean.
+
+    Args:
+        examples: (n,) of the known cells, -1 for one that is none of the N.
+        scores: (n,) of 0 and 1.
+        correlation: of two prompts' scores on one example: its effect's part of the variance.
+        n_examples: N.
+    """
+    least, most = _CORRELATIONS
+    real = examples >= 0
+    right = np.bincount(examples[real], scores[real], n_examples)
+    wrong = np.bincount(examples[real], minlength=n_examples) - right
+    size, mean = 1.0 / min(most, max(least, correlation)) - 1.0, float(scores.mean())
+    a, b = size * mean, size * (1.0 - mean)
+    total = size + right + wrong
+    unseen = a * b / (size * (size + 1.0))
+    return np.asarray((a + right) * (b + wrong) / (total * (total + 1.0)) / unseen)
 
 
 def next_examples(
@@ -20,21 +50,26 @@ def next_examples(
     used_examples: Indices,
     order: Indices,
     share: float,
-    doubt: npt.NDArray[np.float64] | None = None,
+    doubt: Vector | None = None,
+    informative: Vector | None = None,
 ) -> tuple[Indices, Indices]:
     """Arms and examples of new cells: one for every one of the (distinct) `arms` that has an unused one.
 
     `used_arms`, `used_examples`: the cells known, out, planned or failed. `order`: all examples, in the seeded order.
-    `doubt` (K,) is how much each prompt is in question, None if nothing is known.
+    `doubt` (K,) is how much each prompt is in question, None if nothing is known. `informative` (N,) is how much a
+    score on each example tells, None if all tell the same.
     """
     n_examples = len(order)
     place = np.empty(n_examples, dtype=np.int64)
     place[order] = np.arange(n_examples)
     places = place[used_examples]
     # What an example is chosen for: the doubt about those who have it, or that few have it.
-    worth = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
-    appeal = np.bincount(places, worth, minlength=n_examples)
+    each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
+    appeal = np.bincount(places, each, minlength=n_examples)
     appeal = -appeal if doubt is None else appeal
+    tells = None if informative is None or doubt is None else informative[order]
+    alone = 0.0 if doubt is None else _ALONE * float(doubt.max())
+    in_use = int(places.max(initial=-1)) + 1
     row_of = np.full(int(max(arms.max(initial=-1), used_arms.max(initial=-1))) + 1, -1, dtype=np.int64)
     row_of[arms] = np.arange(len(arms))
     mine = row_of[used_arms] >= 0
@@ -46,10 +81,13 @@ def next_examples(
         if seen[row] == n_examples:
             continue
         pool = min(n_examples, max(int(seen[row]) + 1, min(POOL, int(np.ceil(total / share)))))
+        if tells is not None:
+            pool = max(pool, min(n_examples, POOL, in_use + 1))
         if used[row, :pool].all():  # it has seen examples beyond the pool
             pool = int(used[row].argmin()) + 1
-        at = int(np.where(used[row, :pool], -np.inf, appeal[:pool]).argmax())
-        taken[row] = at
+        worth = appeal[:pool] if tells is None else (appeal[:pool] + alone) * tells[:pool]
+        at = int(np.where(used[row, :pool], -np.inf, worth).argmax())
+        taken[row], in_use = at, max(in_use, at + 1)
         appeal[at] += -1.0 if doubt is None else doubt[arms[row]]
     found = taken >= 0
     return arms[found], order[taken[found]]

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from asktell.posterior.design import next_examples
+from asktell.posterior.design import information, next_examples
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -48,3 +50,46 @@ def test_a_prompt_beyond_the_pool_goes_on() -> None:
     more, on = next_examples(np.array([0, 1]), arms, examples, np.arange(10), 100.0)
     assert more.tolist() == [0, 1]
     assert on.tolist() == [6, 0]
+
+
+def test_information_by_hand() -> None:
+    # Correlation 1/3: Beta with a + b = 2; half of the scores are 1, so a = b = 1, and E p (1 - p) = 1/6 beforehand.
+    examples = np.array([0, 0, 1, 1, 1, 2, -1, -1])
+    scores = np.array([1, 0, 1, 1, 1, 0, 0, 0])
+    found = information(examples, scores, 1 / 3, 4)
+    # Example 0: Beta(2, 2), 4 / 20; 1: Beta(4, 1), 4 / 30; 2: Beta(1, 2), 2 / 12; 3: nobody has seen it.
+    np.testing.assert_allclose(found, [6 / 5, 6 * 4 / 30, 1.0, 1.0])
+
+
+@given(
+    counts=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6),
+    correlation=st.floats(0.5, 1.0),
+)
+def test_what_divides_the_prompts_tells_most(counts: list[tuple[int, int]], correlation: float) -> None:
+    counts = [*counts, (5, 5), (10, 0), (0, 10)]
+    examples = np.concatenate([np.full(sum(pair), j) for j, pair in enumerate(counts)])
+    scores = np.concatenate([np.repeat([1.0, 0.0], pair) for pair in counts])
+    found = information(examples, scores, correlation, len(counts) + 1)
+    assert (found > 0).all()
+    assert found[-1] == pytest.approx(1.0)
+    assert found[-4] > max(found[-3], found[-2])
+
+
+def test_a_prompt_takes_the_example_that_has_divided_the_others() -> None:
+    arms, used = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    doubt, order = np.array([1.0, 1.0, 1.0]), np.arange(5)
+    for best in range(2):
+        informative = np.full(5, 1.0)
+        informative[1 - best] = 0.1
+        found, on = next_examples(np.array([2]), arms, used, order, 6.0, doubt, informative)
+        assert (found.tolist(), on.tolist()) == ([2], [best])
+
+
+def test_a_new_example_is_opened_where_those_in_use_tell_nothing() -> None:
+    arms, used = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    doubt, order = np.array([1.0, 1.0, 1.0]), np.arange(5)
+    informative = np.array([0.1, 0.1, 1.0, 1.0, 1.0])
+    _, on = next_examples(np.array([2]), arms, used, order, 6.0, doubt, informative)
+    assert on.tolist() == [2]
+    _, on = next_examples(np.array([2, 0, 1]), arms, used, order, 6.0, doubt, informative)
+    assert on.tolist() == [2, 2, 2]
