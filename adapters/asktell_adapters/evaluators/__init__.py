@@ -16,11 +16,13 @@ from asktell_adapters.evaluators.llama_cpp import LlamaCpp
 from asktell_adapters.evaluators.llm import TEMPLATE, AsyncLLMEvaluator, LLMEvaluator, render
 from asktell_adapters.evaluators.openai import OpenAIChat, Price
 from asktell_adapters.evaluators.scripted import ScriptedLLM
+from asktell_adapters.evaluators.vllm import VLLM
 
 __all__ = [
     "LLM",
     "SYSTEM_INSTRUCTION",
     "TEMPLATE",
+    "VLLM",
     "AsyncLLM",
     "AsyncLLMEvaluator",
     "Completion",
