@@ -67,7 +67,7 @@ def fake_vllm(version: str) -> ModuleType:
             if module.__dict__.pop("refuse_start"):
                 raise RuntimeError("Engine core initialization failed. See root cause above.")
             module.__dict__["refuse_start"] = False
-            self.options = kwargs
+            self.model, self.options = bound.arguments["model"], kwargs
             self.max_model_len = kwargs.get("max_model_len", 64)
             self.caching = kwargs.get("enable_prefix_caching", False)
             self.system_role, self.dead = True, False

@@ -1,7 +1,9 @@
 """vLLM's adapter against a fake with the real package's signatures; tests/families/vllm runs the real one."""
 
 import copy
+import multiprocessing
 import pickle
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -127,6 +129,74 @@ def test_a_dead_engine_is_a_clear_error_and_the_next_call_starts_another(vllm: M
         with pytest.raises(EvaluatorError, match="engine died"):
             ready.complete([ask("a")])
     assert len(vllm.engines) == 2
+
+
+class Process:
+    """Of an engine, as multiprocessing lists it."""
+
+    name = "EngineCore"
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.alive = True
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+
+def test_a_killed_engine_that_vllm_would_wait_for_is_noticed(vllm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = [Process(1)]
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: list(processes))
+    monkeypatch.setattr("asktell_adapters.evaluators.vllm._SECONDS_BETWEEN_LOOKS", 0.02)
+    make = vllm.LLM.__init__
+
+    def start(self: object, *args: object, **kwargs: object) -> None:
+        make(self, *args, **kwargs)
+        processes.append(Process(len(processes) + 1))
+
+    monkeypatch.setattr(vllm.LLM, "__init__", start)
+    llm = VLLM("org/model")
+    assert good(llm.complete([ask("a")]))[0].text == "a"
+    answered = threading.Event()
+
+    def killed(*args: object, **kwargs: object) -> None:
+        processes[1].alive = False
+        answered.wait()
+
+    vllm.engines[0].chat = killed
+    with pytest.raises(EvaluatorError, match=r"engine died .*its process ended without a word"):
+        llm.complete([ask("a")])
+    answered.set()
+    processes[0].alive = False  # somebody else's
+    assert good(llm.complete([ask("a")]))[0].text == "a"
+    assert len(vllm.engines) == 2
+
+
+def test_a_call_that_was_broken_off_ends_before_the_next_begins(
+    vllm: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: [Process(1)])
+    llm = VLLM(vllm.LLM("org/model"))
+    go, steps = threading.Event(), []
+    chat = vllm.engines[0].chat
+
+    def slow(*args: object, **kwargs: object) -> object:
+        steps.append("begins")
+        go.wait()
+        steps.append("ends")
+        return chat(*args, **kwargs)
+
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    vllm.engines[0].chat = slow
+    with monkeypatch.context() as patch:
+        patch.setattr("asktell_adapters.evaluators.vllm.wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            llm.complete([ask("a")])
+    threading.Timer(0.05, go.set).start()
+    assert good(llm.complete([ask("b")]))[0].text == "b"
+    assert steps == ["begins", "ends"] * 2
 
 
 def test_an_engine_that_cannot_start_is_a_clear_error(vllm: ModuleType) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, final
 
@@ -13,6 +16,7 @@ from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters.evaluators.base import Completion, CompletionError, Request, without_system
 
 _Row = tuple[int, Request]  # position among the requests, request
+_SECONDS_BETWEEN_LOOKS = 0.5  # at the engine's process
 
 
 @final
@@ -49,10 +53,13 @@ class VLLM:
     ) -> None:
         self._name = str(Path(model).expanduser()) if isinstance(model, Path) else model
         self._engine: Any = None
+        self._processes: list[BaseProcess] = []
+        self._running: Future[Any] | None = None
         if isinstance(self._name, str):
             check_extra("vllm", "vllm")
         else:
             self._engine = model
+            self._processes = _processes()
             if engine_options:
                 raise InvalidArgumentError("engine_options are for an engine to be made, and this vllm.LLM is ready")
         self.engine_options = {"enable_prefix_caching": True, **(engine_options or {})}
@@ -75,14 +82,16 @@ class VLLM:
                 self._start()
             try:
                 answers = self._answer(rows)
-            except _EngineDiedError as error:
+            except Exception as error:
+                if not _died(error):
+                    raise
                 if isinstance(self._name, str):
                     self._engine = None
                 raise EvaluatorError(
-                    f"vLLM's engine died while it answered {len(rows)} requests ({error.__cause__}); the first error "
-                    "in its own log says why. Often memory ran out: try a lower gpu_memory_utilization, max_model_len "
-                    "or max_num_seqs in engine_options"
-                ) from error.__cause__
+                    f"vLLM's engine died while it answered {len(rows)} requests ({error}); the first error in its own "
+                    "log says why. Often memory ran out: try a lower gpu_memory_utilization, max_model_len or "
+                    "max_num_seqs in engine_options"
+                ) from error
         return [answers[position] for position in range(len(requests))]
 
     def load(self) -> None:
@@ -103,8 +112,11 @@ class VLLM:
     def _start(self) -> None:
         if self._engine is None:
             vllm = import_extra("vllm", "vllm")
+            others = {process.pid for process in _processes()}
+            self._running = None
             try:
                 self._engine = vllm.LLM(self._name, **self.engine_options)
+                self._processes = [process for process in _processes() if process.pid not in others]
             except Exception as error:  # of any kind: the engine's processes end with what they met
                 raise EvaluatorError(f"vLLM could not start with {self._name!r}: {error}") from error
 
@@ -115,7 +127,7 @@ class VLLM:
             return self._chat(rows, self._system_turn)
         except Exception as error:
             if _died(error):
-                raise _EngineDiedError from error
+                raise
             if self._system_turn and "system" in str(error).lower():  # Gemma's template, for one, refuses one.
                 answers = self._without_system_turn(rows)
                 if answers is not None:
@@ -131,29 +143,31 @@ class VLLM:
             answers = self._chat(rows, system_turn=False)
         except Exception as error:
             if _died(error):
-                raise _EngineDiedError from error
+                raise
             return None
         self._system_turn = False
         return answers
 
     def _chat(self, rows: list[_Row], system_turn: bool) -> dict[int, Completion | Exception]:
         sampling_params = import_extra("vllm", "vllm").SamplingParams
-        plain = [list(map(dict, request.messages)) for _, request in rows]
-        start = time.perf_counter()
-        outputs = self._engine.chat(
-            plain if system_turn else list(map(without_system, plain)),
-            [
-                sampling_params(
-                    max_tokens=request.max_new_tokens,  # 16 otherwise
-                    temperature=request.temperature,
-                    seed=request.seed if request.temperature > 0 else None,  # greedy ones are batched better without
-                )
-                for _, request in rows
-            ],
-            use_tqdm=False,
-            **({"chat_template": self.chat_template} if self.chat_template is not None else {}),
-            **({"chat_template_kwargs": self.template_options} if self.template_options else {}),
-        )
+        chats = [list(map(dict, request.messages)) for _, request in rows]
+        params = [
+            sampling_params(
+                max_tokens=request.max_new_tokens,  # 16 otherwise
+                temperature=request.temperature,
+                seed=request.seed if request.temperature > 0 else None,  # greedy ones are batched better without
+            )
+            for _, request in rows
+        ]
+        options: dict[str, Any] = {"use_tqdm": False}
+        if self.chat_template is not None:
+            options["chat_template"] = self.chat_template
+        if self.template_options:
+            options["chat_template_kwargs"] = self.template_options
+        if not system_turn:
+            chats = list(map(without_system, chats))
+        engine, start = self._engine, time.perf_counter()
+        outputs = self._watched(lambda: engine.chat(chats, params, **options))
         seconds = (time.perf_counter() - start) / len(rows)
         # The engine's order is that of its request numbers. After a call that was broken off, some versions still
         # answer what was left of it: those come first.
@@ -162,10 +176,39 @@ class VLLM:
             raise CompletionError(f"vLLM was sent {len(rows)} requests and returned {len(outputs)} answers")
         return {position: _completion(output, seconds) for (position, _), output in zip(rows, outputs, strict=True)}
 
+    def _watched(self, call: Callable[[], Any]) -> Any:
+        """What the call returns, as long as the engine's processes live.
+
+        One that was killed, as by a system short of memory, says no farewell, and vLLM waits for its answer forever.
+
+        Raises:
+            EngineDeadError: one is dead.
+        """
+        if not self._processes:
+            return call()
+        before, outcome = self._running, Future[Any]()
+
+        def work() -> None:
+            if before is not None:
+                wait([before])  # a call that Ctrl-C broke off goes on
+            try:
+                outcome.set_result(call())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        threading.Thread(target=work, name="asktell-vllm", daemon=True).start()
+        self._running = outcome
+        alive = True
+        while not wait([outcome], timeout=_SECONDS_BETWEEN_LOOKS).done:
+            if not alive:
+                raise EngineDeadError("its process ended without a word")
+            alive = all(process.is_alive() for process in self._processes)  # dead: vLLM has one more look's time
+        return outcome.result()
+
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self._name, str):
             raise TypeError("a VLLM made from a vllm.LLM cannot be pickled; make it from the model's name")
-        return {**self.__dict__, "_engine": None, "_lock": None}
+        return {**self.__dict__, "_engine": None, "_processes": [], "_running": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -174,8 +217,13 @@ class VLLM:
         return f"VLLM({self._name if isinstance(self._name, str) else type(self._name).__name__!r})"
 
 
-class _EngineDiedError(Exception):
-    """The engine is gone; the cause says what it left behind."""
+class EngineDeadError(Exception):
+    """What vLLM would have raised, had it noticed."""
+
+
+def _processes() -> list[BaseProcess]:
+    """The processes of the engines in this one."""
+    return [child for child in multiprocessing.active_children() if "EngineCore" in child.name]
 
 
 def _died(error: Exception) -> bool:
