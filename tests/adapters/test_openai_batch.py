@@ -1,5 +1,8 @@
 """The batch API, against a server whose batches end as told; with a study in SQLite, as it would be in use."""
 
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -440,6 +443,25 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
         assert (collected.told, collected.failed, collected.passed_over) == (0, 0, 18)
         assert len(namesake.pending) == 18
     assert batches.collect(study).told == 18
+
+
+def test_a_study_in_a_service(server: BatchServer, batches: OpenAIBatch, tmp_path: Path) -> None:
+    for package in ("fastapi", "uvicorn", "prometheus_client", "urllib3"):
+        pytest.importorskip(package)
+    command = [sys.executable, "-m", "asktell.cli", "serve", f"sqlite:///{tmp_path}/served.db", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://\S+", process.stdout.readline())
+            assert found is not None
+            with asktell.RemoteStudy.create(found[0], "night", selector()) as study:
+                batches.submit(study, 12)
+                server.end(status="expired", unfinished={1, 2})
+                collected = batches.collect(study)
+                assert (collected.told, collected.released) == (10, 2)
+                assert study.spent == 10
+        finally:
+            process.terminate()
 
 
 def test_old_batches_are_not_looked_at(

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, Protocol, final
 
 from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
 from asktell.run import cost_of, goal_scores
+from asktell.selector import Selector
+from asktell.study import Holding
 from asktell.trial import Trial
+from asktell.worker import SharedStudy
 from asktell_adapters._extras import import_extra
 from asktell_adapters.evaluators.base import CompletionError
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.evaluators.openai import OpenAIChat
 
-if TYPE_CHECKING:
-    from asktell import RemoteStudy, Study
-
 _NOT_REACHED = ("batch_expired", "batch_cancelled")
+
+
+class BatchStudy(SharedStudy, Protocol):
+    """What batches need of a study: a `Study`, or a `RemoteStudy`."""
+
+    def workers(self) -> list[Holding]:
+        """See `Study.workers`."""
+
+    @property
+    def name(self) -> str:
+        """See `Study.name`."""
+
+    @property
+    def selector(self) -> Selector:
+        """See `Study.selector`."""
 
 
 @final
@@ -101,7 +116,7 @@ class Taker:
 
     def __init__(
         self,
-        study: Study | RemoteStudy,
+        study: BatchStudy,
         worker: str,
         evaluator: LLMEvaluator | AsyncLLMEvaluator,
         llm: OpenAIChat,

@@ -22,17 +22,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
 from asktell_adapters._extras import check_extra, import_extra
-from asktell_adapters.evaluators.batch_answers import Answers, Collected, Taker
+from asktell_adapters.evaluators.batch_answers import Answers, BatchStudy, Collected, Taker
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.evaluators.openai import OpenAIChat
-
-if TYPE_CHECKING:
-    from asktell import RemoteStudy, Study
 
 PREFIX = "openai-batch-"
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one batch, by the API
@@ -93,7 +90,7 @@ class OpenAIBatch:
         self._paid = paid
         self._clock = clock
 
-    def submit(self, study: Study | RemoteStudy, n: int) -> list[str]:
+    def submit(self, study: BatchStudy, n: int) -> list[str]:
         """Ask for up to n trials and send them; the ids of the new batches.
 
         There are fewer trials, or none, when the study's budget is given out, or when it waits for scores before it
@@ -109,7 +106,7 @@ class OpenAIBatch:
             left = n
             while left > 0:
                 worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
-                trials = study.ask(min(left, self.most_requests), worker=worker, lease=self.lease)
+                trials = study.ask(min(left, self.most_requests), worker=worker, lease=self.lease, besides=())
                 if not trials:
                     break
                 sent, lines, kept = self._lines(study, worker, trials)
@@ -120,7 +117,7 @@ class OpenAIBatch:
                     created.append(self._create(client, study, worker, sent, b"".join(lines)))
         return created
 
-    def collect(self, study: Study | RemoteStudy) -> Collected:
+    def collect(self, study: BatchStudy) -> Collected:
         """Tell what has come, and say how things stand.
 
         An answer is told or fails as in `asktell.run`. A request that was not reached, since its batch expired, was
@@ -142,7 +139,7 @@ class OpenAIBatch:
     # Submitting
 
     def _lines(
-        self, study: Study | RemoteStudy, worker: str, trials: Sequence[Trial]
+        self, study: BatchStudy, worker: str, trials: Sequence[Trial]
     ) -> tuple[list[Trial], list[bytes], list[Trial]]:
         """Trials that fit into one batch, their lines of its input, and trials that do not fit."""
         sent: list[Trial] = []
@@ -156,7 +153,7 @@ class OpenAIBatch:
                 if len(text) > self.most_bytes:
                     raise EvaluatorError(f"the request has {len(text)} bytes, a batch at most {self.most_bytes}")
             except Exception as error:
-                study.fail(trial, error, worker=worker)
+                study.fail(trial, error, None, worker=worker)
                 continue
             if size + len(text) > self.most_bytes:
                 return sent, lines, list(trials[position:])
@@ -168,9 +165,7 @@ class OpenAIBatch:
     def _body(self, trial: Trial) -> dict[str, Any]:
         return self._llm.api.body(self.evaluator.request(trial.prompt, trial.example))
 
-    def _create(
-        self, client: Any, study: Study | RemoteStudy, worker: str, trials: Sequence[Trial], data: bytes
-    ) -> str:
+    def _create(self, client: Any, study: BatchStudy, worker: str, trials: Sequence[Trial], data: bytes) -> str:
         def hand_back() -> None:
             for trial in trials:
                 study.release(trial, worker=worker)
@@ -209,7 +204,7 @@ class OpenAIBatch:
 
     # Collecting
 
-    def _batches(self, client: Any, study: Study | RemoteStudy) -> list[Any]:
+    def _batches(self, client: Any, study: BatchStudy) -> list[Any]:
         """The study's, newest first."""
         oldest = self._clock() - _DAYS_KEPT * 86400
         found = []
@@ -224,7 +219,7 @@ class OpenAIBatch:
             raise self._explained("could not list the batches", error) from None
         return found
 
-    def _look_after(self, study: Study | RemoteStudy, batches: Sequence[Any], collected: Collected) -> None:
+    def _look_after(self, study: BatchStudy, batches: Sequence[Any], collected: Collected) -> None:
         """Extend the leases of batches that run, and hand back what never became a batch."""
         known = {_worker(batch) for batch in batches}
         for batch in batches:
@@ -248,7 +243,7 @@ class OpenAIBatch:
             return float("inf")
         return self._clock() - begun.timestamp()
 
-    def _take(self, client: Any, study: Study | RemoteStudy, batch: Any, collected: Collected) -> None:
+    def _take(self, client: Any, study: BatchStudy, batch: Any, collected: Collected) -> None:
         worker = _worker(batch)
         held = study.heartbeat(worker, lease=self.lease)
         leased = float((batch.metadata or {}).get("asktell_lease") or 0)
@@ -299,7 +294,7 @@ class OpenAIBatch:
         return EvaluatorError(self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}"))
 
 
-def _unanswered(study: Study | RemoteStudy) -> dict[int, Trial]:
+def _unanswered(study: BatchStudy) -> dict[int, Trial]:
     """The trials that take scores, by id: those that are out, and those handed back since their leases ran out."""
     selector = study.selector  # a copy, which hands out first what was handed back
     returned = selector.ask(len(selector.state.returned))
