@@ -19,7 +19,7 @@ import random
 import subprocess
 import time
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +58,7 @@ WORDS = (
     "they",
     "at",
 )
-PACKAGES = {"llama-cpp": "llama-cpp-python", "huggingface": "transformers", "vllm": "vllm", "openai": "openai"}
+MODULES = {"llama-cpp": "llama_cpp", "huggingface": "transformers", "vllm": "vllm", "openai": "openai"}
 
 
 class Row(NamedTuple):
@@ -170,7 +170,7 @@ def report(rows: Sequence[Row], title: str) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=list(PACKAGES))
+    parser.add_argument("kind", choices=list(MODULES))
     parser.add_argument("model", help="as for the adapter; smollm2 for llama-cpp")
     parser.add_argument("--options", type=json.loads, default={}, help="of the adapter (of vLLM's engine), as JSON")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 4, 16], help="of the batches")
@@ -195,16 +195,13 @@ def main() -> None:
         measure(llm, size, argparse.Namespace(**{**vars(arguments), **few}), f"warm {size}")
         rows.append(measure(llm, size, arguments, f"run {size}"))
         print(rows[-1], flush=True)
-    try:
-        package = f"{PACKAGES[arguments.kind]} {version(PACKAGES[arguments.kind])}"
-    except PackageNotFoundError:
-        package = PACKAGES[arguments.kind]
+    package = packages_distributions()[MODULES[arguments.kind]][0]
     # A folder's name, and no more of its path.
     options = f", {json.dumps(arguments.options)}" if arguments.options else ""
     threads = f", {arguments.threads} threads" if arguments.threads else ""
     work = f"{arguments.prompts} prompts of {arguments.prompt_words} words on {arguments.examples} examples of "
     work += f"{arguments.example_words} words, answers of at most {arguments.limit} tokens"
-    title = f"`{Path(arguments.model).name}` by {package}{options}{threads}; {machine()}; {work}:"
+    title = f"`{Path(arguments.model).name}` by {package} {version(package)}{options}{threads}; {machine()}; {work}:"
     print(result := report(rows, title))
     if arguments.page is not None:
         update(arguments.page, {f"throughput-{arguments.kind}": result})
