@@ -312,6 +312,7 @@ _COMMANDS: dict[str, Command] = {
     "run": _run,
     "status": _status,
     "result": _result,
+    "batch": _of_studies("batch"),
     "studies": _of_studies("list_studies"),
     "watch": _of_studies("watch"),
     "export": _of_studies("export_study"),

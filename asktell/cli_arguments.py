@@ -26,7 +26,7 @@ example: a file summarize.toml
   reference = "summary"
 
   [model]
-  type = "llama-cpp"                # or huggingface, or openai
+  type = "llama-cpp"                # or huggingface, vllm, openai
   model = "smollm2"                 # or the path of a GGUF file
   max_new_tokens = 60
 
@@ -140,6 +140,21 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 def _add_studies(add: Callable[[str, str, str, str], argparse.ArgumentParser]) -> None:
     url = "sqlite:///studies.db"
+    add_batch = add(
+        "batch",
+        "evaluate a study by OpenAI's batch API, at half the price",
+        "`submit` asks for evaluations and sends them as a batch, `collect` tells the study what has come since:\n"
+        "hours or days later, as often as you like, from any machine. CONFIG is that of `asktell run`, with an openai\n"
+        "model.",
+        f"example: asktell batch submit summarize.toml --study {url} -n 500",
+    )
+    add_batch.add_argument("action", choices=["submit", "collect"], help="what to do")
+    add_batch.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
+    add_batch.add_argument("--study", metavar="URL", required=True, help="where the study is kept")
+    add_batch.add_argument("--name", help="of the study (default: CONFIG's)")
+    add_batch.add_argument(
+        "-n", "--evaluations", metavar="N", type=int, help="submit at most so many (default: all that can be asked)"
+    )
     add_studies = add("studies", "the studies at a URL", "Every study, how far it is and who works on it.", "")
     add_watch = add(
         "watch",

@@ -1,4 +1,4 @@
-"""What the command line does with studies: `run --study`, `studies`, `watch`, `export`, `import`."""
+"""What the command line does with studies: `run --study`, `batch`, `studies`, `watch`, `export`, `import`."""
 
 import argparse
 import sys
@@ -186,4 +186,24 @@ def import_study(arguments: argparse.Namespace) -> int:
     """`asktell import`."""
     with Study.import_(arguments.url, arguments.file, arguments.name) as study:
         show(f"{study.name}: {study.spent} of {study.budget} evaluations")
+    return 0
+
+
+def batch(arguments: argparse.Namespace) -> int:
+    """`asktell batch`."""
+    from asktell_adapters.config import load_config
+    from asktell_adapters.evaluators.openai_batch import OpenAIBatch
+
+    config = load_config(arguments.config)
+    name = arguments.name or config.path.stem
+    batches = OpenAIBatch(config.evaluator())
+    with Study.create(arguments.study, name, config.selector, exist_ok=True) as study:
+        if arguments.action == "submit":
+            ids = batches.submit(study, arguments.evaluations or study.budget)
+            for id_ in ids or ["Nothing to submit: the study is done, or waits for scores."]:
+                show(id_)
+        else:
+            for line in str(batches.collect(study)).splitlines():
+                show(line)
+            show(f"{study.name}: {study.spent} of {study.budget} evaluations, {len(study.pending)} out")
     return 0

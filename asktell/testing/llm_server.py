@@ -147,7 +147,7 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
                 owner._end()
 
         def _send(self, reply: Reply, model: str) -> None:
-            data = reply.body if reply.body is not None else json.dumps(_content(reply, model)).encode()
+            data = reply.body if reply.body is not None else json.dumps(content(reply, model)).encode()
             self.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", **reply.headers}.items():
                 self.send_header(name, value)
@@ -161,7 +161,8 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _content(reply: Reply, model: str) -> dict[str, Any]:
+def content(reply: Reply, model: str) -> dict[str, Any]:
+    """The JSON of a reply: a chat completion, or an error object."""
     if reply.status >= 400:
         return {"error": {"message": reply.text or "scripted fault", "type": "scripted", "code": reply.code}}
     answer: dict[str, Any] = {

@@ -7,6 +7,7 @@ import itertools
 import json
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -303,7 +304,7 @@ def test_an_api_is_asked_many_at_once_and_its_cost_is_summed(write: Any, monkeyp
     assert isinstance(evaluator, AsyncLLMEvaluator)
     assert evaluator.with_cost
     llm: Any = evaluator.llm
-    assert (llm.model, llm.concurrency, llm.timeout, llm.price.output) == ("small", 5, 3, 2.5)
+    assert (llm.api.model, llm.concurrency, llm.timeout, llm.api.price.output) == ("small", 5, 3, 2.5)
     assert "secret" not in json.dumps(config.setup)
     assert "api_key_env" not in config.setup["model"]
     assert load_config(write(model=model)).concurrency == 8
@@ -324,6 +325,19 @@ def test_a_hugging_face_model_takes_batches(write: Any) -> None:
     config = load_config(write(model=model))
     assert config.concurrency == config.batch_size == 4
     assert load_config(write(model=model, top="concurrency = 2")).batch_size == 2
+
+
+def test_a_vllm_engine_takes_all_at_once(write: Any, vllm: ModuleType, tmp_path: Path) -> None:
+    model = 'type = "vllm"\nmodel = "folder"\nengine_options = { max_model_len = 32 }'
+    config = load_config(write(model=model))
+    assert config.concurrency == config.batch_size == 64
+    assert load_config(write(model=model, top="concurrency = 20")).batch_size == 20
+    config.evaluator()
+    (tmp_path / "folder").mkdir()
+    config.evaluator()
+    hub, local = vllm.engines
+    assert hub.options == {"enable_prefix_caching": True, "max_model_len": 32}
+    assert (hub.model, local.model) == ("folder", str(tmp_path / "folder"))
 
 
 @pytest.mark.parametrize(
@@ -369,7 +383,7 @@ MISTAKES = [
     ({"data": "loader = 'MODULE:rows'\ninput = 'x'"}, "row 0 of "),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
     ({"data": "loader = 'MODULE:rows'\nlimit = 'x'"}, "must be a whole number"),
-    ({"model": ""}, "'type' in [model] is missing; it is one of 'llama-cpp', 'huggingface', 'openai'"),
+    ({"model": ""}, "'type' in [model] is missing; it is one of 'llama-cpp', 'huggingface', 'vllm', 'openai'"),
     ({"model": "type = 'openal'\nmodel = 'x'"}, "(did you mean 'openai'?), got 'openal'"),
     ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
     ({"model": "type = 'openai'\nmodel = 'x'\nn_ctx = 3"}, "unknown key 'n_ctx' in [model]"),

@@ -155,6 +155,33 @@ def test_bad_arguments_are_refused(tmp_path: Path, tiny_model: Path) -> None:
         HuggingFace(tmp_path).load()
 
 
+def test_placing_and_attention_are_passed_on(tiny_model: Path, llm: HuggingFace) -> None:
+    pytest.importorskip("accelerate")
+    expected = good(llm.complete(requests(3)))
+    spread = HuggingFace(tiny_model, device_map="cpu", dtype="auto", attn_implementation="eager")
+    assert [answer.text for answer in good(spread.complete(requests(3)))] == [answer.text for answer in expected]
+    assert spread._model.config._attn_implementation == "eager"
+    assert spread.device is None
+    assert "device_map='cpu'" in repr(spread)
+    with pytest.raises(InvalidArgumentError, match="either a device or a device_map"):
+        HuggingFace(tiny_model, device="cpu", device_map="auto")
+    with pytest.raises(InvalidArgumentError, match="that is to be loaded"):
+        HuggingFace(llm._model, tokenizer=llm._tokenizer, dtype="float16")
+    with pytest.raises(EvaluatorError, match="could not load"):
+        HuggingFace(tiny_model, device="cpu", attn_implementation="flash_attention_9").load()
+
+
+@pytest.mark.parametrize(("computes", "expected"), [(True, "bfloat16"), (False, "float16")])
+def test_a_gpu_that_only_emulates_bfloat16_gets_float16(
+    computes: bool, expected: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: computes)
+    assert HuggingFace(tiny_model, device="cuda")._usual_dtype() == expected
+    assert HuggingFace(tiny_model, device_map="auto")._usual_dtype() == expected
+    assert HuggingFace(tiny_model, device="cpu")._usual_dtype() == "float32"
+
+
 @pytest.mark.slow
 def test_the_packaged_gguf_answers_through_transformers() -> None:
     pytest.importorskip("gguf")

@@ -15,6 +15,7 @@ import pytest
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell.trial import Trial
+from asktell_adapters._pace import Pace
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
     CompletionError,
@@ -204,7 +205,7 @@ def test_the_body_can_be_adapted() -> None:
     with FaultyLLMServer() as server, client(server.base_url) as llm:
         llm.complete([Request.chat("x", temperature=0.7, seed=5)])
     assert (server.requests[0]["temperature"], server.requests[0]["seed"]) == (0.7, 5)
-    assert OpenAIChat("m").limit_field == "max_completion_tokens"
+    assert OpenAIChat("m").api.limit_field == "max_completion_tokens"
 
 
 @pytest.mark.parametrize(
@@ -215,6 +216,8 @@ def test_the_body_can_be_adapted() -> None:
         {"timeout": 0},
         {"backoff": -1},
         {"max_wait": float("nan")},
+        {"requests_per_minute": 0},
+        {"tokens_per_minute": float("inf")},
         {"price": {"other": Price(1, 1)}},
     ],
 )
@@ -274,3 +277,52 @@ def test_the_retry_waits_follow_retry_after_and_grow(monkeypatch: pytest.MonkeyP
     assert 2 <= asked[1] <= 4
     assert 4 <= asked[2] <= 8
     assert asked[3] == 60
+
+
+def test_limits_per_minute_spread_the_requests_evenly() -> None:
+    now = 100.0
+    pace = Pace("requests_per_minute", 30, lambda: now)
+    assert [pace.reserve() for _ in range(3)] == [0, 2, 4]
+    now = 103.0
+    assert pace.reserve(2) == 3  # the next place is at 106
+    now = 200.0
+    assert pace.reserve() == 0  # what was not used is not made up for
+    pace.correct(4)
+    assert pace.reserve() == 10
+    assert pickle.loads(pickle.dumps(Pace("x", 30))).reserve() == 0
+    assert [Pace("x", None).reserve(1e9) for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"requests_per_minute": 60}, [0, 1, 2, 3]),
+        # Guessed: 8 tokens of the answer, and 5 characters.
+        ({"tokens_per_minute": 60 * 9.25}, [0, 1, 2, 3]),
+        ({"requests_per_minute": 60, "tokens_per_minute": 60 * 9.25 / 2}, [0, 2, 4, 6]),
+    ],
+)
+def test_requests_wait_for_their_places(
+    limits: dict[str, float], expected: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    real: Callable[[float], object] = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await real(0)  # type: ignore[misc]
+
+    with FaultyLLMServer([Reply(usage=None)] * 9) as server, client(server.base_url, **limits) as llm:
+        llm._requests._clock = llm._tokens._clock = lambda: 0.0
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        answers = llm.complete([HELLO] * 3)
+        llm.complete([HELLO])
+    assert not any(isinstance(answer, Exception) for answer in answers)
+    assert waits == pytest.approx(expected)
+
+
+def test_a_wrong_guess_at_tokens_is_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultyLLMServer([Reply(usage=(100, 5, 0))]) as server, client(server.base_url, tokens_per_minute=60) as llm:
+        llm._tokens._clock = lambda: 0.0
+        llm.complete([HELLO])
+        assert llm._tokens.reserve() == pytest.approx(105)

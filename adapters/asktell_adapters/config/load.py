@@ -23,6 +23,8 @@ from asktell_adapters.config.tables import KEYS, Table
 from asktell_adapters.evaluators.base import Example, Metric
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 
+_CONCURRENCY = {"openai": 8, "vllm": 64}  # by the model's type; otherwise a batch
+
 
 @final
 @dataclass(frozen=True)
@@ -107,10 +109,13 @@ def load_config(path: Path) -> Config:
         allowed = _budget(top, budget, computed, model)
         options = {**_with_method(top, settings), **({"features": features} if features else {})}
         selector = Selector(prompts, goal, allowed, examples=len(examples), **options)
-    batch_size = model.get("batch_size", 16) if model.get("type") == "huggingface" else 1
-    concurrency = top.take("concurrency", "whole", 8 if model.get("type") == "openai" else batch_size)
+    kind = model.get("type")
+    batch_size = model.get("batch_size", 16) if kind == "huggingface" else 1
+    concurrency = top.take("concurrency", "whole", _CONCURRENCY.get(str(kind), batch_size))
     if concurrency < 1:
         raise top.error("concurrency", "must be at least 1", concurrency)
+    if kind == "vllm":  # its engine makes batches of its own of whatever it is given
+        batch_size = concurrency
     setup = describe({"budget": budget, **settings, "features": features}, data, model, prompts, examples)
     batch_size = min(batch_size, concurrency)
     return Config(path, output, selector, examples, computed, model, concurrency, batch_size, setup)

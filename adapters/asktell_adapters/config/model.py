@@ -10,10 +10,12 @@ from asktell.errors import InvalidArgumentError
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import KEYS, Table, did_you_mean, listed
 from asktell_adapters.evaluators.base import SYSTEM_INSTRUCTION
+from asktell_adapters.evaluators.chat_api import Price
 from asktell_adapters.evaluators.huggingface import HuggingFace
 from asktell_adapters.evaluators.llama_cpp import LlamaCpp
 from asktell_adapters.evaluators.llm import TEMPLATE
-from asktell_adapters.evaluators.openai import OpenAIChat, Price
+from asktell_adapters.evaluators.openai import OpenAIChat
+from asktell_adapters.evaluators.vllm import VLLM
 from asktell_adapters.gguf import requantize, smollm2
 
 PACKAGED = "smollm2"
@@ -21,15 +23,20 @@ PACKAGED = "smollm2"
 # By type; they reach the model's constructor as they are.
 _OPTIONS = {
     "llama-cpp": {"n_ctx": "whole", "n_threads": "whole", "n_gpu_layers": "whole", "reuse_prefix": "flag"},
-    "huggingface": {"device": "text", "dtype": "text", "batch_size": "whole", "template_options": "table"},
+    "huggingface": {
+        "device": "text", "device_map": "text", "dtype": "text", "attn_implementation": "text", "batch_size": "whole",
+        "template_options": "table",
+    },
+    "vllm": {"engine_options": "table", "chat_template": "text", "template_options": "table"},
     "openai": {
         "base_url": "text", "api_key_env": "text", "timeout": "number", "max_retries": "whole", "backoff": "number",
-        "max_wait": "number", "allow_empty": "flag", "limit_field": "text", "send_sampling": "flag",
-        "extra_body": "table",
+        "max_wait": "number", "requests_per_minute": "number", "tokens_per_minute": "number", "allow_empty": "flag",
+        "limit_field": "text", "send_sampling": "flag", "extra_body": "table",
     },
 }  # fmt: skip
 TUNING = {
-    "n_threads", "n_gpu_layers", "device", "batch_size", "api_key_env", "timeout", "max_retries", "backoff", "max_wait",
+    "n_threads", "n_gpu_layers", "device", "device_map", "batch_size", "api_key_env", "timeout", "max_retries",
+    "backoff", "max_wait", "requests_per_minute", "tokens_per_minute",
 }  # fmt: skip
 """What cannot change an answer, and so is no part of a set-up."""
 
@@ -104,5 +111,8 @@ def load_llm(model: Table, concurrency: int) -> Any:
         if source == name and name.endswith(".gguf"):
             raise InvalidArgumentError(f"there is no GGUF file {str(local)!r}")
         return HuggingFace(source, **options)
+    if kind == "vllm":
+        local = model.beside(name)
+        return VLLM(str(local) if local.exists() else name, **options)
     price = Price(**model.data["price"]) if "price" in model else None
     return OpenAIChat(name, price=price, concurrency=concurrency, **options)

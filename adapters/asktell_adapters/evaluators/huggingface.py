@@ -23,16 +23,23 @@ class HuggingFace:
     seed. A batch that runs out of memory is halved, and the smaller size is kept; a request that fails, fails alone. In
     half precision an answer can differ by what else is in its batch; `batch_size=1` excludes that.
 
+    A prompt is read anew with each of its examples: where prompts are long, llama.cpp and vLLM are faster.
+
     Args:
         model: a hub id, a local folder, the path of a GGUF file, or a loaded model (then give its tokenizer too).
         tokenizer: a loaded tokenizer; by default the model's.
         device: "cuda", "cpu", "cuda:1", ...; by default a GPU if there is one.
-        dtype: "bfloat16", "float16", "float32"; by default bfloat16 on a GPU and float32 on a CPU.
+        device_map: instead of a device, how accelerate spreads a model that is too large for one GPU: "auto",
+            "balanced", ... (see transformers).
+        dtype: "bfloat16", "float16", "float32", or "auto" for the checkpoint's own; by default float32 on a CPU, and
+            on a GPU bfloat16, or float16 where the GPU does not compute in bfloat16.
+        attn_implementation: "sdpa", "flash_attention_2", "eager", ...; by default what transformers thinks best.
         batch_size: the most requests in one batch.
         template_options: variables for the chat template, such as {"enable_thinking": False}.
 
     Raises:
-        InvalidArgumentError: batch_size is not positive, or a loaded model came without its tokenizer.
+        InvalidArgumentError: batch_size is not positive, a loaded model came without its tokenizer or with options of
+            loading, or there is both a device and a device_map.
         MissingExtraError: torch or transformers is not installed.
     """
 
@@ -42,7 +49,9 @@ class HuggingFace:
         *,
         tokenizer: object | None = None,
         device: str | None = None,
+        device_map: str | None = None,
         dtype: str | None = None,
+        attn_implementation: str | None = None,
         batch_size: int = 16,
         template_options: Mapping[str, object] | None = None,
     ) -> None:
@@ -50,13 +59,21 @@ class HuggingFace:
             raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size!r}")
         if not isinstance(model, str | Path) and tokenizer is None:
             raise InvalidArgumentError("a loaded model needs its tokenizer too: HuggingFace(model, tokenizer=...)")
+        if not isinstance(model, str | Path) and (device_map or dtype or attn_implementation):
+            raise InvalidArgumentError("device_map, dtype and attn_implementation are for a model that is to be loaded")
+        if device is not None and device_map is not None:
+            raise InvalidArgumentError(f"give either a device or a device_map, got {device!r} and {device_map!r}")
         check_extra("huggingface", "torch", "transformers")
+        if device_map is not None:
+            check_extra("huggingface", "accelerate")
         self._source: Any = model
         self._model: Any = None
         self._tokenizer: Any = tokenizer
         self._lock = threading.Lock()
         self.device = device
+        self.device_map = device_map
         self.dtype = dtype
+        self.attn_implementation = attn_implementation
         self.batch_size = batch_size
         self.template_options = dict(template_options or {})
 
@@ -97,26 +114,37 @@ class HuggingFace:
             return
         torch = import_extra("torch", "huggingface")
         transformers = import_extra("transformers", "huggingface")
-        self.device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if self.device is None and self.device_map is None:
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
         if not isinstance(self._source, str | Path):
             model = self._source
         else:
             folder, options = self._location()
             if "gguf_file" in options:
                 check_extra("huggingface", "gguf", "accelerate")
-            dtype = getattr(torch, self.dtype or ("float32" if self.device == "cpu" else "bfloat16"), None)
-            if not isinstance(dtype, torch.dtype):
+            dtype = self.dtype or self._usual_dtype()
+            if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
                 raise InvalidArgumentError(f"torch has no dtype {self.dtype!r}")
+            placing = {"device_map": self.device_map, "attn_implementation": self.attn_implementation}
             try:
                 self._tokenizer = self._tokenizer or transformers.AutoTokenizer.from_pretrained(folder, **options)
-                model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options)
-            except (OSError, ValueError, KeyError, RuntimeError) as error:
+                model = transformers.AutoModelForCausalLM.from_pretrained(
+                    folder, dtype=dtype, **options, **{name: value for name, value in placing.items() if value}
+                )
+                model = model if self.device is None else model.to(self.device)
+            except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
                 raise EvaluatorError(f"transformers could not load {str(self._source)!r}: {error}") from error
-            model = model.to(self.device)
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
         self._model = model
         self._model.eval()
+
+    def _usual_dtype(self) -> str:
+        torch = import_extra("torch", "huggingface")
+        if self.device == "cpu" or (self.device is None and not torch.cuda.is_available()):
+            return "float32"
+        slow = torch.cuda.is_available() and not torch.cuda.is_bf16_supported(including_emulation=False)
+        return "float16" if slow else "bfloat16"
 
     def _location(self) -> tuple[str, dict[str, Any]]:
         path = Path(self._source).expanduser()
@@ -229,7 +257,8 @@ class HuggingFace:
 
     def __repr__(self) -> str:
         name = str(self._source) if isinstance(self._source, str | Path) else type(self._source).__name__
-        return f"HuggingFace({name!r}, device={self.device!r}, dtype={self.dtype!r}, batch_size={self.batch_size})"
+        where = f"device={self.device!r}" if self.device_map is None else f"device_map={self.device_map!r}"
+        return f"HuggingFace({name!r}, {where}, dtype={self.dtype!r}, batch_size={self.batch_size})"
 
 
 def _alike(rows: list[_Row]) -> Iterator[list[_Row]]:

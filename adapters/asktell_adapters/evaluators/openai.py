@@ -8,41 +8,16 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters._loop import LoopThread
+from asktell_adapters._pace import Pace
 from asktell_adapters.evaluators.base import Completion, CompletionError, Request
+from asktell_adapters.evaluators.chat_api import ChatAPI, Price
 
-
-@final
-@dataclass(frozen=True)
-class Price:
-    """What a model costs, per million tokens, in any currency.
-
-    Attributes:
-        input: tokens read.
-        output: tokens written.
-        cached_input: tokens read that the server found in its prefix cache; by default the price of `input`.
-    """
-
-    input: float
-    output: float
-    cached_input: float | None = None
-
-    def __post_init__(self) -> None:
-        if not all(
-            price is None or 0 <= price < float("inf") for price in (self.input, self.output, self.cached_input)
-        ):
-            raise InvalidArgumentError(f"prices must be finite and not negative, got {self}")
-
-    def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
-        """The cost of one answer; `cached_tokens` are a part of `prompt_tokens`."""
-        cached = self.input if self.cached_input is None else self.cached_input
-        fresh = max(0, prompt_tokens - cached_tokens)
-        return (fresh * self.input + cached_tokens * cached + completion_tokens * self.output) / 1e6
+_CHARACTERS_PER_TOKEN = 4  # about, in English
 
 
 @final
@@ -63,7 +38,11 @@ class OpenAIChat:
         timeout: seconds for one attempt, from sending to the last byte.
         max_retries: attempts after the first.
         backoff: seconds before the first retry; doubled before each further one, plus up to as much again of jitter.
-        max_wait: seconds; no wait is longer, whatever Retry-After says.
+        max_wait: seconds; no wait after a failure is longer, whatever Retry-After says.
+        requests_per_minute: the most requests to send, retries included, evenly spread; None for no limit.
+        tokens_per_minute: the most tokens to send and ask for, likewise. Before the answer they are guessed: a token
+            for four characters, and the whole `max_new_tokens`; afterwards the guess is corrected. Both limits are
+            this object's own: other processes with the same key are not known here, and 429 is retried all the same.
         allow_empty: accept an empty completion as an answer.
         limit_field: the request's name for the answer's limit. By default `max_tokens` where there is a base_url, else
             `max_completion_tokens`, which OpenAI's newer models insist on.
@@ -88,6 +67,8 @@ class OpenAIChat:
         max_retries: int = 5,
         backoff: float = 0.5,
         max_wait: float = 60.0,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
         allow_empty: bool = False,
         limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
         send_sampling: bool = True,
@@ -105,23 +86,27 @@ class OpenAIChat:
             price = price[model]
         check_extra("openai", "openai", "tenacity")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self.model = model
+        self.api = ChatAPI(
+            model,
+            limit_field or ("max_tokens" if base_url else "max_completion_tokens"),
+            price,
+            allow_empty,
+            send_sampling,
+            dict(extra_body or {}),
+        )
         self.base_url = base_url
         self.api_key_env = api_key_env
-        self.price = price
         self.concurrency = concurrency
         self.timeout = timeout
         self.max_retries = max_retries
         self.backoff = backoff
         self.max_wait = max_wait
-        self.allow_empty = allow_empty
-        self.limit_field = limit_field or ("max_tokens" if base_url else "max_completion_tokens")
-        self.send_sampling = send_sampling
-        self.extra_body = dict(extra_body or {})
+        self._requests = Pace("requests_per_minute", requests_per_minute)
+        self._tokens = Pace("tokens_per_minute", tokens_per_minute)
         self._loop = LoopThread()
         self._client: Any = None
         self._slots: asyncio.Semaphore | None = None
-        self._key()
+        self.key()
 
     async def acomplete(self, request: Request, /) -> Completion:
         """The answer to one request.
@@ -160,6 +145,9 @@ class OpenAIChat:
         self._connect()
         assert self._slots is not None
         timeouts = 0
+        body = self.api.body(request)
+        characters = sum(len(message["content"]) for message in request.messages)
+        guess = request.max_new_tokens + characters / _CHARACTERS_PER_TOKEN
 
         def note(state: Any) -> None:
             nonlocal timeouts
@@ -178,65 +166,25 @@ class OpenAIChat:
                 with attempt:
                     attempts += 1
                     async with self._slots:  # Given back while waiting, so that others may go on.
+                        await asyncio.sleep(max(self._requests.reserve(), self._tokens.reserve(guess)))
                         start = time.perf_counter()
                         async with asyncio.timeout(self.timeout):
-                            reply = await self._client.chat.completions.create(**self._body(request))
+                            # Through extra_body, the SDK sends any field.
+                            reply = await self._client.chat.completions.create(
+                                model=body["model"], messages=body["messages"], extra_body=body
+                            )
                         seconds = time.perf_counter() - start
         except Exception as error:
             # "from None": the SDK's exception holds the server's words, which may repeat the key.
             raise CompletionError(self._explain(error, attempts), attempts=attempts) from None
-        return self._completion(reply, seconds, attempts, timeouts)
-
-    def _completion(self, reply: Any, seconds: float, attempts: int, timeouts: int) -> Completion:
         try:
-            choice = reply.choices[0]
-            text = choice.message.content
-            usage = reply.usage
-            prompt_tokens = int(usage.prompt_tokens) if usage else 0
-            completion_tokens = int(usage.completion_tokens or 0) if usage else 0
-            details = getattr(usage, "prompt_tokens_details", None)
-            cached_tokens = int(getattr(details, "cached_tokens", None) or 0)
-            if not isinstance(text, str | None):
-                raise TypeError(f"content is {type(text).__name__}")
-        except (AttributeError, IndexError, TypeError, ValueError) as error:
-            raise CompletionError(
-                self._redact(
-                    f"{self._name()} sent a malformed answer, not a chat completion ({error}): {str(reply)[:200]}"
-                ),
-                attempts=attempts,
-            ) from None
-        # An attempt that timed out here was most likely served, and billed, there.
-        cost = (1 + timeouts) * (self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0)
-        text = (text or "").strip()
-        if not text and not self.allow_empty:
-            raise CompletionError(
-                f"{self._name()} sent an empty completion (finish_reason {choice.finish_reason!r}, "
-                f"{completion_tokens} tokens); allow_empty=True accepts it as an answer",
-                cost=cost,
-                attempts=attempts,
-            )
-        return Completion(
-            text=text,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cached_tokens=cached_tokens,
-            latency=seconds,
-            cost=cost,
-            finish_reason=choice.finish_reason,
-            attempts=attempts,
-        )
-
-    def _body(self, request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": [dict(message) for message in request.messages],
-            self.limit_field: request.max_new_tokens,
-        }
-        if self.send_sampling:
-            body["temperature"] = request.temperature
-            if request.temperature > 0:
-                body["seed"] = request.seed
-        return body | ({"extra_body": self.extra_body} if self.extra_body else {})
+            # An attempt that timed out here was most likely served, and billed, there.
+            answer = self.api.completion(reply, self.name, seconds=seconds, attempts=attempts, paid=1 + timeouts)
+        except CompletionError as error:
+            raise CompletionError(self.redact(str(error)), cost=error.cost, attempts=attempts) from None
+        if answer.prompt_tokens:
+            self._tokens.correct(answer.prompt_tokens + answer.completion_tokens - guess)
+        return answer
 
     def _connect(self) -> None:
         """The client and the slots, made in the loop that uses them."""
@@ -244,12 +192,17 @@ class OpenAIChat:
             openai = import_extra("openai", "openai")
             # Retries are ours, so that each one is counted.
             self._client = openai.AsyncOpenAI(
-                api_key=self._key(), base_url=self.base_url, timeout=self.timeout, max_retries=0
+                api_key=self.key(), base_url=self.base_url, timeout=self.timeout, max_retries=0
             )
             self._slots = asyncio.Semaphore(self.concurrency)
             self._loop.at_close(self._client.close)
 
-    def _key(self) -> str:
+    def key(self) -> str:
+        """The API key, from the environment.
+
+        Raises:
+            EvaluatorError: there is none, and no base_url.
+        """
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
             raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")
@@ -267,18 +220,21 @@ class OpenAIChat:
     def _explain(self, error: Exception, attempts: int) -> str:
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         if isinstance(error, _timeouts()):
-            return f"{self._name()} did not answer within {self.timeout:g} s ({tries})"
+            return f"{self.name} did not answer within {self.timeout:g} s ({tries})"
         if isinstance(error, ValueError) and not hasattr(error, "status_code"):
-            return self._redact(f"{self._name()} sent a malformed answer, not JSON: {error}")
+            return self.redact(f"{self.name} sent a malformed answer, not JSON: {error}")
         status = getattr(error, "status_code", None)
         cure = f"; check {self.api_key_env}" if status in (401, 403) else ""
         cause = f" ({error.__cause__})" if error.__cause__ is not None and str(error.__cause__) else ""
-        return self._redact(f"{self._name()} failed after {tries}: {type(error).__name__}: {error}{cause}{cure}")
+        return self.redact(f"{self.name} failed after {tries}: {type(error).__name__}: {error}{cause}{cure}")
 
-    def _name(self) -> str:
-        return f"model {self.model!r} at {self.base_url or 'OpenAI'}"
+    @property
+    def name(self) -> str:
+        """Model and server, for messages."""
+        return f"model {self.api.model!r} at {self.base_url or 'OpenAI'}"
 
-    def _redact(self, text: str) -> str:
+    def redact(self, text: str) -> str:
+        """The text without the API key."""
         key = os.environ.get(self.api_key_env)
         return text.replace(key, "***") if key else text
 
@@ -289,7 +245,7 @@ class OpenAIChat:
         self.__dict__.update(state, _loop=LoopThread())
 
     def __repr__(self) -> str:
-        return f"OpenAIChat({self.model!r}, base_url={self.base_url!r})"
+        return f"OpenAIChat({self.api.model!r}, base_url={self.base_url!r})"
 
 
 def _ordinary(answer: Completion | BaseException) -> Completion | Exception:

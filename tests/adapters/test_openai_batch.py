@@ -1,0 +1,482 @@
+"""The batch API, against a server whose batches end as told; with a study in SQLite, as it would be in use."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.testing.batch_server import BatchServer, Fault
+from asktell.testing.llm_server import Reply
+from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, OpenAIChat, Price, ScriptedLLM
+from asktell_adapters.evaluators.openai_batch import OpenAIBatch
+
+openai = pytest.importorskip("openai")
+KEY = "sk-very-secret-0123456789"
+PROMPTS = ["Answer.", "Answer briefly.", "Think."]
+N_EXAMPLES = 6
+DAY = 86400.0
+
+
+def words(body: dict[str, Any]) -> Reply:
+    """As many words as the last message has characters; 10 tokens read and 5 written."""
+    return Reply(text=" ".join(["w"] * len(body["messages"][-1]["content"])))
+
+
+def n_words(completion: Completion, example: Example) -> float:
+    return float(len(completion.text.split()))
+
+
+def expected(prompt: str, example: int) -> float:
+    return float(len(f"{prompt}\n\nx{'y' * example}"))
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+@pytest.fixture
+def server() -> Iterator[BatchServer]:
+    with BatchServer(words) as running:
+        yield running
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[asktell.Study]:
+    with asktell.Study.create(f"sqlite:///{tmp_path}/studies.db", "night", selector()) as made:
+        yield made
+
+
+def selector(budget: int = 18) -> asktell.Selector:
+    return asktell.Selector(PROMPTS, asktell.BestFeasible("words"), budget, "uniform", examples=N_EXAMPLES)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self._start = time.time()
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return self._start + self.ahead
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def batches(server: BatchServer, clock: Clock) -> OpenAIBatch:
+    return make(server, clock)
+
+
+def make(server: BatchServer, clock: Clock, metric: Any = n_words, **options: Any) -> OpenAIBatch:
+    llm = OpenAIChat("m", base_url=server.base_url, price=Price(1e6, 2e6))
+    examples = [Example(f"x{'y' * n}") for n in range(N_EXAMPLES)]
+    return OpenAIBatch(LLMEvaluator(llm, examples, {"words": metric}), clock=clock, **options)
+
+
+def told(study: asktell.Study) -> dict[tuple[str, int], float]:
+    history = study.selector.state.history
+    cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
+    return {(PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells}
+
+
+def right(study: asktell.Study) -> bool:
+    return all(score == expected(*cell) for cell, score in told(study).items())
+
+
+def failures(study: asktell.Study) -> list[str]:
+    return [failure.reason for found in study.selector.state.failures.values() for failure in found]
+
+
+def test_a_night_from_ask_to_answer(study: asktell.Study, server: BatchServer, batches: OpenAIBatch) -> None:
+    assert batches.submit(study, 10) == ["batch-0"]
+    assert batches.submit(study, 100) == ["batch-1"]
+    assert batches.submit(study, 100) == []  # the budget is out
+    first = server.batches["batch-0"]
+    assert len(first.requests) == 10
+    assert (first.data["endpoint"], first.data["completion_window"]) == ("/v1/chat/completions", "24h")
+    assert first.requests[0]["body"]["max_tokens"] == 512
+    waiting = batches.collect(study)
+    assert (waiting.told, waiting.running) == (
+        0,
+        {f"batch-{n}": f"in_progress, 0 of {m}" for n, m in ((1, 8), (0, 10))},
+    )
+    server.end("batch-1")
+    collected = batches.collect(study)
+    assert (collected.told, collected.failed, collected.released) == (8, 0, 0)
+    assert collected.cost == 8 * (10 * 1 + 5 * 2) / 2
+    assert collected.ended == {"batch-1": "completed"}
+    server.end("batch-0")
+    assert "10 told" in str(batches.collect(study))
+    assert study.done
+    assert right(study)
+    assert len(told(study)) == 18
+    assert study.result().cost == 18 * 10
+    server.calls.clear()
+    assert batches.collect(study).ended == {}
+    assert "GET content" not in server.calls  # nothing is read again
+
+
+def test_answers_come_in_any_order_twice_and_from_strangers(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 6)
+    server.end(twice={0, 3}, strangers=3, garbage=True)
+    collected = batches.collect(study)
+    assert (collected.told, collected.failed) == (6, 0)
+    assert (collected.duplicates, collected.passed_over, collected.malformed) == (2, 3, 1)
+    assert "3 answers that nothing waits for" in str(collected)
+    assert right(study)
+
+
+def test_refused_requests_are_failures_with_their_reasons(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    replies = [
+        Reply(status=400, text=f"context_length_exceeded, said {KEY}"),
+        Reply(status=500),
+        Reply(text=""),
+        Reply(body=b'{"choices": []}'),
+        Reply(),
+    ]
+    server.answer = lambda body: replies.pop(0)
+    batches.submit(study, 5)
+    server.end(shuffled=False)
+    collected = batches.collect(study)
+    assert (collected.told, collected.failed, collected.released) == (1, 4, 0)
+    reasons = "\n".join(failures(study))
+    assert all(word in reasons for word in ("context_length", "status 500", "empty completion", "malformed answer"))
+    assert KEY not in reasons
+    assert "***" in reasons
+    assert study.result().cost == 2 * (10 * 1 + 5 * 2) / 2  # of the good and the empty one
+
+
+def test_an_answer_that_is_missing_is_a_failure(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 4)
+    server.end(missing={1})
+    collected = batches.collect(study)
+    assert (collected.told, collected.failed) == (3, 1)
+    assert failures(study) == ["EvaluatorError: batch-0 was completed without an answer to it"]
+
+
+@pytest.mark.parametrize("status", ["expired", "cancelled"])
+def test_what_was_not_reached_is_asked_again(
+    status: Any, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 6)
+    server.end(status=status, unfinished={0, 2, 4})
+    collected = batches.collect(study)
+    assert (collected.told, collected.failed, collected.released) == (3, 0, 3)
+    assert collected.ended == {"batch-0": status}
+    assert study.pending == []
+    batches.submit(study, 15)
+    server.end()
+    batches.collect(study)
+    assert study.done
+    assert right(study)
+    assert failures(study) == []
+
+
+def test_a_batch_that_is_refused_whole_is_handed_back(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 6)
+    server.end(status="failed")
+    collected = batches.collect(study)
+    assert (collected.released, collected.failed) == (6, 0)
+    assert "token_limit_exceeded: Enqueued token limit reached" in str(collected)
+
+
+def test_a_metric_that_fails_is_a_failure_that_has_cost(
+    study: asktell.Study, server: BatchServer, clock: Clock
+) -> None:
+    def picky(completion: Completion, example: Example) -> float:
+        return float("nan") if example.input == "xy" else 1 / (len(example.input) - 1)
+
+    batches = make(server, clock, picky)
+    batches.submit(study, 18)
+    server.end()
+    collected = batches.collect(study)
+    assert (collected.told, collected.failed) == (12, 6)
+    assert collected.cost == 180
+    assert sorted(reason.partition(":")[0] for reason in failures(study)) == [
+        "EvaluatorError"] * 3 + ["InvalidScoresError"] * 3  # fmt: skip
+
+
+# Crashes
+
+
+class CrashError(BaseException):
+    """The process is gone."""
+
+
+def crash(*args: object, **kwargs: object) -> None:
+    raise CrashError
+
+
+def test_a_crash_before_the_upload_hands_the_trials_back_later(
+    study: asktell.Study, server: BatchServer, clock: Clock, batches: OpenAIBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenAIBatch, "_lines", crash)
+        with pytest.raises(CrashError):
+            batches.submit(study, 6)
+    assert len(study.pending) == 6
+    early = batches.collect(study)
+    assert (early.unsettled, early.released) == (6, 0)
+    assert "6 trials of a submission" in str(early)
+    clock.ahead = 2 * 3600
+    assert batches.collect(study).released == 6
+    assert study.pending == []
+
+
+@pytest.mark.parametrize("with_effect", [True, False])
+def test_a_crash_while_the_batch_is_created_never_submits_twice(
+    with_effect: bool,
+    study: asktell.Study,
+    server: BatchServer,
+    clock: Clock,
+    batches: OpenAIBatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not with_effect:
+        server.faults["POST /v1/batches"] = [Fault(Reply.dropped())]
+    with monkeypatch.context() as patch:
+        patch.setattr(openai.types.Batch, "construct", crash)  # the answer is lost with the process
+        with pytest.raises((CrashError, EvaluatorError)):
+            batches.submit(study, 6)
+    assert len(server.batches) == with_effect
+    assert len(study.pending) == 6
+    clock.ahead = 2 * 3600
+    if with_effect:
+        server.end()
+        assert batches.collect(study).told == 6
+    else:
+        assert batches.collect(study).released == 6
+    batches.submit(study, 100)
+    server.end()
+    batches.collect(study)
+    assert study.done
+    assert right(study)
+    asked = [request["custom_id"] for served in server.batches.values() for request in served.requests]
+    assert len(asked) == len(set(asked)) == 18
+
+
+def test_a_crash_between_two_tells_loses_nothing(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches.submit(study, 18)
+    server.end()
+    tell = study.tell
+    left = 7
+
+    def tell_and_die(*args: Any, **kwargs: Any) -> bool:
+        nonlocal left
+        left -= 1
+        return tell(*args, **kwargs) if left >= 0 else crash()  # type: ignore[func-returns-value,return-value]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(study, "tell", tell_and_die)
+        with pytest.raises(CrashError):
+            batches.collect(study)
+    assert len(told(study)) == 7
+    again = batches.collect(study)
+    assert (again.told, again.passed_over) == (11, 7)
+    assert study.done
+    assert right(study)
+    assert study.result().cost == 18 * 10
+
+
+def test_another_process_on_another_machine_collects(
+    study: asktell.Study, server: BatchServer, clock: Clock, batches: OpenAIBatch, tmp_path: Path
+) -> None:
+    batches.submit(study, 18)
+    server.end()
+    with asktell.Study.open(f"sqlite:///{tmp_path}/studies.db", "night") as other:
+        assert make(server, clock).collect(other).told == 18
+    assert batches.collect(study).told == 0
+
+
+# The API's own failures
+
+
+def test_an_upload_that_fails_hands_the_trials_back(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    server.faults["POST /v1/files"] = [Fault(Reply(status=400, text=f"bad file, {KEY}"))]
+    with pytest.raises(EvaluatorError, match=r"could not upload .*handed back: BadRequestError") as caught:
+        batches.submit(study, 6)
+    assert KEY not in str(caught.value)
+    assert study.pending == []
+    assert batches.submit(study, 6) == ["batch-0"]
+
+
+def test_a_creation_that_is_refused_hands_the_trials_back(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    server.faults["POST /v1/batches"] = [Fault(Reply(status=400, text="no such model"))]
+    with pytest.raises(EvaluatorError, match="refused a batch, whose trials were handed back"):
+        batches.submit(study, 6)
+    assert study.pending == []
+
+
+@pytest.mark.parametrize("reply", [Reply.dropped(), Reply.server_error(503)], ids=["dropped", "503"])
+def test_a_lost_answer_to_a_creation_is_looked_up(
+    reply: Reply, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    server.faults["POST /v1/batches"] = [Fault(reply, with_effect=True)]
+    assert batches.submit(study, 6) == ["batch-0"]
+    server.faults["POST /v1/batches"] = [Fault(reply)]
+    with pytest.raises(EvaluatorError, match=r"may or may not have a batch of 6 trials"):
+        batches.submit(study, 6)
+    assert len(study.pending) == 12
+    assert batches.collect(study).unsettled == 6
+
+
+def test_answers_that_cannot_be_read_now_are_read_later(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 6)
+    server.end()
+    server.faults["GET content"] = [Fault(Reply(status=403))]
+    assert "could not send its answers: PermissionDenied" in str(batches.collect(study))
+    assert len(study.pending) == 6
+    assert batches.collect(study).told == 6
+
+
+def test_answers_that_were_deleted_are_asked_again(
+    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 6)
+    server.end(status="expired")
+    server.faults["GET content"] = [Fault(Reply(status=404))]
+    collected = batches.collect(study)
+    assert "its answers are gone" in str(collected)
+    assert collected.released == 6
+
+
+def test_an_api_out_of_reach_is_an_error(study: asktell.Study, server: BatchServer, batches: OpenAIBatch) -> None:
+    server.faults["GET /v1/batches"] = [Fault(Reply(status=401, text=f"wrong key {KEY}"))]
+    with pytest.raises(EvaluatorError, match="could not list the batches: AuthenticationError") as caught:
+        batches.submit(study, 6)
+    assert KEY not in str(caught.value)
+    assert study.pending == []
+
+
+# Leases, limits, other studies
+
+
+def test_paid_answers_are_taken_after_their_leases_ran_out(
+    study: asktell.Study, server: BatchServer, clock: Clock
+) -> None:
+    batches = make(server, clock, lease=0.2)
+    batches.submit(study, 18)
+    server.end()
+    time.sleep(0.3)
+    (stolen, *_) = study.ask(3, worker="somebody")  # their leases end now
+    assert study.tell(stolen, {"words": expected(stolen.prompt, stolen.example or 0)}, worker="somebody")
+    clock.ahead = DAY
+    collected = batches.collect(study)
+    assert (collected.told, collected.passed_over) == (17, 1)
+    assert study.done
+    assert right(study)
+
+
+def test_a_running_batch_keeps_its_trials(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
+    batches = make(server, clock, lease=100.0)
+    batches.submit(study, 6)
+    batches.lease = 5000.0
+    batches.collect(study)
+    assert all((holding.seconds_left or 0) > 4000 for holding in study.workers())
+
+
+def test_many_requests_become_several_batches(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
+    batches = make(server, clock, most_requests=5)
+    assert len(batches.submit(study, 12)) == 3
+    assert [len(served.requests) for served in server.batches.values()] == [5, 5, 2]
+
+
+def test_large_requests_become_several_batches(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
+    batches = make(server, clock, most_bytes=1000)
+    ids = batches.submit(study, 7)
+    assert len(ids) > 2
+    assert sum(len(served.requests) for served in server.batches.values()) == 7
+    assert len(study.pending) == 7
+    sizes = [len(data) for data in server.files.values()]
+    assert max(sizes) <= 1000
+    with_huge = make(server, clock, most_bytes=100)
+    assert with_huge.submit(study, 3) == []
+    assert "the request has" in failures(study)[0]
+
+
+def test_the_list_of_batches_has_pages(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
+    server.page = 2
+    batches = make(server, clock, most_requests=3)
+    batches.submit(study, 18)
+    for id_ in server.batches:
+        server.end(id_)
+    assert batches.collect(study).told == 18
+
+
+def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
+    study: asktell.Study, server: BatchServer, clock: Clock, batches: OpenAIBatch, tmp_path: Path
+) -> None:
+    batches.submit(study, 18)
+    server.end()
+    prompts = [prompt[::-1] for prompt in PROMPTS]
+    other = asktell.Selector(prompts, asktell.BestFeasible("words"), 18, "uniform", examples=N_EXAMPLES)
+    with asktell.Study.create(f"sqlite:///{tmp_path}/others.db", "night", other) as namesake:
+        namesake.ask(18)
+        clock.ahead = 8 * DAY
+        collected = batches.collect(namesake)
+        assert (collected.told, collected.failed, collected.passed_over) == (0, 0, 18)
+        assert len(namesake.pending) == 18
+    assert batches.collect(study).told == 18
+
+
+def test_a_study_in_a_service(server: BatchServer, batches: OpenAIBatch, tmp_path: Path) -> None:
+    for package in ("fastapi", "uvicorn", "prometheus_client", "urllib3"):
+        pytest.importorskip(package)
+    command = [sys.executable, "-m", "asktell.cli", "serve", f"sqlite:///{tmp_path}/served.db", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://\S+", process.stdout.readline())
+            assert found is not None
+            with asktell.RemoteStudy.create(found[0], "night", selector()) as study:
+                batches.submit(study, 12)
+                server.end(status="expired", unfinished={1, 2})
+                collected = batches.collect(study)
+                assert (collected.told, collected.released) == (10, 2)
+                assert study.spent == 10
+        finally:
+            process.terminate()
+
+
+def test_old_batches_are_not_looked_at(
+    study: asktell.Study, server: BatchServer, clock: Clock, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 6)
+    server.end()
+    clock.ahead = 40 * DAY
+    assert batches.collect(study).released == 6  # nobody has their answers any more
+
+
+def test_bad_arguments_are_refused(server: BatchServer, clock: Clock) -> None:
+    scripted: Callable[[Any], Completion] = lambda request: Completion("a")  # noqa: E731
+    evaluator = LLMEvaluator(ScriptedLLM(scripted), [Example("x")], {"words": n_words})
+    with pytest.raises(InvalidArgumentError, match="an evaluator of an OpenAIChat, got one of <"):
+        OpenAIBatch(evaluator)
+    with pytest.raises(InvalidArgumentError, match="lease must be a positive number"):
+        make(server, clock, lease=0)
