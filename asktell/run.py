@@ -17,6 +17,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from asktell.arguments import whole
@@ -196,13 +197,17 @@ class Board:
 
     def settle(self, trial: Trial, outcome: Outcome) -> None:
         """Tell the scores, or count the failure."""
-        error = outcome if isinstance(outcome, BaseException) else self._tell(trial, outcome)
+        error: BaseException | None
+        if isinstance(outcome, BaseException):
+            error, cost = outcome, cost_of(outcome)
+        else:
+            error, cost = self._tell(trial, outcome)
         if error is not None:
             where = f"trial {trial.id} (prompt {trial.prompt_id!r}, example {trial.example!r})"
             _log.warning("%s failed: %r", where, error)
             if not self._failing and isinstance(self.selector, Selector):
                 self._before = self.selector.state
-            self.selector.fail(trial, error, cost_of(error))
+            self.selector.fail(trial, error, cost)
         if error is None:
             self._failing.clear()
         else:
@@ -239,8 +244,8 @@ class Board:
                 self.selector.release(trial)
         self._out.clear()
 
-    def _tell(self, trial: Trial, scores: Any) -> AsktellError | None:
-        """What the selector had against the scores."""
+    def _tell(self, trial: Trial, scores: Any) -> tuple[AsktellError | None, float | None]:
+        """What the selector had against the scores, and what they cost all the same."""
         cost = None
         if isinstance(scores, Mapping):
             scores, cost = goal_scores(self.selector, scores)
@@ -249,14 +254,18 @@ class Board:
         except StorageError:  # nothing is wrong with the scores
             raise
         except AsktellError as error:
-            return error
-        return None
+            return error, _as_cost(cost)
+        return None, None
 
 
 def cost_of(error: BaseException) -> float | None:
     """What an adapter knows a failed request to have cost: the error's `cost`."""
-    cost = getattr(error, "cost", None)
-    return cost if isinstance(cost, float) and 0 <= cost < math.inf else None
+    return _as_cost(getattr(error, "cost", None))
+
+
+def _as_cost(value: Any) -> float | None:
+    usable = isinstance(value, Real) and not isinstance(value, bool)
+    return float(value) if usable and 0 <= value < math.inf else None
 
 
 def goal_scores(selector: "Selector | Worker", scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -360,10 +369,11 @@ def _in_event_loop(main: Callable[[], Any]) -> None:
     """Run to the end; in a thread of its own where a loop is running already, as in a notebook."""
     import asyncio
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    loop = None
+    with contextlib.suppress(RuntimeError):  # none is running
+        loop = asyncio.get_running_loop()
+    if loop is None:
         asyncio.run(main())
-        return
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(main())).result()
+    else:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(lambda: asyncio.run(main())).result()

@@ -1,9 +1,11 @@
 """`asktell.run` over executors: batches, and what is lost with a worker."""
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 import asktell
@@ -89,3 +91,29 @@ def test_an_executor_that_gives_up_ends_the_run(selector: asktell.Selector) -> N
 def test_a_bad_batch_size_is_refused(batch_size: Any, selector: asktell.Selector) -> None:
     with pytest.raises(InvalidArgumentError, match="batch_size"):
         asktell.run(selector, Batches(), progress=False, batch_size=batch_size)
+
+
+def test_what_refused_scores_cost_is_paid() -> None:
+    selector = asktell.Selector(PROMPTS, asktell.BestFeasible("score"), asktell.Budget(cost=1.0), examples=4)
+    asktell.run(selector, lambda prompt, example: {"score": math.nan, "cost": np.float32(0.25)}, progress=False)
+    assert selector.state.cost == pytest.approx(1.0)
+    assert sum(entry.failures for entry in selector.result().prompts) == 4
+
+
+def test_an_async_failure_has_no_foreign_context() -> None:
+    async def broken(prompt: str, example: int | None) -> dict[str, float]:
+        raise ValueError("mine")
+
+    selector = asktell.Selector(PROMPTS, asktell.BestFeasible("score"), 12, "uniform", examples=4)
+    seen = []
+
+    def on_tell(selector: Any, trial: Trial) -> None:
+        raise KeyError(trial.id)
+
+    with pytest.raises(KeyError) as caught:
+        asktell.run(selector, broken, progress=False, on_tell=on_tell)
+    error: BaseException | None = caught.value
+    while error is not None:
+        seen.append(type(error))
+        error = error.__context__
+    assert RuntimeError not in seen
