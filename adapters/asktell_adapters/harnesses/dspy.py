@@ -17,7 +17,7 @@ from asktell.methods import Method
 from asktell.result import PromptResult, Result
 from asktell.storages import Location
 from asktell_adapters._extras import needs_extra
-from asktell_adapters.evaluators.openai import Price
+from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import Candidate, bootstrap_demos, propose_instructions
 from asktell_adapters.harnesses.dspy_evaluator import ContextThreadPool, DSPyEvaluationError, DSPyEvaluator, scores_of
 

@@ -14,7 +14,7 @@ from typing import Any, final
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters._extras import needs_extra
 from asktell_adapters._scores import number
-from asktell_adapters.evaluators.openai import Price
+from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import candidates_of
 
 with needs_extra("dspy"):
