@@ -2,6 +2,9 @@
 
 import ast
 import re
+import subprocess
+import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,17 @@ RAY, DASK, SUBMITIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
-def names() -> dict[str, Any]:
-    """With the factory of the first block, "as above"."""
-    (factory,) = (node for node in ast.parse(RAY).body if isinstance(node, ast.FunctionDef))
+def factory() -> str:
+    """That of the first block, "as above"."""
+    (found,) = (node for node in ast.parse(RAY).body if isinstance(node, ast.FunctionDef))
+    return ast.unparse(found)
+
+
+@pytest.fixture
+def names(factory: str) -> dict[str, Any]:
+    """With the factory in it."""
     names: dict[str, Any] = {"__name__": "__main__"}  # so that it is sent by value, as from a script
-    exec(ast.unparse(factory), names)
+    exec(factory, names)
     return names
 
 
@@ -37,19 +46,17 @@ def test_dask(names: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "(final, 40 of 40 evaluations spent" in capsys.readouterr().out
 
 
-def test_submitit(
-    names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_submitit(factory: str, tmp_path: Path) -> None:
     pytest.importorskip("submitit")
-    monkeypatch.chdir(tmp_path)
-    exec(SUBMITIT, names)
-    assert "(final, 40 of 40 evaluations spent" in capsys.readouterr().out
+    program = [sys.executable, "-c", f"{factory}\n{SUBMITIT}"]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "(final, 40 of 40 evaluations spent" in done.stdout, done.stderr
     assert len(list((tmp_path / "jobs").glob("*_result.pkl"))) == 2
 
 
 def test_commands_and_links() -> None:
-    commands = dict.fromkeys(["run", "status", "result", "studies", "watch", "export", "import", "serve"])
+    commands: Any = defaultdict(lambda: None)
     (serve,) = re.findall(r"^asktell (serve .*)$", PAGE, re.MULTILINE)
-    make_parser(commands).parse_args(serve.split())  # type: ignore[arg-type]
+    make_parser(commands).parse_args(serve.split())
     for link in re.findall(r"\]\(([^)#]+)", PAGE):
         assert (ROOT / "docs" / "how-to" / link).exists(), link
