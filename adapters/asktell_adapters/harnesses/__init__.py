@@ -1,0 +1,1 @@
+"""Eval harnesses: what they evaluate, chosen by asktell. Each module imports its own package, late."""
