@@ -205,9 +205,8 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
         text, label = prompt["raw"], prompt["label"]
         name = f"prompt-{place}" if text in label else label
         if text in texts or name in named:
-            raise InvalidArgumentError(
-                f"The promptfoo config has prompt {name!r} twice, or its text as {texts.get(text)!r}."
-            )
+            twice = f"one text as {texts[text]!r} and {name!r}" if text in texts else f"two prompts labelled {name!r}"
+            raise InvalidArgumentError(f"The promptfoo config has {twice}. Keep one of them, or tell them apart.")
         named[name], texts[text] = text, name
     return named
 
@@ -228,17 +227,14 @@ def _scores(row: Row) -> dict[str, float] | Exception:
     tokens = row.get("tokenUsage") or (row.get("response") or {}).get("tokenUsage") or {}
     found = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
     if tokens.get("total"):
-        found |= {
-            "tokens": tokens["total"],
-            "input_tokens": tokens.get("prompt"),
-            "output_tokens": tokens.get("completion"),
-        }
+        found |= {"input_tokens": tokens.get("prompt"), "output_tokens": tokens.get("completion")}
+        found["tokens"] = tokens["total"]
     if grading.get("componentResults"):  # without assertions promptfoo gives 1, which is no score
         found |= {"score": row.get("score"), "success": float(bool(row.get("success")))}
     scores = {name: value for name, value in found.items() if value is not None}
-    # JSON has no NaN: promptfoo writes null, which tell() is to refuse by its name.
-    scores |= {name: math.nan if value is None else value for name, value in (row.get("namedScores") or {}).items()}
-    return {name: float(value) for name, value in scores.items()}
+    scores |= row.get("namedScores") or {}
+    # JSON has no NaN, and promptfoo writes null: tell() is to refuse it by its name.
+    return {name: float(value) if isinstance(value, int | float) else math.nan for name, value in scores.items()}
 
 
 def _first_line(text: object) -> str:
