@@ -80,10 +80,10 @@ class PromptfooEvaluator:
         self.timeout = timeout
         try:
             self._suite = self._worker.ask(self._open, _GRACE)
-        except RefusedError as error:
+            self.prompts = _named(self._suite["prompts"])
+        except (RefusedError, InvalidArgumentError) as error:
             self._worker.close()
             raise InvalidArgumentError(f"The promptfoo config cannot be used: {error}") from error
-        self.prompts = _named(self._suite["prompts"])
         self._index = {text: index for index, text in enumerate(self.prompts.values())}
         self._rows = None if rows is None else Path(rows)
 
@@ -206,25 +206,26 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
         name = f"prompt-{place}" if text in label else label
         if text in texts or name in named:
             twice = f"one text as {texts[text]!r} and {name!r}" if text in texts else f"two prompts labelled {name!r}"
-            raise InvalidArgumentError(f"The promptfoo config has {twice}. Keep one of them, or tell them apart.")
+            raise InvalidArgumentError(f"it has {twice}. Keep one of them, or tell them apart.")
         named[name], texts[text] = text, name
     return named
 
 
 def _scores(row: Row) -> dict[str, float] | Exception:
     """What promptfoo found, or why it found nothing."""
-    cost = row.get("cost")
+    response = row.get("response") or {}
+    cost = response.get("cost")  # the row's own is 0 where it is unknown
     spent = float(cost) if isinstance(cost, int | float) else 0.0
     grading = row.get("gradingResult") or {}
     if row.get("failureReason") == _ERROR:
         return CompletionError(f"promptfoo: {_first_line(row.get('error'))}", cost=spent)
-    for part in [grading, *(grading.get("componentResults") or [])]:
+    for part in [*(grading.get("componentResults") or []), grading]:
         reason = str(part.get("reason") or "")
         if reason.startswith((*_BROKEN, "Scoring function error")) or (part.get("metadata") or {}).get("graderError"):
             assertion = part.get("assertion") or {}
             name = assertion.get("metric") or assertion.get("type") or "of the test"
             return CompletionError(f"promptfoo: the assertion {name!r} failed: {_first_line(reason)}", cost=spent)
-    tokens = row.get("tokenUsage") or (row.get("response") or {}).get("tokenUsage") or {}
+    tokens = row.get("tokenUsage") or response.get("tokenUsage") or {}
     found = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
     if tokens.get("total"):
         found |= {"input_tokens": tokens.get("prompt"), "output_tokens": tokens.get("completion")}

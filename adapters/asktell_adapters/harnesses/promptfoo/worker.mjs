@@ -57,7 +57,7 @@ async function findProvider(entries, wanted) {
     const loaded = async () => (await suite({ providers: [entry], env: config.env })).providers;
     (await loaded()).forEach((one, nth, all) => {
       // Afresh for each batch, since promptfoo shuts down what it has used.
-      const load = async () => (all.length === 1 ? entry : (await loaded())[nth]);
+      const load = async () => (all.length === 1 ? unfiltered(entry) : (await loaded())[nth]);
       found.push({ id: one.id(), label: one.label || one.id(), prompts: entry.prompts, load });
     });
   }
@@ -70,6 +70,8 @@ async function findProvider(entries, wanted) {
   }
   return fitting[0];
 }
+
+const unfiltered = (entry) => (typeof entry === 'object' ? { ...entry, prompts: undefined } : entry);
 
 // As promptfoo: by label, or by the part of it before a colon.
 function allowed(references, label) {
