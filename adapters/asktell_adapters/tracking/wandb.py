@@ -63,9 +63,10 @@ class WandbTracker(Tracker):
         for group in ("evaluation", "best", "progress", "decision"):
             self.run.define_metric(f"{group}/*", step_metric="progress/evaluations")
         self.run.config.update({"asktell": selection.settings}, allow_val_change=True)
-        self._progress = Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"  # beside the runs' folders
+        if not self.run.disabled:
+            self._progress = Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"  # beside the runs' folders
         known = [Mark(), Mark(*(int(self.run.summary.get(f"progress/{name}") or 0) for name in Mark._fields))]
-        if self._progress.exists():
+        if self._progress is not None and self._progress.exists():
             known.append(Mark(*json.loads(self._progress.read_text())))
         return max(known)
 
@@ -84,8 +85,8 @@ class WandbTracker(Tracker):
         for decision in view.decisions(since.decisions):
             self.run.log({**counts(decision), "progress/evaluations": decision.evaluations})
         self.run.log(view.progress())
-        assert self._progress is not None
-        self._progress.write_text(json.dumps(view.mark))
+        if self._progress is not None:
+            self._progress.write_text(json.dumps(view.mark))
         yield view.mark
 
     def _finish(self, view: View) -> None:

@@ -21,12 +21,13 @@ let config, provider, prompts, tests;
 
 async function open(request) {
   config = typeof request.config === 'string' ? await read(request.config) : request.config;
+  await checkVersion();
   if (config.extensions?.length) throw new Error('the config has `extensions`, which promptfoo runs only in its own command');
   provider = await findProvider([config.providers ?? config.targets ?? []].flat(), request.provider);
   prompts = (await readPrompts(config.prompts ?? [])).filter(({ label }) => allowed(provider.prompts, label));
   tests = await readTests();
   return {
-    version: require('./package.json').version,
+    version: version(),
     provider: { id: provider.id, label: provider.label },
     concurrency: config.evaluateOptions?.maxConcurrency ?? null,
     prompts: prompts.map(({ raw, label }) => ({ raw, label })),
@@ -38,6 +39,18 @@ async function open(request) {
       serial: Boolean(test.options.runSerially),
     })),
   };
+}
+
+const version = () => require('./package.json').version;
+
+// Pairs of one evaluation are kept apart by the `prompts` of a test, which old versions do not know.
+async function checkVersion() {
+  let calls = 0;
+  const listener = async () => ({ error: `${++calls}` });
+  const tests = ['a', 'b'].map((one) => ({ vars: { one }, prompts: [one] }));
+  const prompts = ['a', 'b'].map((one) => ({ raw: one, label: one }));
+  await promptfoo.evaluate({ prompts, tests, providers: [listener] }, { cache: false });
+  if (calls !== 2) throw new Error(`promptfoo ${version()} is too old; asktell needs 0.120.16 or newer: npm install promptfoo@latest`);
 }
 
 async function read(path) {
