@@ -105,6 +105,7 @@ def test_a_study_goes_on_in_its_run(
             first(study, trial)
         id_ = first.run.id
         first.run.finish()  # without the tracker's end
+        time.sleep(1.1)  # the folders of offline runs are named by the second
     with (
         asktell.Study.open(tmp_path / "study.db", "long") as study,
         WandbTracker("prompts", interval=0, **offline) as second,

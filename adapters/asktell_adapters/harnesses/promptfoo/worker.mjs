@@ -50,7 +50,7 @@ async function checkVersion() {
   const tests = ['a', 'b'].map((one) => ({ vars: { one }, prompts: [one] }));
   const prompts = ['a', 'b'].map((one) => ({ raw: one, label: one }));
   await promptfoo.evaluate({ prompts, tests, providers: [listener] }, { cache: false });
-  if (calls !== 2) throw new Error(`promptfoo ${version()} is too old; asktell needs 0.120.16 or newer: npm install promptfoo@latest`);
+  if (calls !== 2) throw new Error(`promptfoo ${version()} is too old; asktell needs 0.121.15 or newer: npm install promptfoo@latest`);
 }
 
 async function read(path) {
@@ -61,7 +61,9 @@ async function read(path) {
   }
   const found = require('js-yaml').load(readFileSync(path, 'utf8'));
   if (!found || typeof found !== 'object') throw new Error(`${path} holds no promptfoo config`);
-  return JSON.stringify(found).includes('"$ref"') ? require('@apidevtools/json-schema-ref-parser').dereference(found) : found;
+  if (!JSON.stringify(found).includes('"$ref"')) return found;
+  const parser = await import(pathToFileURL(require.resolve('@apidevtools/json-schema-ref-parser')).href);
+  return parser.dereference(found);
 }
 
 async function findProvider(entries, wanted) {
