@@ -45,6 +45,9 @@ test-adapters: $(FAMILIES:%=.venvs/%-$(VERSIONS)/.made)
 .venvs/%/.made: requirements/families/%.txt pyproject.toml
 	$(PYTHON) -m venv .venvs/$*
 	.venvs/$*/bin/python -m pip --disable-pip-version-check install --quiet --requirement requirements/families/$*.txt --editable .
+	@# A family of packages for Node: into the environment's own node_modules, by its own Node.
+	@if [ -d requirements/families/$* ]; then cp requirements/families/$*/package*.json .venvs/$* && \
+		cd .venvs/$* && PATH="$$PWD/bin:$$PATH" npm install --ignore-scripts --loglevel error --no-audit --no-fund; fi
 	@touch $@
 
 # A server for the tests of storages; without one, and without the right to install it, those are skipped.

@@ -1,0 +1,242 @@
+"""An evaluator whose harness is promptfoo: chosen pairs of its config's prompts and tests, its assertions' scores."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, final
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell_adapters.evaluators.base import CompletionError
+from asktell_adapters.evaluators.llm import TrialLike
+from asktell_adapters.harnesses.promptfoo.node import (
+    NodeWorker,
+    RefusedError,
+    WorkerLostError,
+    find_node,
+    find_promptfoo,
+)
+from asktell_adapters.harnesses.promptfoo.results import append_row, read_rows, write_results
+
+Row = dict[str, Any]
+"""An EvaluateResult of promptfoo."""
+
+_GRACE = 60.0  # seconds beyond the evaluations' own, for loading and reading
+_ERROR = 2  # promptfoo's ResultFailureReason: none 0, an assertion 1, an error 2
+# How promptfoo, which scores them 0, says that an assertion could not be tried.
+_BROKEN = ("Custom function threw error", "Python code execution failed", "Ruby code execution failed")
+
+
+@final
+class PromptfooEvaluator:
+    """Evaluates prompts on the tests of a promptfoo config, by one Node process that stays.
+
+    A trial's example is the index of a test (`tests`), its prompt one of `prompts` or any other text, which is then a
+    template as promptfoo's are. Scores are `score` and `success` (0 or 1), the assertions' named metrics, and where
+    promptfoo knows them `latency` (seconds), `cost`, `tokens`, `input_tokens` and `output_tokens`, of the provider
+    alone. A metric of that name in the config comes before them.
+
+    Args:
+        config: path of a promptfooconfig (YAML, JSON, JavaScript), or the same as a mapping.
+        provider: label or id of the one to evaluate, if the config has several.
+        timeout: seconds for one evaluation, its assertions included.
+        rows: a file to append promptfoo's results to, one JSON line each; `write_results` needs it.
+        node_modules: the folder in which promptfoo is; by default it is looked for from the config's folder upwards,
+            then by the command `promptfoo`.
+        node: the command, or path, of Node.
+
+    Pairs of a batch are evaluated at once, as many as `evaluateOptions.maxConcurrency` lets. If the process dies with a
+    batch, its pairs are evaluated again, one by one, so that only the one that kills it fails.
+
+    Raises:
+        InvalidArgumentError: promptfoo cannot read the config, or asktell cannot choose from it.
+        MissingExtraError: there is no Node, or no promptfoo.
+    """
+
+    def __init__(
+        self,
+        config: str | Path | Mapping[str, Any] = "promptfooconfig.yaml",
+        *,
+        provider: str | None = None,
+        timeout: float = 300.0,
+        rows: str | Path | None = None,
+        node_modules: str | Path | None = None,
+        node: str | Path = "node",
+    ) -> None:
+        if not 0 < timeout < math.inf:
+            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        folder = Path.cwd()
+        if not isinstance(config, Mapping):
+            path = Path(config).expanduser().absolute()
+            if not path.is_file():
+                raise InvalidArgumentError(f"There is no promptfoo config {str(path)!r}.")
+            folder, config = path.parent, str(path)
+        self._open = {"open": {"config": config, "provider": provider}}
+        self._worker = NodeWorker(find_node(node), find_promptfoo(node_modules, folder), folder)
+        self._lock = threading.Lock()
+        self.timeout = timeout
+        try:
+            self._suite = self._worker.ask(self._open, _GRACE)
+            self.prompts = _named(self._suite["prompts"])
+        except (RefusedError, InvalidArgumentError) as error:
+            self._worker.close()
+            raise InvalidArgumentError(f"The promptfoo config cannot be used: {error}") from error
+        self._index = {text: index for index, text in enumerate(self.prompts.values())}
+        self._rows = None if rows is None else Path(rows)
+
+    @property
+    def tests(self) -> list[dict[str, Any]]:
+        """The tests, in the order of their indices: `description`, `vars`, `metadata`, and the `metrics` they name."""
+        return list(self._suite["tests"])
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that every test's assertions name, apart from those that promptfoo adds."""
+        named = [test["metrics"] for test in self._suite["tests"]]
+        return [name for name in (named[0] if named else []) if all(name in metrics for metrics in named)]
+
+    def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
+        """Scores of one prompt on one test.
+
+        Raises:
+            EvaluatorError: there are none, and why.
+        """
+        (outcome,) = self._outcomes([(prompt, "prompt", example)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def evaluate_batch(self, trials: Sequence[TrialLike]) -> list[dict[str, float] | Exception]:
+        """Scores in the order of the trials; a trial that fails yields its exception in its place."""
+        return self._outcomes([(t.prompt, str(getattr(t, "prompt_id", "prompt")), t.example) for t in trials])
+
+    def _outcomes(self, wanted: list[tuple[str, str, int | None]]) -> list[dict[str, float] | Exception]:
+        outcomes: list[dict[str, float] | Exception] = []
+        pairs: list[dict[str, Any]] = []
+        for text, name, example in wanted:
+            error = self._misfit(example)
+            outcomes.append(error or {})
+            if error is None:
+                pairs.append({"prompt": self._index.get(text, {"raw": text, "label": name}), "test": example})
+        with self._lock:
+            results = iter(self._evaluate(pairs) if pairs else [])
+            for position, (_, _, example) in enumerate(wanted):
+                if isinstance(outcomes[position], Exception):
+                    continue
+                result = next(results)
+                if isinstance(result, Exception):
+                    outcomes[position] = result
+                    continue
+                if self._rows is not None:
+                    append_row(self._rows, {**result, "testIdx": example})
+                outcomes[position] = _scores(result)
+        return outcomes
+
+    def _misfit(self, example: int | None) -> Exception | None:
+        count = len(self._suite["tests"])
+        if example is None:
+            return InvalidArgumentError("the trial names no test; make the selector with examples=len(evaluator.tests)")
+        if not 0 <= example < count:
+            return InvalidArgumentError(f"test {example!r} is not in range({count})")
+        return None
+
+    def _evaluate(self, pairs: list[dict[str, Any]]) -> list[Row | Exception]:
+        """A row or a failure for each pair; those that a batch was left without are tried alone."""
+        try:
+            rows = self._ask(pairs)
+        except (RefusedError, WorkerLostError) as error:
+            if len(pairs) == 1:
+                return [error]
+            rows = [None] * len(pairs)
+        if len(pairs) == 1:
+            return [rows[0] or EvaluatorError("promptfoo returned no result for this prompt and test")]
+        return [row or self._evaluate([pair])[0] for row, pair in zip(rows, pairs, strict=True)]
+
+    def _ask(self, pairs: list[dict[str, Any]]) -> list[Row | None]:
+        if not self._worker.running:
+            suite = self._worker.ask(self._open, _GRACE)
+            if (suite["prompts"], suite["tests"]) != (self._suite["prompts"], self._suite["tests"]):
+                raise RefusedError("the promptfoo config, or a file that it names, has changed since it was read")
+        limit = self._suite["concurrency"] or len(pairs)
+        serial = any(self._suite["tests"][pair["test"]]["serial"] for pair in pairs)
+        turns = len(pairs) if serial else math.ceil(len(pairs) / limit)
+        request = {"evaluate": {"pairs": pairs, "timeout": self.timeout}}
+        rows: list[Row | None] = self._worker.ask(request, turns * self.timeout + _GRACE)
+        return rows
+
+    def write_results(self, path: str | Path) -> Path:
+        """Write what was evaluated as `promptfoo eval --output` does, for `promptfoo import` and `promptfoo view`.
+
+        Every row of the file `rows` is in it, those of earlier runs too; of several of one prompt and test, the last.
+
+        Raises:
+            InvalidArgumentError: the evaluator was made without `rows`.
+        """
+        if self._rows is None:
+            raise InvalidArgumentError("write_results() needs the rows: PromptfooEvaluator(..., rows='rows.jsonl').")
+        return write_results(Path(path), read_rows(self._rows), self._suite)
+
+    def close(self) -> None:
+        """End the Node process."""
+        with self._lock:
+            self._worker.close()
+
+    def __enter__(self) -> PromptfooEvaluator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Texts by their labels; by their place where promptfoo made the label out of the text.
+
+    Raises:
+        InvalidArgumentError: two prompts have the same text, or the same label.
+    """
+    named: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    for place, prompt in enumerate(prompts, 1):
+        text, label = prompt["raw"], prompt["label"]
+        name = f"prompt-{place}" if text in label else label
+        if text in texts or name in named:
+            twice = f"one text as {texts[text]!r} and {name!r}" if text in texts else f"two prompts labelled {name!r}"
+            raise InvalidArgumentError(f"it has {twice}. Keep one of them, or tell them apart.")
+        named[name], texts[text] = text, name
+    return named
+
+
+def _scores(row: Row) -> dict[str, float] | Exception:
+    """What promptfoo found, or why it found nothing."""
+    response = row.get("response") or {}
+    cost = response.get("cost")  # the row's own is 0 where it is unknown
+    spent = float(cost) if isinstance(cost, int | float) else 0.0
+    grading = row.get("gradingResult") or {}
+    if row.get("failureReason") == _ERROR:
+        return CompletionError(f"promptfoo: {_first_line(row.get('error'))}", cost=spent)
+    for part in [*(grading.get("componentResults") or []), grading]:
+        reason = str(part.get("reason") or "")
+        if reason.startswith((*_BROKEN, "Scoring function error")) or (part.get("metadata") or {}).get("graderError"):
+            assertion = part.get("assertion") or {}
+            name = assertion.get("metric") or assertion.get("type") or "of the test"
+            return CompletionError(f"promptfoo: the assertion {name!r} failed: {_first_line(reason)}", cost=spent)
+    tokens = row.get("tokenUsage") or response.get("tokenUsage") or {}
+    found = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
+    if tokens.get("total"):
+        found |= {"input_tokens": tokens.get("prompt"), "output_tokens": tokens.get("completion")}
+        found["tokens"] = tokens["total"]
+    if grading.get("componentResults"):  # without assertions promptfoo gives 1, which is no score
+        found |= {"score": row.get("score"), "success": float(bool(row.get("success")))}
+    scores = {name: value for name, value in found.items() if value is not None}
+    scores |= row.get("namedScores") or {}
+    # JSON has no NaN, and promptfoo writes null: tell() is to refuse it by its name.
+    return {name: float(value) if isinstance(value, int | float) else math.nan for name, value in scores.items()}
+
+
+def _first_line(text: object) -> str:
+    return f"{str(text).strip().splitlines()[0] if str(text).strip() else 'no reason given':.500}"

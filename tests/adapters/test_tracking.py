@@ -1,0 +1,193 @@
+"""What is tracked, and when: by the logging tracker, and by one that keeps what it is given."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import asktell
+from asktell.errors import InvalidArgumentError
+from asktell.testing.fakes import Table
+from asktell_adapters.tracking import core
+from asktell_adapters.tracking.core import Mark, Selection, Tracker, View
+from asktell_adapters.tracking.logging import LoggingTracker
+
+RandomTable = Callable[..., Table]
+NewSelector = Callable[..., asktell.Selector]
+
+
+class Kept(Tracker):
+    """What was tracked, in a list that outlives the tracker, as a tracking server does."""
+
+    def __init__(self, kept: list[object], **options: object) -> None:
+        super().__init__(**{"interval": 0.0, **options})  # type: ignore[arg-type]
+        self.kept = kept
+        self.fail_at: set[int] = set()
+        self.calls = 0
+
+    def _open(self, selection: Selection) -> Mark:
+        self.selection = selection
+        marks = [item for item in self.kept if isinstance(item, Mark)]
+        return marks[-1] if marks else Mark()
+
+    def _write(self, view: View, since: Mark) -> Iterator[Mark]:
+        mark = since
+        for evaluation in view.evaluations(since.evaluations):
+            self.calls += 1
+            if self.calls in self.fail_at:
+                raise ConnectionError("the server is down")
+            mark = mark._replace(evaluations=evaluation.number)
+            self.kept += [evaluation, mark]
+            yield mark
+        self.kept += [*view.decisions(since.decisions), view.mark]
+        yield view.mark
+
+    def _finish(self, view: View) -> None:
+        self.kept.append(view.result)
+
+    def of(self, kind: type) -> list[object]:
+        return [item for item in self.kept if isinstance(item, kind)]
+
+
+def evaluate(table: Table) -> Callable[[str, int | None], object]:
+    return lambda prompt, example: table(prompt, example)
+
+
+@pytest.fixture
+def table(random_table: RandomTable) -> Table:
+    return random_table(6, 10)
+
+
+@pytest.mark.parametrize("interval", [0.0, 1e9])
+def test_everything_is_tracked_once(interval: float, table: Table, new_selector: NewSelector) -> None:
+    selector = new_selector(table, "csr", budget=30)
+    tracker = Kept([], interval=interval)
+    with tracker:
+        result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
+    evaluations = tracker.of(core.Evaluation)
+    assert [one.number for one in evaluations] == list(range(1, result.spent + 1))
+    history = selector.state.history
+    assert [one.prompt for one in evaluations] == history.arms().tolist()
+    assert [one.example for one in evaluations] == history.examples().tolist()
+    assert [list(one.scores.values()) for one in evaluations] == history.scores().tolist()
+    decisions = tracker.of(core.Decision)
+    left = {prompt: (status, one.round) for one in decisions for prompt, status, _ in one.departures}
+    assert left == {entry.id: (entry.status, entry.round) for entry in result.prompts}
+    assert decisions[-1].active == 0
+    assert [one.active for one in decisions] == sorted((one.active for one in decisions), reverse=True)
+    assert tracker.of(asktell.Result) == [result]
+
+
+def test_a_resumed_selection_goes_on_where_it_was(table: Table, new_selector: NewSelector) -> None:
+    kept: list[object] = []
+    selector = new_selector(table, "csr", budget=30)
+    tracker = Kept(kept, name="mine")
+    for _ in range(17):
+        trial = selector.ask()
+        assert trial is not None
+        selector.tell(trial, table(trial.prompt, trial.example))
+        tracker(selector, trial)  # and no end: the process is killed
+    again = asktell.Selector.from_json(selector.to_json())
+    with Kept(kept, name="mine") as tracker:
+        asktell.run(again, evaluate(table), progress=False, on_tell=tracker)
+    assert [one.number for one in tracker.of(core.Evaluation)] == list(range(1, again.spent + 1))
+    assert len(tracker.of(core.Decision)) == sum(1 for _, one in again.state.decisions if one.departures)
+
+
+def test_a_study_is_tracked_by_one_of_its_workers(table: Table, new_selector: NewSelector, tmp_path: Path) -> None:
+    with asktell.Study.create(tmp_path / "study.db", "one", new_selector(table, "csr", budget=30)) as study:
+        for _ in range(4):  # by another worker, that is not tracked
+            trial = study.ask(worker="other")
+            assert trial is not None
+            study.tell(trial, table(trial.prompt, trial.example), worker="other")
+        with Kept([]) as tracker:
+            asktell.run(study, evaluate(table), progress=False, on_tell=tracker)
+        assert tracker.selection.name == "one"
+        assert len(tracker.of(core.Evaluation)) == study.spent
+        with Kept([]) as watcher:  # or by a process that evaluates nothing
+            watcher(study)
+        assert len(watcher.of(core.Evaluation)) == study.spent
+
+
+def test_an_error_is_a_warning_once_and_nothing_is_lost(
+    table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "_SHARE", 0)  # a look after each evaluation
+    tracker = Kept([])
+    tracker.fail_at = {3, 4, 5}
+    with caplog.at_level(logging.WARNING), tracker:
+        result = asktell.run(new_selector(table, "csr", budget=30), evaluate(table), progress=False, on_tell=tracker)
+    assert result.done
+    assert [one.number for one in tracker.of(core.Evaluation)] == list(range(1, result.spent + 1))
+    warnings = [record.getMessage() for record in caplog.records if "Kept" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "the server is down" in warnings[0]
+
+
+def test_another_selection_of_the_same_name_is_not_mixed_in(
+    table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept: list[object] = [Mark(25, 3)]
+    with caplog.at_level(logging.WARNING), Kept(kept, name="mine") as tracker:
+        asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
+    assert kept == [Mark(25, 3)]
+    assert "Give the tracker another name" in caplog.text
+
+
+def test_looks_become_rarer_when_they_take_long(
+    table: Table, new_selector: NewSelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10_000, 1))  # every reading of the clock takes a second
+    monkeypatch.setattr(core.time, "monotonic", lambda: next(clock))
+    tracker = Kept([])
+    selector = new_selector(table, "uniform", budget=60)
+    looks = []
+    for _ in range(59):
+        trial = selector.ask()
+        assert trial is not None
+        selector.tell(trial, table(trial.prompt, trial.example))
+        before = len(tracker.kept)
+        tracker(selector, trial)
+        looks.append(len(tracker.kept) > before)
+    assert looks[0]
+    assert 2 <= sum(looks) <= 4
+
+
+def test_the_selection_so_far_and_its_numbers(table: Table, new_selector: NewSelector) -> None:
+    selector = new_selector(table, "uniform", budget=60)
+    tracker = Kept([])
+    tracker(selector)
+    trial = selector.ask()
+    assert trial is not None
+    selector.fail(trial, "no", cost=2.0)
+    view = View(selector.state, selector.result())
+    numbers = view.progress()
+    assert numbers["progress/failures"] == 1
+    assert numbers["progress/cost"] == 2.0
+    assert numbers["progress/active"] == 6
+    trial = selector.ask()
+    assert trial is not None
+    selector.tell(trial, table(trial.prompt, trial.example))
+    columns, rows = View(selector.state, selector.result()).prompts()
+    assert all(len(row) == len(columns) for row in rows)
+    assert rows[0][columns.index("selected")] is True
+    assert sum(row[columns.index("pulls")] for row in rows) == 1
+
+
+def test_the_log_says_what_happens(table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "asktell.tracking"), LoggingTracker(interval=0) as tracker:
+        asktell.run(new_selector(table, "csr", budget=30), evaluate(table), progress=False, on_tell=tracker)
+    text = caplog.text
+    assert "method" in text
+    assert "evaluation 29: prompt" in text
+    assert "prompts left the race" in text
+    assert "rejected:" in text
+    assert "best so far" in text
+    assert "(final, 29 of 30 evaluations spent" in text
+    assert [record.levelno for record in caplog.records if "evaluation 7:" in record.getMessage()] == [logging.DEBUG]
+
+
+def test_an_interval_that_is_none() -> None:
+    with pytest.raises(InvalidArgumentError, match="interval"):
+        LoggingTracker(interval=-1)

@@ -1,0 +1,59 @@
+"""The file of results, read by promptfoo's own command."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell.errors import InvalidArgumentError
+from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
+
+Scripted = Callable[..., PromptfooEvaluator]
+
+
+@pytest.fixture
+def command(node: str, node_modules: Path) -> Callable[..., str]:
+    package = json.loads((node_modules / "promptfoo" / "package.json").read_text())
+
+    def run(*arguments: str) -> str:
+        line = [node, str(node_modules / "promptfoo" / package["bin"]["promptfoo"]), *arguments]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_promptfoo_imports_and_exports_it(scripted: Scripted, command: Callable[..., str], tmp_path: Path) -> None:
+    prompts = {"plain": "a", "other": "b"}
+    table = {"a|0": 0.5, "a|1": 0.25, "b|0": "fails", "b|3": 1.0}
+    evaluator = scripted(table, rows=tmp_path / "rows.jsonl")
+    trials = [asktell.Trial(0, "plain", "a", 0), asktell.Trial(1, "plain", "a", 1), asktell.Trial(2, "other", "b", 0)]
+    evaluator.evaluate_batch(trials)
+    evaluator.close()  # and on with another process, as after a crash
+    evaluator = scripted(table, rows=tmp_path / "rows.jsonl")
+    evaluator.evaluate_batch([asktell.Trial(3, "other", "b", 3), trials[0]])
+    written = json.loads(evaluator.write_results(tmp_path / "results.json").read_text())
+    assert "successfully imported" in command("import", str(tmp_path / "results.json"))
+    command("export", "eval", written["evalId"], "-o", str(tmp_path / "again.json"))
+    again: dict[str, Any] = json.loads((tmp_path / "again.json").read_text())["results"]
+    assert (again["stats"]["successes"], again["stats"]["failures"], again["stats"]["errors"]) == (3, 0, 1)
+    columns = {column["label"]: column for column in again["prompts"]}
+    assert {label: column["raw"] for label, column in columns.items()} == prompts
+    assert columns["plain"]["metrics"]["namedScores"] == {"quality": 0.75}
+    assert columns["plain"]["metrics"]["namedScoresCount"] == {"quality": 2}
+    assert columns["other"]["metrics"]["testErrorCount"] == 1
+    cells = {(row["prompt"]["label"], row["testIdx"]): row for row in again["results"]}
+    assert set(cells) == {("plain", 0), ("plain", 1), ("other", 0), ("other", 3)}
+    assert cells["other", 3]["namedScores"] == {"quality": 1.0}
+    assert cells["other", 3]["vars"] == {"i": 3}
+    assert cells["other", 0]["error"] == "the provider failed"
+
+
+def test_the_rows_are_needed(scripted: Scripted, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"rows\.jsonl"):
+        scripted({}).write_results(tmp_path / "results.json")

@@ -1,0 +1,148 @@
+"""Runs of MLflow, in a SQLite database and files of its own."""
+
+import csv
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell.testing.fakes import Table
+
+mlflow = pytest.importorskip("mlflow")
+
+from asktell_adapters.tracking.mlflow import MLflowTracker  # noqa: E402
+
+RandomTable = Callable[..., Table]
+NewSelector = Callable[..., asktell.Selector]
+
+
+@pytest.fixture
+def table(random_table: RandomTable) -> Table:
+    return random_table(6, 10)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    yield mlflow.MlflowClient()
+    while mlflow.active_run():
+        mlflow.end_run()
+
+
+def evaluate(table: Table) -> Callable[[str, int | None], object]:
+    return lambda prompt, example: table(prompt, example)
+
+
+def play(selector: Any, table: Table, tracker: MLflowTracker, n: int) -> None:
+    """Some evaluations, and no end: as if the process was killed."""
+    for _ in range(n):
+        trial = selector.ask()
+        selector.tell(trial, table(trial.prompt, trial.example))
+        tracker(selector, trial)
+
+
+def steps(client: Any, run_id: str, key: str) -> list[int]:
+    return [metric.step for metric in client.get_metric_history(run_id, key)]
+
+
+def rows(client: Any, run_id: str, name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(mlflow.artifacts.load_text(f"runs:/{run_id}/{name}"))))
+
+
+def test_a_selection_is_a_run(table: Table, new_selector: NewSelector, store: Any) -> None:
+    selector = new_selector(table, "csr", budget=30)
+    with MLflowTracker("prompts", name="mine", register="best-prompt") as tracker:
+        result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
+    run = store.get_run(tracker.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.params["asktell.budget"] == "30"
+    metric = result.goal.metrics[0]
+    history = store.get_metric_history(tracker.run_id, f"evaluation/{metric}")
+    assert [(m.step, m.value) for m in history] == list(enumerate(selector.state.history.scores()[:, 0].tolist(), 1))
+    assert run.data.metrics[f"best/{metric}"] == result.selected[0].estimate[metric]
+    assert run.data.metrics["progress/active"] == 0
+    assert steps(store, tracker.run_id, "decision/active") == [
+        n for n, one in selector.state.decisions if one.departures
+    ]
+    prompts = {row["id"]: row for row in rows(store, tracker.run_id, "prompts.csv")}
+    assert {row["status"] for row in prompts.values()} == {"accepted", "rejected"}
+    assert [id_ for id_, row in prompts.items() if row["selected"] == "True"] == [str(result.selected[0].id)]
+    assert len(rows(store, tracker.run_id, "evaluations.csv")) == result.spent
+    assert len(rows(store, tracker.run_id, "decisions.csv")) == 6
+    answer = json.loads(mlflow.artifacts.load_text(f"runs:/{tracker.run_id}/result.json"))
+    assert answer["selected"][0]["id"] == result.selected[0].id
+    prompt = mlflow.genai.load_prompt("prompts:/best-prompt/1")
+    assert prompt.template == result.selected[0].prompt
+    assert run.data.tags["asktell.registered"] == "best-prompt 1"
+
+
+def test_a_study_goes_on_in_its_run(table: Table, new_selector: NewSelector, store: Any, tmp_path: Path) -> None:
+    with asktell.Study.create(tmp_path / "study.db", "long", new_selector(table, "csr", budget=30)) as study:
+        first = MLflowTracker("prompts", interval=0)
+        play(study, table, first, 17)
+    with asktell.Study.open(tmp_path / "study.db", "long") as study, MLflowTracker("prompts", interval=0) as second:
+        result = asktell.run(study, evaluate(table), progress=False, on_tell=second)
+    assert second.run_id == first.run_id
+    for name in result.goal.metrics:
+        assert steps(store, first.run_id, f"evaluation/{name}") == list(range(1, result.spent + 1))
+    decisions = steps(store, first.run_id, "decision/active")
+    assert len(decisions) == 5
+    assert len(store.search_runs([store.get_experiment_by_name("prompts").experiment_id])) == 1
+    with MLflowTracker("prompts") as third:  # looked at again when all is done: nothing new
+        third(asktell.Study.open(tmp_path / "study.db", "long"))
+    assert third.run_id == first.run_id
+    assert steps(store, first.run_id, "decision/active") == decisions
+
+
+def test_more_evaluations_than_fit_in_a_request(table: Table, new_selector: NewSelector, store: Any) -> None:
+    selector = new_selector(table, "uniform", budget=2400, examples=None, sampling="iid")
+    while (trial := selector.ask()) is not None:
+        selector.tell(trial, table(trial.prompt, 0))
+    with MLflowTracker(name="big") as tracker:
+        tracker(selector)
+    assert steps(store, tracker.run_id, f"evaluation/{table.metrics[1]}") == list(range(1, 2401))
+
+
+def test_the_active_run_is_used_and_left_open(table: Table, new_selector: NewSelector, store: Any) -> None:
+    with mlflow.start_run() as run:
+        with MLflowTracker() as tracker:
+            asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
+        assert store.get_run(run.info.run_id).info.status == "RUNNING"
+    assert tracker.run_id == run.info.run_id
+    assert store.get_run(run.info.run_id).data.metrics["progress/evaluations"] == 12
+
+
+def test_a_store_that_is_down_does_not_stop_the_run(
+    table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = MLflowTracker(name="down", interval=0)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise mlflow.exceptions.MlflowException("the server is down")
+
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", refuse)
+    with caplog.at_level(logging.WARNING, "asktell"), tracker:
+        result = asktell.run(
+            new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker
+        )
+    assert result.done
+    assert caplog.text.count("the server is down") == 1
+
+
+def test_an_interrupted_run_says_so(table: Table, new_selector: NewSelector, store: Any) -> None:
+    def interrupted(prompt: str, example: int | None) -> None:
+        raise KeyboardInterrupt
+
+    selector = new_selector(table, "uniform", budget=12)
+    tracker = MLflowTracker()
+    play(selector, table, tracker, 2)
+    with pytest.raises(KeyboardInterrupt), tracker:
+        asktell.run(selector, interrupted, progress=False, on_tell=tracker)
+    assert store.get_run(tracker.run_id).info.status == "KILLED"
+    assert len(rows(store, tracker.run_id, "evaluations.csv")) == 2
