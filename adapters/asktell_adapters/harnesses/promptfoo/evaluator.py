@@ -239,4 +239,5 @@ def _scores(row: Row) -> dict[str, float] | Exception:
 
 
 def _first_line(text: object) -> str:
-    return f"{str(text).strip().splitlines()[0] if str(text).strip() else 'no reason given':.500}"
+    lines = str(text or "").strip().splitlines()
+    return lines[0][:500] if lines else "no reason given"

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, final
 
@@ -83,7 +83,8 @@ class NodeWorker:
         self._folder = folder
         self._process: subprocess.Popen[str] | None = None
         self._replies: queue.Queue[str | None] = queue.Queue()
-        self._said: deque[str] = deque(maxlen=20)
+        self._said: deque[str | None] = deque(maxlen=20)
+        self._listener = threading.Thread()
         self._asked = 0
 
     @property
@@ -117,9 +118,10 @@ class NodeWorker:
             try:
                 line = self._replies.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise WorkerLostError(f"promptfoo did not answer within {timeout:.0f} seconds, and was ended") from None
+                raise WorkerLostError(f"promptfoo did not answer within {timeout:g} seconds, and was ended") from None
             if line is None:
                 process.wait()
+                self._listener.join(1.0)  # a child of it may keep the pipe open
                 raise WorkerLostError(f"promptfoo's process ended with code {process.returncode}{self._last_words()}")
             try:
                 reply = json.loads(line)
@@ -151,7 +153,8 @@ class NodeWorker:
         # New ones for each process, so that nothing of the last one is read.
         self._process, self._replies, self._said = process, queue.Queue(), deque(maxlen=20)
         threading.Thread(target=_read, args=(process.stdout, self._replies.put), daemon=True).start()
-        threading.Thread(target=_read, args=(process.stderr, self._said.append), daemon=True).start()
+        self._listener = threading.Thread(target=_read, args=(process.stderr, self._said.append), daemon=True)
+        self._listener.start()
         return process
 
     def _last_words(self) -> str:
@@ -175,7 +178,7 @@ class NodeWorker:
                     pipe.close()
 
 
-def _read(stream: IO[str], take: Any) -> None:
+def _read(stream: IO[str], take: Callable[[str | None], None]) -> None:
     with contextlib.suppress(ValueError, OSError):  # closed meanwhile
         for line in stream:
             take(line)
