@@ -57,3 +57,16 @@ def test_promptfoo_imports_and_exports_it(scripted: Scripted, command: Callable[
 def test_the_rows_are_needed(scripted: Scripted, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"rows\.jsonl"):
         scripted({}).write_results(tmp_path / "results.json")
+
+
+def test_rows_that_cannot_be_kept_are_a_warning(
+    scripted: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    evaluator = scripted({"a|0": 0.5}, rows=tmp_path)  # a folder
+    assert evaluator("a", 0)["quality"] == 0.5
+    assert "could not be kept" in caplog.text
+
+
+def test_a_mapping_that_is_no_data(node_modules: Path, node: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="plain data"):
+        PromptfooEvaluator({"prompts": [object()]}, node_modules=node_modules, node=node)

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,41 @@ def test_a_study_goes_on_in_its_run(table: Table, new_selector: NewSelector, sto
         third(asktell.Study.open(tmp_path / "study.db", "long"))
     assert third.run_id == first.run_id
     assert steps(store, first.run_id, "decision/active") == decisions
+
+
+PROGRAM = """
+import sys, time
+import asktell, mlflow
+from asktell_adapters.tracking.mlflow import MLflowTracker
+
+mlflow.set_tracking_uri(sys.argv[1])
+goal = asktell.ParetoSet("a", "b")
+selector = asktell.Selector(["x", "yy", "zzz"], goal, 900, "uniform", examples=300)
+
+def evaluate(prompt, example):
+    print(example, flush=True)
+    time.sleep(0.002)
+    return {"a": example % 7, "b": len(prompt)}
+
+with asktell.Study.create("study.db", "killed", selector, exist_ok=True) as study:
+    with MLflowTracker("prompts", interval=0) as tracker:
+        asktell.run(study, evaluate, progress=False, on_tell=tracker)
+"""
+
+
+def test_a_process_that_is_killed(store: Any, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path}/mlflow.db"]
+    store.search_experiments()  # makes the database
+    for evaluations in (100, 200):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+            assert process.stdout is not None
+            for _ in range(evaluations):
+                assert process.stdout.readline()
+            process.kill()
+    subprocess.run(command, stdout=subprocess.DEVNULL, cwd=tmp_path, check=True, timeout=300)
+    (run,) = store.search_runs([store.get_experiment_by_name("prompts").experiment_id])
+    assert run.info.status == "FINISHED"
+    assert steps(store, run.info.run_id, "evaluation/a") == list(range(1, 901))
 
 
 def test_more_evaluations_than_fit_in_a_request(table: Table, new_selector: NewSelector, store: Any) -> None:

@@ -50,6 +50,8 @@ def records(path: Path) -> Iterator[bytes]:
         if 32768 - place % 32768 < 7:  # what is left of a block is padding
             place += 32768 - place % 32768
         _, size, kind = struct.unpack_from("<IHB", data, place)
+        if place + 7 + size > len(data):
+            return  # it is still being written
         record += data[place + 7 : place + 7 + size]
         place += 7 + size
         if kind in (1, 4):  # whole, or the last part

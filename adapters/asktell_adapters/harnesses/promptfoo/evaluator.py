@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import threading
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,7 @@ from asktell_adapters.harnesses.promptfoo.node import (
 )
 from asktell_adapters.harnesses.promptfoo.results import append_row, read_rows, write_results
 
+_log = logging.getLogger("asktell")
 Row = dict[str, Any]
 """An EvaluateResult of promptfoo."""
 
@@ -74,6 +77,13 @@ class PromptfooEvaluator:
             if not path.is_file():
                 raise InvalidArgumentError(f"There is no promptfoo config {str(path)!r}.")
             folder, config = path.parent, str(path)
+        else:
+            try:
+                json.dumps(config)
+            except (TypeError, ValueError) as error:
+                raise InvalidArgumentError(
+                    f"A promptfoo config given as a mapping must be plain data: {error}."
+                ) from None
         self._open = {"open": {"config": config, "provider": provider}}
         self._worker = NodeWorker(find_node(node), find_promptfoo(node_modules, folder), folder)
         self._lock = threading.Lock()
@@ -131,7 +141,10 @@ class PromptfooEvaluator:
                     outcomes[position] = result
                     continue
                 if self._rows is not None:
-                    append_row(self._rows, {**result, "testIdx": example})
+                    try:
+                        append_row(self._rows, {**result, "testIdx": example})
+                    except OSError as error:  # the scores are good all the same
+                        _log.warning("A result of promptfoo could not be kept in %s: %s", self._rows, error)
                 outcomes[position] = _scores(result)
         return outcomes
 
