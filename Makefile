@@ -36,10 +36,11 @@ tests: $(VENV)/.test postgresql
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --all-installed
 
 # The adapters to harnesses and clusters, each against the real package: make test-adapters FAMILIES="ray dspy".
+# Their warnings are their own.
 test-adapters: $(FAMILIES:%=.venvs/%-$(VERSIONS)/.made)
 	@for family in $(FAMILIES); do \
 		echo "== $$family, $(VERSIONS) versions"; \
-		.venvs/$$family-$(VERSIONS)/bin/python -m pytest tests/families/$$family || exit 1; \
+		.venvs/$$family-$(VERSIONS)/bin/python -m pytest -W default tests/families/$$family || exit 1; \
 	done
 
 .venvs/%/.made: requirements/families/%.txt pyproject.toml
