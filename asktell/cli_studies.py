@@ -199,7 +199,8 @@ def batch(arguments: argparse.Namespace) -> int:
     batches = OpenAIBatch(config.evaluator())
     with Study.create(arguments.study, name, config.selector, exist_ok=True) as study:
         if arguments.action == "submit":
-            ids = batches.submit(study, arguments.evaluations or study.budget)
+            n = study.budget if arguments.evaluations is None else arguments.evaluations
+            ids = batches.submit(study, n)
             for id_ in ids or ["Nothing to submit: the study is done, or waits for scores."]:
                 show(id_)
         else:

@@ -54,6 +54,10 @@ def test_the_commands_run(server: BatchServer, tmp_path: Path, capsys: Any) -> N
         '[goal]\nmaximize = "token_f1"\n'
     )
     submit, collect = re.findall(r"^asktell (batch .*)$", PAGE, re.MULTILINE)
+    for nonsense in ("0", "-5"):  # and not all that can be asked
+        assert cli.main([*submit.split(), "--evaluations", nonsense]) == 2
+        assert "n must be" in capsys.readouterr().err
+    assert not server.batches
     assert cli.main(submit.split()) == 0
     assert capsys.readouterr().out == "batch-0\n"
     assert cli.main(submit.split()) == 0

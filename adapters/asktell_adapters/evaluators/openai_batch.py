@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, final
 
+from asktell.arguments import whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
 from asktell_adapters._extras import check_extra, import_extra
@@ -97,13 +98,14 @@ class OpenAIBatch:
         can go on. What the API refuses for good is handed back.
 
         Raises:
+            InvalidArgumentError: n is not a whole number of at least 1.
             EvaluatorError: the API is out of reach, or refused. Batches that were created before stay.
             StorageError: the study's storage cannot be used.
         """
+        left = whole("n", n, 1)
         created: list[str] = []
         with self._client() as client:
             self._look_after(study, self._batches(client, study), Collected())
-            left = n
             while left > 0:
                 worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
                 trials = study.ask(min(left, self.most_requests), worker=worker, lease=self.lease, besides=())
