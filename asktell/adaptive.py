@@ -311,7 +311,7 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
         means[:, j], errors[:, j] = fit.mean, fit.sd
         normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         draws[:, :, j] = fit.draws(normals)
-        if problem.n_examples is not None and _divides(cells.scores[:, j]):
+        if problem.n_examples is not None and _is_binary(cells.scores[:, j]):
             prompt, example, residual = fit.variances
             correlation = example / (prompt + example + residual)
             tells = design.information(cells.examples, cells.scores[:, j], correlation, problem.n_examples)
@@ -344,7 +344,7 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
     )
 
 
-def _divides(scores: Vector) -> bool:
+def _is_binary(scores: Vector) -> bool:
     """Whether the scores are 0 and 1, and both."""
     return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
 

@@ -18,7 +18,7 @@ from concurrent.futures import (
     wait,
 )
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from asktell.arguments import whole
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
@@ -35,6 +35,7 @@ Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
 `evaluate_batch(trials)` -> a list of scores or exceptions, one per trial."""
+_T = TypeVar("_T")
 OnTell: TypeAlias = Callable[[Any, Trial], None]
 
 _log = logging.getLogger("asktell")
@@ -101,7 +102,9 @@ def run(
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
     with open_board(selector, progress, on_tell, max_failures_in_a_row) as board:
         if how.is_async:
-            _in_event_loop(lambda: _run_async(board, how, at_once, size))
+            import asyncio
+
+            outside_of_loops(lambda: asyncio.run(_run_async(board, how, at_once, size)))
         elif executor is not None:
             _run_executor(board, how, executor, at_once, size)
         else:
@@ -229,12 +232,11 @@ class Board:
 
     def settle_batch(self, trials: list[Trial], outcomes: object) -> None:
         """Settle each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
-        if isinstance(outcomes, BaseException):
-            outcomes = [outcomes] * len(trials)
-        elif not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
-            size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
-            outcomes = [EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")] * len(trials)
-        for trial, outcome in zip(trials, outcomes, strict=True):
+        try:
+            each = [outcomes] * len(trials) if isinstance(outcomes, BaseException) else one_each(trials, outcomes)
+        except EvaluatorError as error:
+            each = [error] * len(trials)
+        for trial, outcome in zip(trials, each, strict=True):
             self.settle(trial, outcome)
 
     def hand_back(self) -> None:
@@ -256,6 +258,18 @@ class Board:
         except AsktellError as error:
             return error, _as_cost(cost)
         return None, None
+
+
+def one_each(trials: Sequence[Trial], outcomes: object) -> Sequence[Any]:
+    """What `evaluate_batch` returned.
+
+    Raises:
+        EvaluatorError: it is not one outcome for each trial.
+    """
+    if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
+        size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
+        raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
+    return outcomes
 
 
 def cost_of(error: BaseException) -> float | None:
@@ -365,15 +379,14 @@ def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:
         yield trials[start : start + size]
 
 
-def _in_event_loop(main: Callable[[], Any]) -> None:
-    """Run to the end; in a thread of its own where a loop is running already, as in a notebook."""
+def outside_of_loops(call: Callable[[], _T]) -> _T:
+    """What the call returns, in a thread of its own where an event loop is running already, as in a notebook."""
     import asyncio
 
     loop = None
     with contextlib.suppress(RuntimeError):  # none is running
         loop = asyncio.get_running_loop()
     if loop is None:
-        asyncio.run(main())
-    else:
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(lambda: asyncio.run(main())).result()
+        return call()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from asktell.errors import EvaluatorError
-from asktell.run import Calling, Evaluator, Outcome, cost_of
+from asktell.run import Calling, Evaluator, Outcome, cost_of, one_each
 from asktell.trial import Trial
 
 
@@ -45,10 +45,7 @@ class BatchEvaluation:
         outcomes = results[0] if self._how.in_batches else results
         if isinstance(outcomes, Exception):
             raise outcomes
-        if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
-            size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
-            raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
-        return [_plain(outcome) for outcome in outcomes]
+        return [_plain(outcome) for outcome in one_each(trials, outcomes)]
 
     def _attempt(self, group: list[Trial]) -> Any:
         try:

@@ -5,16 +5,15 @@ Called inspect_task, because a file inspect.py or inspect_ai.py hides those modu
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from asktell import Trial
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.run import outside_of_loops
 from asktell_adapters._extras import import_extra
 from asktell_adapters.evaluators.base import CompletionError, Example
 from asktell_adapters.evaluators.llm import render
@@ -134,7 +133,7 @@ class InspectTask:
         options = self._options if self._model is None else {**self._options, "model": self._model}
         with _one_eval_at_a_time:
             try:
-                logs = _outside_of_loops(lambda: self._inspect.eval(task, fail_on_error=False, **options))
+                logs = outside_of_loops(lambda: self._inspect.eval(task, fail_on_error=False, **options))
             except Exception as error:
                 raise EvaluatorError(f"Inspect refused the evaluation: {type(error).__name__}: {error}") from error
         if not logs or logs[0].status == "cancelled":  # Inspect swallows Ctrl-C.
@@ -218,17 +217,3 @@ def _changes(task: Any, insert: str | Callable[[str], Any]) -> dict[str, Any]:
     step = solvers.solver(name="asktell_prompt")(lambda: as_system_message if insert == SYSTEM else by_template)()
     setup = task.setup if isinstance(task.setup, Sequence) else [task.setup] if task.setup else []
     return {"setup": [*setup, step]}
-
-
-def _outside_of_loops(call: Callable[[], Any]) -> Any:
-    """In a thread where an event loop is running, since Inspect starts its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        loop = False
-    else:
-        loop = True
-    if not loop:  # Not in the handler above: Inspect reports an error by the first in its chain.
-        return call()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(call).result()
