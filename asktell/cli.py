@@ -246,9 +246,17 @@ def _folder(path: Path) -> RunFolder:
 
 def _is_study(arguments: argparse.Namespace) -> bool:
     """Whether what is to be looked at is a study, and no run of this command line's own."""
-    if arguments.name is None and "://" in arguments.run:
+    if arguments.name is None and ("://" in arguments.run or _is_database(Path(arguments.run))):
         raise InvalidArgumentError("Which study? Give its name after the URL; `asktell studies URL` lists them.")
     return arguments.name is not None
+
+
+def _is_database(path: Path) -> bool:
+    """Whether it is a file of SQLite's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
 
 
 def _status(arguments: argparse.Namespace) -> int:

@@ -96,6 +96,8 @@ def test_status_and_result_of_a_study(project: Project, capsys: Any, tmp_path: P
     assert cli.main(["result", url, "a", "--plot", str(tmp_path / "p.svg")]) == 0
     assert "Plot:" in capsys.readouterr().out
     assert (tmp_path / "p.svg").read_text().count("<svg") == 1
+    assert cli.main(["status", str(project.home / "x.db")]) == 2
+    assert "Which study?" in capsys.readouterr().err
     assert cli.main(["status", str(project.config)]) == 2  # that run was never made: it is in the study
 
 
