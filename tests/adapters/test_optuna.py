@@ -387,7 +387,7 @@ def work(url: str) -> None:
 def test_several_processes(kind: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if kind == "sqlite" else str(tmp_path / "s.log")
     study = new_study(AsktellSampler(new_selector(budget=12)), storage=open_storage(url), study_name="s")
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")  # not forked: another test may have left JAX's threads
     processes = [context.Process(target=work, args=(url,)) for _ in range(2)]
     for process in processes:
         process.start()
