@@ -1,5 +1,6 @@
 """One worker of a study, in the Selector's own words: its name, its leases and their heartbeat go without saying."""
 
+import contextlib
 import logging
 import os
 import socket
@@ -95,6 +96,7 @@ class Worker:
         self._thread: Thread | None = None
         self._blocks = 0
         self._idle = 0.0
+        self._asking = False
 
     def __enter__(self) -> "Worker":
         self._blocks += 1
@@ -111,12 +113,20 @@ class Worker:
         if self._blocks == 0 and self._thread is not None:
             self._stop.set()
             self._thread.join()
+            if self._asking:
+                self._release_unseen()
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials beyond those that are `pending`; what the worker held before a restart comes first."""
         busy = tuple(self._out)
-        trials = self._persist(lambda: self.study.ask(n, worker=self.name, lease=self.lease, besides=busy))
+        self._asking = True
+        try:
+            trials = self._persist(lambda: self.study.ask(n, worker=self.name, lease=self.lease, besides=busy))
+        except AsktellError:
+            self._asking = False
+            raise
         self._out.update({trial.id: trial for trial in trials})
+        self._asking = False
         return trials
 
     def tell(self, trial: Trial, scores: Scores, cost: float | None = None) -> bool:
@@ -202,6 +212,14 @@ class Worker:
                 _log.warning("%s", error)
             time.sleep(delay)
             delay = min(5.0, 2 * delay)
+
+    def _release_unseen(self) -> None:
+        """Hand back what a signal kept from arriving: leased in the study, but the answer never came."""
+        self._asking = False
+        with contextlib.suppress(AsktellError):
+            for trial in self.study.heartbeat(self.name, lease=self.lease):
+                if trial.id not in self._out:
+                    self.study.release(trial, worker=self.name)
 
     def _beat(self) -> None:
         while not self._stop.wait(self.lease / 3):

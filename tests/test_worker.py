@@ -121,6 +121,23 @@ def test_an_interruption_hands_back(study: Study, table: Table) -> None:
     assert asktell.run(study, table, progress=False).spent == SPENT
 
 
+def test_an_interruption_of_ask_hands_back_what_never_arrived(
+    study: Study, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        Study.ask(study, *args, **kwargs)
+        raise SystemExit(143)
+
+    held = study.ask(2, worker="other")
+    monkeypatch.setattr(study, "ask", interrupted)
+    with pytest.raises(SystemExit):
+        asktell.run(study, table, progress=False)
+    assert study.pending == held
+    monkeypatch.undo()
+    assert [study.release(trial, worker="other") for trial in held] == [True, True]
+    assert asktell.run(study, table, progress=False).spent == SPENT
+
+
 def test_an_evaluation_that_fails_is_a_failure(study: Study, table: Table) -> None:
     def fail(prompt: str, example: int) -> Any:
         if prompt == "prompt 3":

@@ -305,6 +305,8 @@ class PostgreSQLStorage(AbstractStorage):
 
 
 def _version(connection: "Connection") -> int:
-    if connection.execute("SELECT to_regclass('asktell_schema')").fetchall()[0][0] is None:
+    # Not by to_regclass(), which may not see yet what another process made while this one waited for its lock.
+    is_there = "SELECT 1 FROM pg_class WHERE relname = 'asktell_schema' AND pg_table_is_visible(oid)"
+    if not connection.execute(is_there).fetchall():
         return 0
     return connection.execute("SELECT max(version) FROM asktell_schema").fetchall()[0][0]  # type: ignore[no-any-return]

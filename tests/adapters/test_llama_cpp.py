@@ -50,14 +50,17 @@ def test_a_request_that_does_not_fit_fails_alone(llm: LlamaCpp) -> None:
     assert not isinstance(short, Exception)
 
 
-def test_sampling_follows_the_seed(llm: LlamaCpp) -> None:
+def test_sampling_follows_the_seed(smollm2_file: Path) -> None:
+    fresh = LlamaCpp(smollm2_file, n_ctx=512, n_threads=1, reuse_prefix=False)
+
     def sample(seed: int) -> str:
-        (answer,) = llm.complete([Request.chat("Name an animal.", max_new_tokens=12, temperature=1.5, seed=seed)])
+        (answer,) = fresh.complete([Request.chat("Name an animal.", max_new_tokens=12, temperature=1.5, seed=seed)])
         assert not isinstance(answer, Exception)
         return answer.text
 
     assert sample(1) == sample(1)
     assert len({sample(seed) for seed in range(4)}) > 1
+    fresh.close()
 
 
 def test_a_pickled_copy_gives_the_same_answer_without_a_reused_prefix(llm: LlamaCpp, smollm2_file: Path) -> None:

@@ -61,7 +61,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for process in processes:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        print(process.args, process.returncode, *process.communicate())  # shown when a test fails
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

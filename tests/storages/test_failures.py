@@ -6,6 +6,8 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
-from asktell.storages.postgresql import PostgreSQLStorage
+from asktell.storages.postgresql import _LOCK_OF_SCHEMA, STEPS, PostgreSQLStorage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.postgresql_server import Server
 
@@ -325,6 +327,24 @@ def test_a_locked_study(postgresql_url: str) -> None:
     assert study.ask() is not None
     storage.close()
     other.close()
+
+
+def test_two_that_create_the_first_study_of_a_database(postgresql_url: str) -> None:
+    with psycopg.connect(postgresql_url) as first, ThreadPoolExecutor(1) as thread:
+        first.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_OF_SCHEMA,))
+        second = thread.submit(Study.create, postgresql_url, "s", selector(), exist_ok=True)
+        waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while not first.execute(waiting).fetchall():
+            assert not second.done(), second.exception()
+            time.sleep(0.01)
+        for step in STEPS:
+            for statement in step:
+                first.execute(statement)
+        first.execute("CREATE TABLE asktell_schema (version BIGINT NOT NULL)")
+        first.execute("INSERT INTO asktell_schema VALUES (%s)", (len(STEPS),))
+        first.commit()
+        with second.result() as study:
+            assert study.ask() is not None
 
 
 def test_a_password_stays_out_of_messages() -> None:

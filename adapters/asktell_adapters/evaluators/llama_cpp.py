@@ -30,8 +30,8 @@ class LlamaCpp:
             a busy machine, give each 1: threads that wait for each other gain nothing there.
         n_gpu_layers: layers put on a GPU, where llama.cpp was built for one; -1 for all.
         reuse_prefix: False evaluates each request from scratch. A reused prefix is cut into other batches, whose sums
-            round differently, so a greedy answer can depend on the request before it; False makes it a function of
-            the request alone.
+            round differently, so an answer, greedy or sampled with a seed, can depend on the request before it; False
+            makes it a function of the request alone.
 
     Raises:
         InvalidArgumentError: there is no such file.
