@@ -1,14 +1,17 @@
 """Every method of the comparison by name: ours through `asktell.Selector`, and the rivals.
 
 A name of `asktell.METHODS` is ours in our settings: shared examples, default schedules. With `-published` it runs as
-in the paper: an example drawn for every pull, published schedules.
+in the paper: an example drawn for every pull, published schedules. `uniform+blup` and the like read the scores of
+`uniform` by another estimator, so they compare estimators alone.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
+from asktell.estimators import BLUP, MLP, LeastSquares
 from asktell.goals import BestFeasible, Goal, ParetoSet
 from benchmarks.problems import Problem
 from benchmarks.rivals.ape import ape
@@ -66,6 +69,8 @@ PAPER = ("uniform", "csr", "csr-sh", "mlp-csr", "lcsh", "ege-sr", "ege-sh", "mlp
 """Those with a published setting."""
 LINEAR = ("lcsh", "gege")
 """Published with estimates from the current round only; the others pool all rounds."""
+ESTIMATORS = {"uniform+least-squares": LeastSquares, "uniform+mlp": MLP, "uniform+blup": BLUP}
+"""The pulls of `uniform`, and what else may be concluded from them."""
 REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
 """The published methods that the headline compares with."""
 
@@ -73,7 +78,7 @@ REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
 def names() -> list[str]:
     """Of every method there is."""
     published = [f"{name}{PUBLISHED}" for name in PAPER if name in OURS]
-    return [*OURS, *published, *RIVALS]
+    return [*OURS, *published, *ESTIMATORS, *RIVALS]
 
 
 def run(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
@@ -97,12 +102,17 @@ def _run_ours(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
     published = name != method
     if method not in names():
         raise KeyError(f"There is no method {method!r}; there are {names()}.")
+    how: str | asktell.Elimination = _published(name, problem.goal) if published else name
+    if method in ESTIMATORS:
+        uniform = asktell.preset("uniform", problem.goal)
+        assert isinstance(uniform, asktell.Elimination)
+        how = replace(uniform, estimator=ESTIMATORS[method]())
     try:
         selector = asktell.Selector(
             problem.table.prompts,
             problem.goal,
             budget,
-            _published(name, problem.goal) if published else name,
+            how,
             examples=problem.scores.shape[1],
             features=problem.table.features,
             seed=seed,

@@ -178,6 +178,7 @@ CLAIMS = {
     "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "blup-csr", "blup-ege"),
     "blup-csr": ("csr-sh", "lcsh"),
     "blup-ege": ("ege-sh", "gege"),
+    "uniform+blup": ("uniform", "uniform+least-squares", "uniform+mlp"),
 }
 """Methods that are meant to be nowhere worse than these, by more than noise."""
 
