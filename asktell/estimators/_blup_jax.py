@@ -124,7 +124,7 @@ def fit(
 ) -> Array:
     """Log variances (m, 4) of every metric by marginal likelihood, from `start` (3,) by damped Newton steps.
 
-    `x` (P, d), `y` (P, m) scaled means, `left` (P,) noise variance of each mean over that of one pull, `present`
+    `x` (P, d), `y` (P, m) scaled means, `left` (P, m) noise variance of each mean over that of one pull, `present`
     (P,) 0 or 1; `noise` with (m,) each.
     """
     rbf, linear = kernels(x, x, squared_length)
@@ -132,8 +132,8 @@ def fit(
     def unfinished(search: _Search) -> Array:
         return (search.iteration < 40) & (search.improved > 1e-3) & (search.damping < 1e6)
 
-    def one_metric(arguments: tuple[Array, Noise]) -> Array:
-        y, noise = arguments
+    def one_metric(arguments: tuple[Array, Array, Noise]) -> Array:
+        y, left, noise = arguments
 
         def advance(search: _Search) -> _Search:
             found = objective(search.trial, rbf, linear, y, left, present, noise, prior)
@@ -159,7 +159,7 @@ def fit(
         return found
 
     # One metric after another: LAPACK calls on single matrices are faster than a batch of them.
-    found: Array = jax.lax.map(one_metric, (y.T, noise))
+    found: Array = jax.lax.map(one_metric, (y.T, left.T, noise))
     return found
 
 
@@ -168,8 +168,8 @@ def predict(x: Array, y: Array, left: Array, present: Array, squared_length: Arr
     """Posterior means and standard errors (m, P) of every row of `x`, pulled (`present`) or not."""
     rbf, linear = kernels(x, x, squared_length)
 
-    def one_metric(arguments: tuple[Array, Array]) -> Posterior:
-        y, log_variances = arguments
+    def one_metric(arguments: tuple[Array, Array, Array]) -> Posterior:
+        y, left, log_variances = arguments
         smooth, slope, own, _ = jnp.exp(log_variances)
         covariance = _covariance(log_variances, rbf, linear, left, present)
         lower, ones, information, level, white = _factor(covariance, y, present)
@@ -179,7 +179,7 @@ def predict(x: Array, y: Array, left: Array, present: Array, squared_length: Arr
         variance = jnp.diag(prior) - (loads**2).sum(axis=0) + missing**2 / information
         return Posterior(level + loads.T @ white, jnp.sqrt(jnp.maximum(variance, 0.0)))
 
-    posterior: Posterior = jax.lax.map(one_metric, (y.T, log_variances))
+    posterior: Posterior = jax.lax.map(one_metric, (y.T, left.T, log_variances))
     return posterior
 
 
@@ -194,8 +194,8 @@ def predict_low_rank(
     rbf, _ = kernels(landmarks, landmarks, squared_length)
     lower = jnp.linalg.cholesky(rbf + 1e-8 * jnp.eye(len(rbf)))
 
-    def one_metric(arguments: tuple[Array, Array]) -> Posterior:
-        y, log_variances = arguments
+    def one_metric(arguments: tuple[Array, Array, Array]) -> Posterior:
+        y, left, log_variances = arguments
         smooth, slope, own, noise = jnp.exp(log_variances)
 
         def loadings(x: Array) -> tuple[Array, Array]:
@@ -243,5 +243,5 @@ def predict_low_rank(
         blocks: Posterior = jax.lax.map(answer, (x, y, left, present))
         return blocks
 
-    posterior: Posterior = jax.lax.map(one_metric, (jnp.moveaxis(y, 2, 0), log_variances))
+    posterior: Posterior = jax.lax.map(one_metric, (jnp.moveaxis(y, 2, 0), jnp.moveaxis(left, 2, 0), log_variances))
     return posterior

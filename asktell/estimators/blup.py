@@ -16,6 +16,8 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Evidence, Tall
 from asktell.padding import pad_rows, padded_size
 
 _BLOCK = 2048
+_FEWEST_ARMS = 10  # pulled twice, to tell whether arms differ in noise
+_LEAST_NOISE = 1e-3  # of an arm, over the average one
 
 # In units of the variance of the sample means: log variances of smooth part, linear part, own effect, noise.
 _START = np.log([0.3, 0.3, 0.3])
@@ -42,6 +44,8 @@ class BLUP(AbstractEstimator):
     `noise_share` applies where examples are drawn without replacement, so that arms share them: the part of the
     variance within arms that remains in differences between arms (0.37 in the median over 45 recorded tables); the
     rest belongs to the examples and moves all arms alike. It enters the standard errors, not the weights.
+
+    Arms may differ in their noise; how far they are believed to follows from the spread of their sample variances.
 
     The variances are found on the `max_fit` arms with the most pulls; up to `max_exact` arms the prediction given
     them is exact, beyond it the smooth part goes through `max_fit` landmark arms.
@@ -77,7 +81,8 @@ class BLUP(AbstractEstimator):
         centre, scale = _location_and_scale(tally)
         unit = np.where(scale > 0, scale, 1.0)
         y = np.where(pulled[:, None], (tally.means - centre) / unit, 0.0)
-        left = _noise_share(counts, population)
+        same = _noise_share(counts, population)[:, None]
+        left = same * _relative_noise(tally)
         few = _most_pulled(counts, self.max_fit)
         squared_length = _median_squared_distance(x[few])
         share = 1.0 if population is None else self.noise_share
@@ -101,7 +106,7 @@ class BLUP(AbstractEstimator):
             mean = np.asarray(posterior.mean).reshape(m, -1)[:, : len(x)].T
             error = np.asarray(posterior.standard_error).reshape(m, -1)[:, : len(x)].T
             variances = np.exp(np.asarray(found)) * scale[:, None] ** 2
-        common = (1.0 / share - 1.0) * variances[:, 3] * np.where(pulled, left, left[pulled].min())[:, None]
+        common = (1.0 / share - 1.0) * variances[:, 3] * np.where(pulled[:, None], left, same[pulled].min())
         errors = np.sqrt((scale * error) ** 2 + common)
         if not counts.max() > 1 and pulled.sum() < 2:
             errors[:] = np.nan  # a single pull says nothing about its error
@@ -129,6 +134,32 @@ def _noise_share(counts: Counts, population: int | None) -> npt.NDArray[np.float
     """(K,) variance of each sample mean over that of one pull: (1 - n / N) / n; 1 for arms without a pull."""
     left = 1.0 if population is None else np.clip(1.0 - counts / population, 0.0, None)
     return left / np.maximum(counts, 1.0)
+
+
+def _relative_noise(tally: Tally) -> npt.NDArray[np.float64]:
+    """(K, m) variance of a pull of each arm over that of the average arm, by credibility (Buhlmann 1967).
+
+    Arms differ in it: a prompt whose answers are all too long has brevity 0 without any noise. 1 for scores of 0 and
+    1, where few pulls that agree are luck, and where an arm was not pulled twice.
+    """
+    ratio = np.ones_like(tally.sums)
+    freedom = tally.counts - 1.0
+    seen = freedom > 0
+    if seen.sum() < _FEWEST_ARMS:
+        return ratio
+    weight = (freedom[seen] / freedom[seen].sum())[:, None]
+    variance = tally.deviations[seen] / freedom[seen, None]
+    pooled = (weight * variance).sum(axis=0)
+    constant = pooled <= 0
+    pooled[constant] = 1.0
+    # A sample variance of normal scores has the variance 2 sigma^4 / freedom; what is more is between arms.
+    chance = 2.0 * seen.sum() / freedom[seen].sum()
+    spread = (weight * (variance - pooled) ** 2).sum(axis=0)
+    between = np.maximum(spread - chance * pooled**2, 0.0) / (1.0 + chance)
+    trust = between / (between + 2.0 * (between + pooled**2) / freedom[seen, None])
+    binary = np.all(np.isin(tally.first, (0.0, 1.0)) & (tally.squares == np.abs(tally.sums)), axis=0)
+    ratio[seen] = np.where(binary | constant, 1.0, 1.0 + trust * (variance / pooled - 1.0))
+    return np.maximum(ratio, _LEAST_NOISE)
 
 
 def _most_pulled(counts: Counts, most: int) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asktell.estimators import Evidence, Tally
-from asktell.estimators.blup import BLUP
+from asktell.estimators.blup import BLUP, _relative_noise
 from asktell.estimators.least_squares import LeastSquares
 
 
@@ -44,7 +44,7 @@ def test_means_and_errors_are_the_dense_formula_at_the_variances_found() -> None
     squared = ((z[:, None] - z[None]) ** 2).sum(axis=2)
     median = np.median(squared[np.triu_indices(40, 1)])
     prior = smooth * np.exp(-0.5 * squared / median) + slope * z @ z.T / 3 + own * np.eye(40)
-    inverse = np.linalg.inv(prior + np.diag(noise / counts))
+    inverse = np.linalg.inv(prior + np.diag(noise * _relative_noise(tally)[:, 0] / counts))
     y, ones = tally.means[:, 0], np.ones(40)
     level = (ones @ inverse @ y) / (ones @ inverse @ ones)
     mean = level + prior @ inverse @ (y - level)
@@ -91,7 +91,7 @@ def test_without_features_sample_means_are_shrunk_to_the_average() -> None:
     _, truth, tally = problem(60, 3, smooth=0.0, own=0.3)
     estimates = BLUP().estimate(Evidence(tally, np.arange(60)))
     ratio = (estimates.means - tally.means.mean()) / (tally.means - tally.means.mean())
-    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-6)
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=0.2)  # arms that seem noisier are shrunk more
     assert 0 < ratio[0, 0] < 1
     assert error(estimates.means, truth) < error(tally.means, truth)
 
@@ -122,6 +122,52 @@ def test_standard_errors_are_calibrated(pulls: int) -> None:
         prediction = BLUP().predict(tally, x)
         scores.append((((prediction.means - truth) / prediction.standard_errors) ** 2).mean())
     assert 0.6 < np.mean(scores) < 1.6
+
+
+def noisy(noise: np.ndarray, pulls: int, seed: int = 0) -> Tally:
+    arms = np.repeat(np.arange(len(noise)), pulls)
+    return Tally.empty(len(noise), 1).plus(arms, np.random.default_rng(seed).normal(0, noise[arms])[:, None])
+
+
+def test_arms_that_differ_in_noise_are_told_apart_as_far_as_their_scores_allow() -> None:
+    noise = np.repeat([0.1, 1.0, 2.0], 30)
+    for pulls, closeness in ((3, 0.7), (30, 0.15)):
+        found = np.sqrt(_relative_noise(noisy(noise, pulls))[:, 0].reshape(3, 30).mean(axis=1))
+        true = np.array([0.1, 1.0, 2.0]) / np.sqrt((noise**2).mean())
+        assert np.abs(np.log(found[1:] / true[1:])).max() < closeness
+        assert found[0] < found[1] < found[2]
+    equal = np.mean([_relative_noise(noisy(np.ones(90), 3, seed)).std() for seed in range(20)])
+    assert equal < 0.25  # sample variances of three scores have a deviation of 1
+
+
+def test_the_credibility_of_sample_variances_by_hand() -> None:
+    # Sample variances 0 and 8 of three scores each: pooled 4, spread 16, of that 2 * 16 / 2 by chance, so none between.
+    arms = np.repeat(np.arange(10), 3)
+    pattern = np.tile([0.0, 2.0], 5)[arms] * np.tile([-np.sqrt(2), 0.0, np.sqrt(2)], 10)
+    assert np.all(_relative_noise(Tally.empty(10, 1).plus(arms, pattern[:, None])) == 1.0)
+    # With nine scores each, pooled 4 again, chance is 1 / 4: between (16 - 4) / 1.25, trust .8 / .9.
+    arms = np.repeat(np.arange(10), 9)
+    pattern = np.tile([0.0, np.sqrt(8)], 5)[arms] * np.tile(np.array([-1.0] * 4 + [0.0] + [1.0] * 4), 10)
+    found = _relative_noise(Tally.empty(10, 1).plus(arms, pattern[:, None]))
+    trust = 9.6 / (9.6 + 2 * (9.6 + 16) / 8)
+    np.testing.assert_allclose(found[:, 0], np.tile([1 - trust, 1 + trust], 5))
+
+
+@pytest.mark.parametrize("score", [lambda rng: rng.random(300) < 0.95, lambda rng: np.full(300, 0.3)])
+def test_of_scores_of_0_and_1_and_of_constants_every_arm_has_the_same_noise(score: object) -> None:
+    scores = np.asarray(score(np.random.default_rng(0)), dtype=float)[:, None]  # type: ignore[operator]
+    assert np.all(_relative_noise(Tally.empty(100, 1).plus(np.repeat(np.arange(100), 3), scores)) == 1.0)
+
+
+def test_an_arm_without_noise_is_hardly_shrunk() -> None:
+    noise = np.repeat([0.0, 1.0], 30)
+    tally = noisy(noise, 10)
+    means = BLUP().predict(tally, np.zeros((60, 1))).means[:, 0]
+    level = np.median(means)
+    assert np.abs(means - level)[30:].mean() < 0.6 * np.abs(tally.means[30:, 0] - level).mean()
+    shifted = Tally(tally.counts, tally.first + np.repeat([0.7, 0.0], 30)[:, None], tally.sums, tally.squares)
+    moved = BLUP().predict(shifted, np.zeros((60, 1))).means[:, 0]
+    assert np.abs(moved[:30] - 0.7).max() < 0.12
 
 
 def test_low_rank_agrees_with_exact() -> None:
