@@ -36,8 +36,9 @@ def measure(name: str, goal: str, per_prompt: float, seed: int, folder: Path | N
     """What one run stated, against the truth."""
     problem = problems.load(name, goal, folder, seed)
     k, n, _ = problem.scores.shape
+    features = problem.table.features
     selector = asktell.Selector(
-        problem.table.prompts, problem.goal, round(per_prompt * k), Adaptive(), examples=n, seed=seed
+        problem.table.prompts, problem.goal, round(per_prompt * k), Adaptive(), n, features=features, seed=seed
     )
     while trial := selector.ask():
         selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])

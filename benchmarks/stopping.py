@@ -31,7 +31,8 @@ def measure(
     problem = problems.load(name, goal, folder, seed)
     k, n, _ = problem.scores.shape
     method = asktell.Adaptive(confidence=confidence, tolerance=tolerance)
-    selector = asktell.Selector(problem.table.prompts, problem.goal, round(per_prompt * k), method, n, seed=seed)
+    prompts, features = problem.table.prompts, problem.table.features
+    selector = asktell.Selector(prompts, problem.goal, round(per_prompt * k), method, n, features=features, seed=seed)
     while trial := selector.ask():
         selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
     result = selector.result()
