@@ -102,17 +102,13 @@ def _run_ours(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
     published = name != method
     if method not in names():
         raise KeyError(f"There is no method {method!r}; there are {names()}.")
-    how: str | asktell.Elimination = _published(name, problem.goal) if published else name
-    if method in ESTIMATORS:
-        uniform = asktell.preset("uniform", problem.goal)
-        assert isinstance(uniform, asktell.Elimination)
-        how = replace(uniform, estimator=ESTIMATORS[method]())
     try:
+        how = _uniform(method, problem.goal) if method in ESTIMATORS else name
         selector = asktell.Selector(
             problem.table.prompts,
             problem.goal,
             budget,
-            how,
+            _published(name, problem.goal) if published else how,
             examples=problem.scores.shape[1],
             features=problem.table.features,
             seed=seed,
@@ -123,6 +119,12 @@ def _run_ours(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
     while trial := selector.ask():
         selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
     return Outcome([int(entry.id) for entry in selector.result().selected], selector.spent)
+
+
+def _uniform(method: str, goal: Goal) -> asktell.Elimination:
+    uniform = asktell.preset("uniform", goal)
+    assert isinstance(uniform, asktell.Elimination)
+    return replace(uniform, estimator=ESTIMATORS[method]())
 
 
 def _published(name: str, goal: Goal) -> asktell.Elimination:

@@ -8,6 +8,7 @@ seed's value being its mean over the tables, so they say how much of a differenc
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,20 +159,19 @@ def pool_sizes(lines: list[Line], goal: str) -> str:
     """Quality by number of prompts, on the problems that ran in several sizes; without `@K` they have their own."""
     sized = [line for line in lines if "@" in line["problem"]]
     several, budgets = {base(line) for line in sized}, {line["per_prompt"] for line in sized}
-    found: dict[tuple[str, str], dict[tuple[float, int], list[Line]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[str, float, str], dict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for line in select(lines, goal=goal):
         if base(line) in several and line["per_prompt"] in budgets:
             kind = "synthetic" if line["problem"].startswith("synthetic/") else "recorded"
-            found[kind, line["method"]][line["per_prompt"], line["k"]].append(line)
-    columns = sorted({column for cells in found.values() for column in cells})
+            found[kind, line["per_prompt"], line["method"]][line["k"]].append(line)
+    sizes = sorted({k for cells in found.values() for k in cells})
     rows = []
-    for kind in ("synthetic", "recorded"):
-        for method in methods.names():
-            cells = found[kind, method]
-            if any("@" in line["problem"] for part in cells.values() for line in part):
-                qualities = [str(mean(cells[column], "quality")) if column in cells else "" for column in columns]
-                rows.append([kind, f"`{method}`", *qualities])
-    return table(["problems", "method", *(f"b = {b:g}, K = {k}" for b, k in columns)], rows)
+    for kind, b, method in product(("synthetic", "recorded"), sorted(budgets), methods.names()):
+        cells = found[kind, b, method]
+        if any("@" in line["problem"] for part in cells.values() for line in part):
+            qualities = [str(mean(cells[k], "quality")) if k in cells else "" for k in sizes]
+            rows.append([kind, f"{b:g}", f"`{method}`", *qualities])
+    return table(["problems", "b", "method", *(f"K = {k}" for k in sizes)], rows)
 
 
 CLAIMS = {

@@ -8,6 +8,7 @@ features) has a line with `refused`, the reason.
 
 import argparse
 import json
+import lzma
 import os
 import subprocess
 import time
@@ -121,9 +122,14 @@ def key(line: dict[str, Any]) -> Task:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file, none if there is no such file; a last line cut short by a crash is cut off."""
+    """The lines of a file, none if there is no such file; a last line cut short by a crash is cut off.
+
+    A file that ends in `.xz` is read only.
+    """
     if not path.exists():
         return []
+    if path.suffix == ".xz":
+        return [json.loads(line) for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
     raw = path.read_bytes()
     end = raw.rfind(b"\n") + 1
     if end < len(raw):
@@ -182,6 +188,8 @@ def main() -> None:
         suite = suite._replace(per_prompt=tuple(args.per_prompt), slow_per_prompt=tuple(args.per_prompt))
     wanted = tasks(suite, chosen_problems(args), args.methods)
     path = args.output or OUTPUT / f"{args.suite}.jsonl"
+    if path.suffix == ".xz":
+        parser.error(f"{path} is read only: unpack it first, by xz --decompress --keep")
     started = time.monotonic()
     lines = run_tasks(wanted, path, args.tables, args.jobs, args.any_commit)
     refused = sum("refused" in line for line in lines)

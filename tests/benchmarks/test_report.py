@@ -39,8 +39,10 @@ def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None
 def test_sizes_of_pools_are_apart(lines: list[report.Line]) -> None:
     parts = report.parts(lines)
     header, _, *rows = parts["pool-sizes-best"].splitlines()
-    assert header == "| problems | method | b = 2, K = 8 | b = 2, K = 100 | b = 3, K = 8 | b = 3, K = 100 |"
-    assert [row.split(" | ")[1] for row in rows] == ["`uniform`", "`csr`", "`csr-published`", "`ucb-e`"]
+    assert header == "| problems | b | method | K = 8 | K = 100 |"
+    names = ["`uniform`", "`csr`", "`csr-published`", "`ucb-e`"]
+    assert [row.split(" | ")[1:3] for row in rows] == [[b, name] for b in "23" for name in names]
+    assert all(row.count("±") == 2 for row in rows)
     assert "@8" not in parts["best"] + parts["per-table-best"]
 
 

@@ -1,4 +1,5 @@
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     again = run_tasks(TASKS, path, None, jobs=1)
     assert without_time(again) == without_time(whole)
     assert calls == TASKS[cut.count("\n") :]
+
+
+def test_packed_lines_are_read_and_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = run_tasks(TASKS[:3], tmp_path / "lines.jsonl", None, jobs=1)
+    packed = tmp_path / "lines.jsonl.xz"
+    packed.write_bytes(lzma.compress((tmp_path / "lines.jsonl").read_bytes()))
+    assert read_lines(packed) == lines
+    monkeypatch.setattr("sys.argv", ["run", "--output", str(packed)])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert read_lines(packed) == lines
 
 
 def test_lines_of_another_commit_are_kept_only_on_demand(tmp_path: Path) -> None:
