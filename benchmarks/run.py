@@ -55,7 +55,7 @@ class Suite(NamedTuple):
     slow_seeds: int
 
 
-SLOW = ("blup-", "mlp-", "optuna-")
+SLOW = ("blup-", "mlp-", "uniform+", "optuna-")
 SUITES = {
     "small": Suite(("best@.5", "pareto"), (3, 5, 10), 4, (3,), 2),
     "full": Suite(problems.GOALS, (1, 2, 3, 5, 8, 10), 100, (1, 3, 5, 10), 20),
