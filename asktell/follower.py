@@ -1,10 +1,12 @@
 """A selector that follows a study's log: it folds what others did, and notes what is done through it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from asktell import log, records
 from asktell.errors import InvalidStateError, UnknownTrialError
-from asktell.leases import Entry, Expired, Leased, Leases, follow
+from asktell.leases import Entry, Expired, Leased, Leases, follow, without
 from asktell.methods import Method
 from asktell.selector import Selector
 from asktell.state import Decided, Event, State, apply, decide
@@ -47,6 +49,17 @@ class Follower(Selector):
         self.leases = follow(self.leases, entry)
         self.new.append(entry)
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """What is done within happens whole or, after an exception, not at all."""
+        before, n_entries = self.mark(), len(self.new)
+        try:
+            yield
+        except BaseException:
+            self.go_back(before)
+            del self.new[n_entries:]
+            raise
+
     # Following others
 
     def mark(self) -> Mark:
@@ -78,23 +91,18 @@ class Follower(Selector):
             if not isinstance(entry, Leased | Expired):
                 self._state = apply(self._state, entry)
             self.leases = follow(self.leases, entry)
+        # Lines of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
+        for leased in entries:
+            if isinstance(leased, Leased):
+                self.leases = without(self.leases, (t for t in leased.trials if t not in self._state.pending))
 
     # Deciding
-
-    @property
-    def may_decide(self) -> bool:
-        """Whether the next ask looks for a decision."""
-        return not self._state.finished and self._state.plan_is_empty
 
     def prepare(self) -> None:
         """Compute the decision that is due, if one is, without taking it: it is at hand if nothing happens before."""
         state = self._state
-        self._prepared = state, decide(self._method, state)
-
-    def settle(self) -> None:
-        """Take the decisions that are due if nothing is out."""
-        if not self._state.pending:
-            self._advance()
+        if self._prepared is None or self._prepared[0] is not state:
+            self._prepared = state, decide(self._method, state)
 
     def _advance(self) -> None:
         if self._prepared is not None and self._prepared[0] is self._state:
@@ -141,8 +149,12 @@ class Follower(Selector):
         return sorted(trials, key=lambda trial: self._state.pending[trial.id].arm)
 
     def frozen(self) -> Selector:
-        """An independent selector in the same state."""
+        """A selector in the same state, with the decisions that are due if nothing is out; only to look at."""
         selector = Selector.__new__(Selector)
         ids = None if isinstance(self._ids, range) else list(self._ids)
         selector._set(ids, self._texts, self._method, self._state)  # type: ignore[arg-type]
+        if self._state.asked and not self._state.pending:
+            if self._prepared is not None and self._prepared[0] is self._state and self._prepared[1] is not None:
+                selector._take(self._prepared[1])
+            selector._advance()
         return selector

@@ -5,6 +5,7 @@ the trial is `Expired`, and handed out again under the same id.
 """
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from immutables import Map
@@ -44,17 +45,20 @@ class Reissue(NamedTuple):
     teller: str | None = None
 
 
+_NONE: "Map[int, None]" = Map()
+
+
 class Leases(NamedTuple):
     """Everything about leases that follows from the log so far."""
 
     by_trial: "Map[int, Lease]" = Map()
-    by_worker: "Map[str, tuple[int, ...]]" = Map()  # oldest first
+    by_worker: "Map[str, Map[int, None]]" = Map()  # its trials
     reissued: "Map[int, Reissue]" = Map()  # by trial; kept after its end, to judge late scores
     earliest: float = math.inf  # no lease runs out before
 
     def held(self, worker: str) -> tuple[int, ...]:
         """The trials that a worker holds, oldest first."""
-        return self.by_worker.get(worker, ())
+        return tuple(sorted(self.by_worker.get(worker, _NONE)))
 
     def holder(self, trial: int) -> str | None:
         """Who holds a trial."""
@@ -93,27 +97,26 @@ def follow(leases: Leases, entry: Entry) -> Leases:
 
 def _leased(leases: Leases, entry: Leased) -> Leases:
     worker, deadline, trials = entry
-    for trial in trials:
-        if leases.holder(trial) not in (None, worker):
-            leases = _ended(leases, trial)
+    leases = without(leases, (trial for trial in trials if leases.holder(trial) not in (None, worker)))
     lease = Lease(worker, deadline)
-    by_trial = leases.by_trial
-    held = leases.held(worker)
-    new = tuple(trial for trial in trials if trial not in by_trial)
+    by_trial = leases.by_trial.update(dict.fromkeys(trials, lease))
+    held = leases.by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
+    by_worker = leases.by_worker.set(worker, held) if held else leases.by_worker
+    return leases._replace(by_trial=by_trial, by_worker=by_worker, earliest=min(leases.earliest, deadline))
+
+
+def without(leases: Leases, trials: Iterable[int]) -> Leases:
+    """The same, but for those on some trials."""
     for trial in trials:
-        by_trial = by_trial.set(trial, lease)
-    return leases._replace(
-        by_trial=by_trial,
-        by_worker=leases.by_worker.set(worker, held + new) if new else leases.by_worker,
-        earliest=min(leases.earliest, deadline),
-    )
+        leases = _ended(leases, trial)
+    return leases
 
 
 def _ended(leases: Leases, trial: int) -> Leases:
     lease = leases.by_trial.get(trial)
     if lease is None:
         return leases
-    rest = tuple(other for other in leases.by_worker[lease.worker] if other != trial)
+    rest = leases.by_worker[lease.worker].delete(trial)
     by_worker = leases.by_worker
     by_worker = by_worker.set(lease.worker, rest) if rest else by_worker.delete(lease.worker)
     return leases._replace(by_trial=leases.by_trial.delete(trial), by_worker=by_worker)

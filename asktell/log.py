@@ -138,7 +138,7 @@ def check(state: State, entry: Entry) -> None:
 
 
 def _check_decided(state: State, decided: Decided) -> None:
-    if state.finished or decided.round != len(state.decisions) or not state.plan_is_empty:
+    if not state.may_decide or decided.round != len(state.decisions):
         raise InvalidStateError(f"Decision {decided.round} is not due: {len(state.decisions)} were made.")
     if decided.plan is not None:
         n_planned = len(decided.plan)

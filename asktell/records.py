@@ -22,6 +22,7 @@ from asktell.errors import AsktellError, InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.history import History
 from asktell.methods import Elimination
+from asktell.queue import Pull, Queue
 from asktell.state import (
     ACCEPTED,
     FAILED,
@@ -31,7 +32,6 @@ from asktell.state import (
     Departure,
     Failure,
     Problem,
-    Pull,
     State,
     initial,
 )
@@ -316,7 +316,7 @@ def load_state(data: object, problem: Problem) -> State:
     redraws = [_list("redraws", item, 2) for item in _list("redraws", record.get("redraws"))]
     state = state._replace(
         pending=Map({p.trial: p for p in pending if p.trial is not None}),
-        returned=tuple(returned),
+        returned=Queue(returned),
         plan_arms=tuple(arms_column.tolist()),
         plan_examples=tuple(examples_column.tolist()),
         draws=_column("draws", record.get("draws"), 0, most + len(trials), n_arms),

@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from asktell import log, snapshots
 from asktell.errors import AsktellError, InvalidStateError, StorageError
 from asktell.follower import Follower, Mark
+from asktell.selector import Selector
+from asktell.state import State
 from asktell.storages import AbstractStorage
 from asktell.storages.base import Line
 
@@ -52,19 +54,23 @@ class Replica:
         self._position = 0
         self._last: str | None = None  # the line at this position, None if it was not read
         self._unsaved, self._next_save = 0, ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
-        self.lock = RLock()
+        self._view: tuple[State, Selector] | None = None  # of a state, with what `view` makes of it
+        # A thread takes these in this order, and a storage's own lock last; it may hold any of them alone.
         self._deciding = Lock()
+        self.lock = RLock()
         self._waiting: deque[_Ticket[Any]] = deque()
         self._restore()
-        self.refresh()
+        with self.reading():
+            pass
 
     # Reading
 
-    def refresh(self) -> Follower:
-        """The follower, with everything that was committed by now."""
+    @contextmanager
+    def reading(self) -> Iterator[Follower]:
+        """The follower, with everything that was committed by now, and nothing that was not."""
         with self.lock:
             self._catch_up(lambda after: self.storage.read(self.key, after))
-            return self.follower
+            yield self.follower
 
     def lines(self) -> Iterator[str]:
         """The whole log."""
@@ -73,23 +79,27 @@ class Replica:
             yield from (line.text for line in lines)
             position = lines[-1].position
 
-    def settled(self) -> Follower:
-        """The follower, with the decision that is due if everything that was asked has been told."""
-        follower = self.refresh()
-        if follower.may_decide and follower.state.asked and not follower.state.pending:
-            self.prepare()
-            with self.writing(durable=False):
-                follower.settle()
-        return follower
+    def view(self) -> Selector:
+        """A selector in the study's present state, to look at, with the decisions that are due if nothing is out.
+
+        Those are not written: reading never writes. Whoever asks next writes them.
+        """
+        self.prepare()
+        with self.reading() as follower:
+            if self._view is None or self._view[0] is not follower.state:
+                self._view = follower.state, follower.frozen()
+            return self._view[1]
 
     # Writing
 
     def prepare(self) -> None:
         """Compute a decision that is due, before anybody is kept waiting for it."""
-        if self.follower.may_decide:
+        if self.follower.state.may_decide:
             with self._deciding:
-                if self.refresh().may_decide:
-                    self.follower.prepare()
+                with self.reading() as follower:
+                    may_decide = follower.state.may_decide
+                if may_decide:
+                    follower.prepare()
 
     @contextmanager
     def writing(self, durable: bool) -> Iterator[tuple[Follower, Clock]]:
@@ -133,8 +143,11 @@ class Replica:
             with self.writing(durable=True) as (follower, clock):
                 for ticket in tickets:
                     try:
-                        ticket.result = ticket.operation(follower, clock)
-                    except AsktellError as error:  # an operation checks before it changes anything
+                        with follower.attempt():
+                            ticket.result = ticket.operation(follower, clock)
+                    except StorageError:  # of the clock: nothing can be committed
+                        raise
+                    except Exception as error:  # leaves no trace, and is no concern of the others
                         ticket.error = error
         except BaseException as error:
             for ticket in tickets:

@@ -23,6 +23,7 @@ from asktell.errors import (
 )
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, Method, preset
+from asktell.queue import Pull
 from asktell.result import Result
 from asktell.state import (
     SAMPLINGS,
@@ -31,7 +32,6 @@ from asktell.state import (
     Failed,
     Observed,
     Problem,
-    Pull,
     Released,
     State,
     Told,

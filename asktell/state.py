@@ -20,6 +20,7 @@ from asktell.estimators.base import Tally
 from asktell.features import rank
 from asktell.goals import Goal
 from asktell.history import History
+from asktell.queue import Pull, Queue
 
 ACTIVE, ACCEPTED, REJECTED, FAILED = "active", "accepted", "rejected", "failed"
 SAMPLINGS = ("shared", "iid")
@@ -68,14 +69,6 @@ class Problem:
         if self.sampling == "shared":
             return self.order[nth]
         return counters.integers(self.seed, "example", self.n_examples, arms, nth)
-
-
-class Pull(NamedTuple):
-    """A pull that was planned or is out: `trial` None until it is asked for the first time."""
-
-    trial: int | None
-    arm: int
-    example: int | None
 
 
 class Asked(NamedTuple):
@@ -161,7 +154,7 @@ class State(NamedTuple):
     problem: Problem
     history: History
     pending: "Map[int, Pull]"  # by trial
-    returned: tuple[Pull, ...]  # to be handed out before the rest of the plan
+    returned: Queue  # to be handed out before the rest of the plan
     plan_arms: tuple[int, ...]
     plan_examples: tuple[int, ...]  # -1: none
     position: int  # in the plan
@@ -199,6 +192,11 @@ class State(NamedTuple):
         """Whether nothing is left to hand out before the next decision."""
         return self.position == len(self.plan_arms) and not self.returned
 
+    @property
+    def may_decide(self) -> bool:
+        """Whether a decision can come next: nothing is left to hand out, or what is left may cost too much by now."""
+        return not self.finished and (self.plan_is_empty or (self.problem.max_cost is not None and not self.pending))
+
     def fits(self, arm: int) -> bool:
         """Whether the cost allows one more pull of an arm, beside all that are out; see `asktell.Budget`."""
         problem, costs = self.problem, self.costs
@@ -213,15 +211,12 @@ class State(NamedTuple):
 
     def open(self, trial: int) -> Pull | None:
         """The pull of a trial that was asked and neither told nor failed."""
-        pull = self.pending.get(trial)
-        if pull is None and self.returned:
-            pull = next((p for p in self.returned if p.trial == trial), None)
-        return pull
+        return self.pending.get(trial) or self.returned.find(trial)
 
     def next_pull(self) -> Pull | None:
         """What to hand out now, None if a decision or a score must come first."""
         if self.returned:
-            return self.returned[0]
+            return self.returned.front
         if self.position < len(self.plan_arms):
             example = self.plan_examples[self.position]
             return Pull(None, self.plan_arms[self.position], None if example < 0 else example)
@@ -286,7 +281,7 @@ def initial(problem: Problem) -> State:
         problem=problem,
         history=History(n_metrics),
         pending=Map(),
-        returned=(),
+        returned=Queue(),
         plan_arms=(),
         plan_examples=(),
         position=0,
@@ -321,7 +316,7 @@ def _asked(state: State, event: Asked) -> State:
     pending = state.pending.set(event.trial, pull)
     asked = max(state.asked, event.trial + 1)
     if state.returned:
-        return state._replace(pending=pending, returned=state.returned[1:], asked=asked)
+        return state._replace(pending=pending, returned=state.returned.without_front(), asked=asked)
     return state._replace(pending=pending, position=state.position + 1, asked=asked)
 
 
@@ -339,7 +334,7 @@ def _released(state: State, event: Released) -> State:
     pull, state = _close(state, event.trial)
     if pull.arm in state.left:
         return state
-    return state._replace(returned=(*state.returned, pull))
+    return state._replace(returned=state.returned.append(pull))
 
 
 def _failed(state: State, event: Failed) -> State:
@@ -362,7 +357,7 @@ def _failed(state: State, event: Failed) -> State:
     if replacement is None:
         return state
     redraws = state.redraws.set(arm, state.redraws.get(arm, 0) + 1)
-    return state._replace(redraws=redraws, returned=(*state.returned, replacement))
+    return state._replace(redraws=redraws, returned=state.returned.append(replacement))
 
 
 def _observed(state: State, event: Observed) -> State:
@@ -383,7 +378,7 @@ def _observed(state: State, event: Observed) -> State:
     if Pull(None, arm, example) in returned:
         i = returned.index(Pull(None, arm, example))
         returned[i : i + 1] = [] if replacement is None else [replacement]
-    return state._replace(returned=tuple(returned))
+    return state._replace(returned=Queue(returned))
 
 
 def _decided(state: State, event: Decided) -> State:
@@ -391,7 +386,7 @@ def _decided(state: State, event: Decided) -> State:
     state = state._replace(tally=state.current_tally(), tallied=rows, decisions=(*state.decisions, (rows, event)))
     state = _leave(state, event.departures, event.round)
     if event.finished:
-        return state._replace(plan_arms=(), plan_examples=(), position=0, returned=())
+        return state._replace(plan_arms=(), plan_examples=(), position=0, returned=Queue())
     if event.plan is not None:
         arms = np.array([arm for arm, _ in event.plan], dtype=np.int64)
         return state._replace(
@@ -399,7 +394,7 @@ def _decided(state: State, event: Decided) -> State:
             plan_examples=tuple(example for _, example in event.plan),
             position=0,
             # What does not fit into the cost any more is not handed out again.
-            returned=tuple(pull for pull in state.returned if state.fits(pull.arm)),
+            returned=state.returned.where(lambda pull: state.fits(pull.arm)),
             draws=state.draws + np.bincount(arms, minlength=state.problem.n_arms),
         )
     active = state.active
@@ -452,7 +447,7 @@ def _leave(state: State, departures: tuple[Departure, ...], round_: int) -> Stat
     keep = [i for i in range(state.position, len(state.plan_arms)) if state.plan_arms[i] not in gone]
     return state._replace(
         left=left,
-        returned=tuple(pull for pull in state.returned if pull.arm not in gone),
+        returned=state.returned.where(lambda pull: pull.arm not in gone),
         plan_arms=tuple(state.plan_arms[i] for i in keep),
         plan_examples=tuple(state.plan_examples[i] for i in keep),
         position=0,
@@ -464,8 +459,9 @@ def _close(state: State, trial: int) -> tuple[Pull, State]:
     pull = state.pending.get(trial)
     if pull is not None:
         return pull, state._replace(pending=state.pending.delete(trial))
-    pull = next(p for p in state.returned if p.trial == trial)
-    return pull, state._replace(returned=tuple(p for p in state.returned if p.trial != trial))
+    pull = state.returned.find(trial)
+    assert pull is not None, "checked by whoever made the event"
+    return pull, state._replace(returned=state.returned.without(trial))
 
 
 def _next_example(state: State, arm: int) -> Pull | None:

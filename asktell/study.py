@@ -6,6 +6,7 @@ workers never get the same pull, and what was committed is all there is: nothing
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar, overload
@@ -249,7 +250,8 @@ class Study:
             now = clock()
             self._expire(now)
             held = () if worker is None else follower.leases.held(worker)
-            ids = [id_ for id_ in held if id_ not in besides][:n]
+            busy = frozenset(besides)
+            ids = [id_ for id_ in held if id_ not in busy][:n]
             trials = [follower.trial(id_) for id_ in ids]
             trials += follower.ask(n - len(trials))
             if worker is not None and trials:
@@ -427,12 +429,13 @@ class Study:
     @property
     def pending(self) -> list[Trial]:
         """The trials that are out, oldest first."""
-        return self._replica.refresh().pending
+        with self._replica.reading() as follower:
+            return follower.pending
 
     def workers(self) -> list[Holding]:
         """The trials that are out, oldest first, and who holds them."""
-        with self._replica.lock:
-            follower, now = self._replica.refresh(), self._replica.storage.now()
+        with self._replica.reading() as follower:
+            now = self._replica.storage.now()
             holdings = []
             for trial in follower.pending:
                 lease = follower.leases.by_trial.get(trial.id)
@@ -447,12 +450,13 @@ class Study:
     @property
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again."""
-        return self._replica.settled().state.finished
+        return self._replica.view().done
 
     @property
     def spent(self) -> int:
         """Evaluations told so far, those of `observe` not counted."""
-        return self._replica.refresh().spent
+        with self._replica.reading() as follower:
+            return follower.spent
 
     @property
     def budget(self) -> int:
@@ -482,13 +486,13 @@ class Study:
     @property
     def n_active(self) -> int:
         """How many prompts are still in the race."""
-        return self._replica.refresh().n_active
+        with self._replica.reading() as follower:
+            return follower.n_active
 
     @property
     def selector(self) -> Selector:
         """A selector in the study's present state, independent of it from now on."""
-        with self._replica.lock:
-            return self._replica.settled().frozen()
+        return copy(self._replica.view())
 
     def result(self) -> Result:
         """The answer so far: final if `done`, otherwise the best that can be said now.
@@ -496,7 +500,7 @@ class Study:
         Raises:
             StorageError: the storage cannot be used.
         """
-        return self.selector.result()
+        return self._replica.view().result()
 
 
 @contextmanager

@@ -29,7 +29,8 @@ class Clock:
 
 def everything(study: Study) -> Any:
     """All that a study knows."""
-    follower = study._replica.refresh()
+    with study._replica.reading() as follower:
+        pass
     return study.selector.to_json(), follower.leases.tightened(), study.workers()
 
 

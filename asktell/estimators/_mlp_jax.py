@@ -85,7 +85,8 @@ def fit_predict(
         information = slopes.T @ (weights[:, None] * slopes)
         factor = jax.scipy.linalg.cho_factor(information + regularization * jnp.eye(len(first)), lower=True)
         solved = jax.scipy.linalg.cho_solve(factor, slopes.T).T
-        return ((solved @ information) * solved).sum(axis=1), weights @ (solved * slopes).sum(axis=1)
+        gain = jnp.maximum(((solved @ information) * solved).sum(axis=1), 0.0)  # not below, by rounding
+        return gain, weights @ (solved * slopes).sum(axis=1)
 
     gain, freedom = jax.lax.map(sensitivity, jnp.arange(y.shape[1]))
     return Fit(outputs, gain.T, freedom)
