@@ -122,6 +122,7 @@ class Adaptive:
         allowed = np.intersect1d(state.active, np.unique(state.history.arms()))
         if belief is None or not len(allowed):
             return []
+        allowed = _by_chance(state.problem, allowed)
         if isinstance(state.problem.goal, BestFeasible):
             expected = membership.quality(belief.values[:, allowed]).mean(axis=0)
             return [int(allowed[expected.argmax()])]
@@ -201,9 +202,9 @@ class Adaptive:
         if state.problem.max_cost is not None:
             spent = min(1.0, max(spent, state.cost / state.problem.max_cost))
         n_contenders = max(2, int(np.ceil(len(state.active) ** (1.0 - spent))))
-        mask = np.zeros(len(open_), dtype=bool)
-        mask[np.argsort(-belief.expected[open_], kind="stable")[:n_contenders]] = True
-        return mask
+        by_chance = _by_chance(state.problem, open_)
+        contenders = by_chance[np.argsort(-belief.expected[by_chance], kind="stable")[:n_contenders]]
+        return np.isin(open_, contenders)
 
     def _cells(self, state: State, arms: Indices, n_pulls: int) -> tuple[tuple[int, int], ...]:
         """Pulls of the arms, one each, and again one each until there are enough or every example is used."""
@@ -246,6 +247,11 @@ def _reason(belief: Belief, arm: int) -> str:
     if belief.p_feasible is not None:
         words.append(f"P(feasible) = {belief.p_feasible[arm]:.3g}")
     return ", ".join(words)
+
+
+def _by_chance(problem: Problem, arms: Indices) -> Indices:
+    """The arms in the order that decides among equals: the first of several maxima is then chosen by chance."""
+    return arms[counters.chance_order(problem.seed, arms)]
 
 
 def _room(state: State) -> int:
@@ -320,7 +326,7 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
     p_feasible = membership.feasible(values).mean(axis=0) if _is_constrained(goal) else None
     # Failed prompts are no rivals, unless all have failed.
     alive = np.setdiff1d(np.arange(n_arms), known.failed)
-    alive = alive if len(alive) else np.arange(n_arms)
+    alive = _by_chance(problem, alive if len(alive) else np.arange(n_arms))
     p_optimal, interest, expected = np.zeros(n_arms), np.zeros(n_arms), None
     if isinstance(goal, BestFeasible):
         two = membership.ranking(values[:, alive])

@@ -37,3 +37,12 @@ def integers(seed: int, purpose: str, high: int, *counters: npt.ArrayLike) -> np
 def permutation(seed: int, purpose: str, n: int, *counters: int) -> npt.NDArray[np.int64]:
     """A uniform order of range(n)."""
     return np.argsort(bits(seed, purpose, *counters, np.arange(n)), kind="stable")
+
+
+def chance_order(seed: int, items: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Positions of the items (whole numbers) in the order that decides among equals.
+
+    An item keeps its place before or behind another whoever else is there, so an answer changes by what was learned
+    and not by who left in between.
+    """
+    return np.argsort(bits(seed, "chance", items), kind="stable")

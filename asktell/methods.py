@@ -28,8 +28,8 @@ import numpy.typing as npt
 from asktell import counters
 from asktell.adaptive import Adaptive
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Request, Uniform
-from asktell.arrays import Counts, Indices
-from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, ParetoGap
+from asktell.arrays import Counts, Indices, Means
+from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, Judgement, ParetoGap
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
     BLUP,
@@ -151,8 +151,8 @@ class Elimination:
             active = active[tally.counts[active] > 0]
         answer = _accepted(state)
         if len(active) and len(state.history):
-            values = state.problem.goal.values(self.estimates(state, active, tally).means)
-            answer += active[self.rule.answer(values)].tolist()
+            chosen = self._choose(state.problem, active, self.estimates(state, active, tally).means)
+            answer += active[chosen].tolist()
         return answer or [departure.arm for departure in self._runners_up(state, tally)]
 
     def decide(self, state: State) -> Decided:
@@ -188,8 +188,7 @@ class Elimination:
     ) -> tuple[list[Departure], Indices, list[int]]:
         """Who leaves, the positions of those who stay, and who of those who leave belongs to the answer."""
         estimates = self.estimates(state, active, tally)
-        values = state.problem.goal.values(estimates.means)
-        judgement = self.rule.judge(values)
+        judgement = self._judge(state.problem, active, estimates.means)
         n_leaving = max(0, len(active) - keep)
         leaving, staying = judgement.order[:n_leaving], np.sort(judgement.order[n_leaving:])
         # An arm that was never pulled is no answer, whatever was guessed of it; but one arm needs no pulls to be best.
@@ -199,7 +198,7 @@ class Elimination:
         accepted = judgement.accepted & known
         if last:  # those who could have stayed are judged among themselves
             candidates = staying[known[staying]]
-            chosen = candidates[self.rule.answer(values[candidates])]
+            chosen = candidates[self._choose(state.problem, active[candidates], estimates.means[candidates])]
             accepted[staying] = False
             accepted[chosen] = True
             leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
@@ -223,9 +222,21 @@ class Elimination:
             rejected = [d for d in rejected if tally.counts[d.arm] > 0]
         if not rejected:
             return []
-        values = state.problem.goal.values(np.array([d.means for d in rejected]))
+        chosen = self._choose(state.problem, [d.arm for d in rejected], np.array([d.means for d in rejected]))
         reason = "the best of those rejected, for all others have failed"
-        return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in self.rule.answer(values)]
+        return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in chosen]
+
+    def _judge(self, problem: Problem, arms: Indices, means: Means) -> Judgement:
+        """The rule's verdict on the arms, chance deciding among equals."""
+        order = counters.chance_order(problem.seed, arms)
+        found = self.rule.judge(problem.goal.values(means[order]))
+        place = np.argsort(order)
+        return Judgement(order[found.order], found.accepted[place], found.measure[place])
+
+    def _choose(self, problem: Problem, arms: npt.ArrayLike, means: Means) -> Indices:
+        """Positions of the arms that the rule takes as the answer, chance deciding among equals."""
+        order = counters.chance_order(problem.seed, arms)
+        return order[self.rule.answer(problem.goal.values(means[order]))]
 
     def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
         problem = state.problem

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from asktell import counters
 from asktell.adaptive import Adaptive
 from asktell.goals import BestFeasible, ParetoSet
 from asktell.methods import Elimination, Method
@@ -116,11 +117,12 @@ def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
 
 
 def _best_first(answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:
-    """By the first column of the goal's values, then by position."""
+    """By the first column of the goal's values, then by chance."""
     if not answer:
         return answer
+    answer = [answer[i] for i in counters.chance_order(state.problem.seed, answer)]
     means = np.array([[np.nan if x is None else x for x in prompts[arm].estimate.values()] for arm in answer])
-    return [answer[i] for i in np.lexsort((np.array(answer), -state.problem.goal.values(means)[:, 0]))]
+    return [answer[i] for i in np.argsort(-state.problem.goal.values(means)[:, 0], kind="stable")]
 
 
 def _optional(row: npt.NDArray[np.float64]) -> list[float | None]:

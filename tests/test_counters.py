@@ -37,6 +37,19 @@ def test_these_bits_never_change() -> None:
     assert counters.permutation(123456789, "example order", 12).tolist() == [8, 7, 1, 10, 11, 6, 0, 9, 4, 3, 2, 5]
 
 
+def test_this_order_among_equals_never_changes() -> None:
+    assert [counters.chance_order(seed, range(6)).tolist() for seed in range(4)] == [
+        [3, 2, 4, 1, 0, 5], [0, 5, 1, 3, 2, 4], [4, 0, 1, 5, 3, 2], [4, 1, 2, 5, 3, 0],
+    ]  # fmt: skip
+
+
+@given(st.integers(0, MASK), st.sets(st.integers(0, 100)), st.sets(st.integers(0, 100)))
+def test_two_keep_their_order_among_equals_whoever_else_is_there(seed: int, some: set[int], more: set[int]) -> None:
+    few, all_ = np.array(sorted(some), dtype=int), np.array(sorted(some | more), dtype=int)
+    order = all_[counters.chance_order(seed, all_)]
+    assert few[counters.chance_order(seed, few)].tolist() == order[np.isin(order, few)].tolist()
+
+
 @given(st.integers(0, MASK), st.text(max_size=8), st.lists(st.integers(0, 2**63 - 1), max_size=3))
 def test_bits_are_those_of_whole_number_arithmetic(seed: int, purpose: str, numbers: list[int]) -> None:
     assert counters.bits(seed, purpose, *numbers).tolist() == [splitmix(seed, purpose, *numbers)]

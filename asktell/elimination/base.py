@@ -19,7 +19,11 @@ class Judgement(NamedTuple):
 
 
 class AbstractEliminationRule(ABC):
-    """Reads `values` (A, q) of the active arms, larger is better, as the goal prepared them from the means."""
+    """Reads `values` (A, q) of the active arms, larger is better, as the goal prepared them from the means.
+
+    The arms come in the seeded order of chance (`asktell.counters.chance_order`): a rule leaves equals in the order
+    in which they come, and needs no randomness of its own.
+    """
 
     @abstractmethod
     def judge(self, values: Values) -> Judgement:

@@ -15,7 +15,10 @@ from asktell.elimination.base import AbstractEliminationRule, Judgement
 @final
 @dataclass(frozen=True)
 class ConstrainedRanking(AbstractEliminationRule):
-    """Sort by (infeasible, violation, -objective, -least slack, index); the last leave first, none is accepted.
+    """Sort by (infeasible, violation, -objective), then by chance; the last leave first, none is accepted.
+
+    How far a feasible arm keeps its constraints does not count, not even among equals: metrics pull against each other,
+    so more slack goes with a worse objective.
 
     Column 0 of the values is the objective, the others are slacks: how far each constraint is kept. `strict` counts
     an arm that meets a threshold exactly as infeasible, as the paper's algorithms do; its definition of feasible,
@@ -26,8 +29,8 @@ class ConstrainedRanking(AbstractEliminationRule):
 
     def ranking(self, values: Values) -> Indices:
         """Positions, best first."""
-        objective, slack = values[:, 0], self.least_slack(values)
-        return np.lexsort((-slack, -objective, np.maximum(0.0, -slack), ~self.feasible(values)))
+        violation = np.maximum(0.0, -self.least_slack(values))
+        return np.lexsort((-values[:, 0], violation, ~self.feasible(values)))
 
     def least_slack(self, values: Values) -> Values:
         """(A,) slack of the constraint kept worst, infinite without constraints; its negative is the violation."""

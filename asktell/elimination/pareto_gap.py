@@ -13,14 +13,14 @@ from asktell.pareto import pareto_gaps, pareto_mask
 @final
 @dataclass(frozen=True)
 class ParetoGap(AbstractEliminationRule):
-    """Largest gap first; on ties sub-optimal arms before optimal ones, then by index.
+    """Largest gap first; on ties sub-optimal arms before optimal ones, then by chance.
 
     An arm that leaves while it is non-dominated is accepted, otherwise rejected. Sub-optimal first, because an
     optimal arm's gap never exceeds that of an arm it dominates but may equal it: the dominated one must go first.
     """
 
     def judge(self, values: Values) -> Judgement:
-        """By (-gap, optimal, index); measured by the gap."""
+        """By (-gap, optimal), then by chance; measured by the gap."""
         gaps, optimal = pareto_gaps(values)
         return Judgement(np.lexsort((optimal, -gaps)), optimal, gaps)
 

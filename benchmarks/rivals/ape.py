@@ -12,8 +12,8 @@ from benchmarks.rivals.pool import Pool
 
 def ape(pool: Pool, goal: Goal, seed: int) -> list[int]:
     """After one pull of every prompt, the less pulled of the leader b and its challenger c, again and again."""
-    for arm in np.random.default_rng(seed).permutation(pool.n_arms)[: pool.left]:
-        pool.pull(int(arm))
+    for arm in range(min(pool.n_arms, pool.left)):
+        pool.pull(arm)
     while pool.left:
         unit = goal.values(pool.means) / pool.deviation
         width = np.sqrt(1 / pool.counts[:, None] + 1 / pool.counts[None])

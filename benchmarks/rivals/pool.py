@@ -17,10 +17,14 @@ class Pool:
     The t-th pull of every prompt takes the t-th example of the seed's order, the one our own methods have: the rivals
     get shared examples without replacement, which is better for them than what most of them do. A prompt that has
     seen all examples starts again from the first. `iid=True` draws an example for every pull instead.
+
+    Arms are numbered in the seed's order of chance, the one that decides among equals in our own methods: a rival that
+    takes the first of several maxima takes one of them by chance.
     """
 
     def __init__(self, scores: Array, budget: int, seed: int, iid: bool = False) -> None:
-        self._scores = scores
+        self._prompts = counters.chance_order(seed, np.arange(len(scores)))
+        self._scores = scores[self._prompts]
         self._order = counters.permutation(seed, "example order", scores.shape[1])
         self._seed, self._iid = seed, iid
         self.n_arms, self.n_examples, n_metrics = scores.shape
@@ -67,11 +71,13 @@ class Pool:
         return np.asarray(np.sqrt(np.maximum(within.sum(axis=0) / degrees, 1e-12)))
 
     def best(self, goal: Goal, among: npt.NDArray[np.int64] | None = None) -> list[int]:
-        """The answer by sample means among the pulled prompts: the best feasible prompt, or the Pareto set."""
+        """The answer by sample means among the pulled arms: the best feasible prompt, or the Pareto set, as positions.
+
+        `among`: these arms only; of equals, the first.
+        """
         arms = np.flatnonzero(self.counts) if among is None else among[self.counts[among] > 0]
         if not len(arms):
             return []
         values = goal.values(self.means[arms])
-        if isinstance(goal, BestFeasible):
-            return [int(i) for i in arms[ConstrainedRanking().answer(values)]]
-        return [int(i) for i in arms[pareto_mask(values)]]
+        chosen = ConstrainedRanking().answer(values) if isinstance(goal, BestFeasible) else pareto_mask(values)
+        return self._prompts[arms[chosen]].tolist()

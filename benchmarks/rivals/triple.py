@@ -16,7 +16,7 @@ from benchmarks.rivals.pool import Pool
 def triple_sh(pool: Pool, goal: Goal, seed: int) -> list[int]:
     """floor(B / (rounds * prompts left)) pulls each, drop the worse half, until one is left."""
     n_rounds = max(1, math.ceil(math.log2(pool.n_arms)))
-    active = np.random.default_rng(seed).permutation(pool.n_arms)
+    active = np.arange(pool.n_arms)
     for _ in range(n_rounds):
         per_arm = max(1, pool.budget // (n_rounds * len(active)))
         for arm in np.repeat(active, per_arm)[: pool.left]:

@@ -13,8 +13,8 @@ from benchmarks.rivals.pool import Pool
 
 def ucb_e(pool: Pool, goal: Goal, seed: int, a: float = 1.0) -> list[int]:
     """One pull at a time, after one of every prompt."""
-    for arm in np.random.default_rng(seed).permutation(pool.n_arms)[: pool.left]:
-        pool.pull(int(arm))
+    for arm in range(min(pool.n_arms, pool.left)):
+        pool.pull(arm)
     while pool.left:
         reach = np.sqrt(a / np.maximum(pool.counts, 1))[:, None] * pool.deviation
         bound = goal.values(pool.means + reach)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import asktell
+from asktell import counters
 from benchmarks import methods
 from benchmarks.metrics import evaluate
 from benchmarks.problems import Problem
@@ -64,14 +65,25 @@ def test_rivals_get_the_cells_that_our_methods_get(problem: MakeProblem) -> None
     goal = asktell.ParetoSet("quality", "brevity")
     selector = asktell.Selector(problem("pareto").table.prompts, goal, 100, "uniform", examples=30, seed=5)
     ours = [trial.example for trial in selector.ask(100) if trial.prompt_id == 0]
+    arm = counters.chance_order(5, range(12)).tolist().index(0)
     for example in ours:
-        np.testing.assert_array_equal(pool.pull(0), scores[0, example])
+        np.testing.assert_array_equal(pool.pull(arm), scores[0, example])
+    assert pool.best(goal) == [0]
+
+
+@pytest.mark.parametrize("method", methods.RIVALS)
+def test_a_rival_takes_one_of_equals_by_chance(method: str, exact: Callable[..., Problem]) -> None:
+    goal = "pareto" if method == "ape" else "best@.5"
+    answers = [methods.run(method, exact(goal, *[(0.5, 0.5)] * 4), 4, seed).answer for seed in range(100)]
+    chosen = np.bincount([answer[0] for answer in answers], minlength=4)
+    assert chosen.min() >= 10  # of 25 on average, with a standard deviation of 4.3
 
 
 def test_a_pool_refuses_to_overspend_and_begins_again_after_the_last_example(problem: MakeProblem) -> None:
     pool = Pool(problem("pareto").scores, 31, seed=0)
     rows = [pool.pull(4) for _ in range(31)]
     np.testing.assert_array_equal(rows[30], rows[0])
-    np.testing.assert_allclose(np.mean(rows[:30], axis=0), problem("pareto").means[4])
+    prompt = counters.chance_order(0, range(12))[4]
+    np.testing.assert_allclose(np.mean(rows[:30], axis=0), problem("pareto").means[prompt])
     with pytest.raises(RuntimeError, match="overspent"):
         pool.pull(4)

@@ -101,7 +101,7 @@ def test_an_optimal_arm_leaves_after_every_arm_it_dominates(points: Points) -> N
 
 
 @given(POINTS)
-def test_leaves_by_gap_then_sub_optimal_first_then_by_index(points: Points) -> None:
+def test_leaves_by_gap_then_sub_optimal_first_then_as_they_came(points: Points) -> None:
     values = np.array(points)
     gaps, optimal = literal_gaps(values)
     judgement = ParetoGap().judge(values)

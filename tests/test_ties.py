@@ -1,0 +1,168 @@
+"""Among equals a seeded chance decides, everywhere: who leaves, who is the answer, and who comes first in it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import asktell
+from asktell import BestFeasible, ParetoSet, Selector
+from asktell.counters import chance_order
+from asktell.goals import Goal
+
+Row = tuple[float, ...]
+CONSTRAINED = BestFeasible("a", subject_to={"b": 0.5})
+PARETO = ParetoSet("a", "b")
+BEST_METHODS = ["auto", "uniform", "csr", "csr-sh"]
+SEEDS = 200  # one of four is chosen 50 times, with a standard deviation of 6.1
+FEWEST = 32
+
+
+def played(method: str, goal: Goal, rows: list[Row], budget: int, seed: int, **options: Any) -> Selector:
+    """A selector whose every evaluation of prompt k scored rows[k]."""
+    prompts = [f"prompt {k}" for k in range(len(rows))]
+    selector = Selector(prompts, goal, budget, method, examples=20, seed=seed, **options)
+    while trial := selector.ask():
+        selector.tell(trial, rows[int(trial.prompt_id)])
+    return selector
+
+
+def selected(selector: Selector) -> list[int]:
+    return [int(entry.id) for entry in selector.result().selected]
+
+
+def first_to_leave(selector: Selector) -> int:
+    return next(decided.departures[0].arm for _, decided in selector.state.decisions if decided.departures)
+
+
+# Seed 0 has the order 3, 2, 4, 1, 0, 5, and seed 2 has 4, 0, 1, 5, 3, 2 (tests/test_counters.py).
+@pytest.mark.parametrize(
+    ("method", "rows", "seed", "answer", "first_out"),
+    [
+        # All equal: the first of the order is the answer, and the last leaves first.
+        ("csr", [(1, 1)] * 6, 0, 3, 5),
+        ("csr", [(1, 1)] * 6, 2, 4, 2),
+        ("csr-sh", [(1, 1)] * 6, 0, 3, 5),
+        ("uniform", [(1, 1)] * 6, 2, 4, None),
+        # Equal objectives: more slack does not help (until it did not count, 5 was the answer).
+        ("csr", [(1, 0.5), (1, 0.6), (1, 0.7), (1, 0.8), (1, 0.9), (1, 1.0)], 0, 3, 5),
+        ("csr", [(1, 0.5), (1, 0.6), (1, 0.7), (1, 0.8), (1, 0.9), (1, 1.0)], 2, 4, 2),
+        # Two groups of equals: the worse one leaves first, by chance within it.
+        ("csr", [(1, 1), (0, 1), (1, 1), (0, 1), (0, 1), (1, 1)], 0, 2, 1),
+        ("csr", [(1, 1), (0, 1), (1, 1), (0, 1), (0, 1), (1, 1)], 2, 0, 3),
+        # Nobody feasible, equal violations and objectives.
+        ("csr", [(0, 0), (1, 0.25), (1, 0.25), (1, 0), (0, 0), (1, 0.25)], 0, 2, 0),
+        ("csr", [(0, 0), (1, 0.25), (1, 0.25), (1, 0), (0, 0), (1, 0.25)], 2, 1, 0),
+    ],
+)
+def test_worked_examples(method: str, rows: list[Row], seed: int, answer: int, first_out: int | None) -> None:
+    selector = played(method, CONSTRAINED, rows, 30, seed)
+    assert selected(selector) == [answer]
+    assert first_out is None or first_to_leave(selector) == first_out
+
+
+@pytest.mark.parametrize("method", ["ege-sr", "ege-sh"])
+@pytest.mark.parametrize(("seed", "order"), [(0, [3, 2, 4, 1, 0, 5]), (2, [4, 0, 1, 5, 3, 2])])
+def test_worked_examples_of_pareto_sets(method: str, seed: int, order: list[int]) -> None:
+    equal = played(method, PARETO, [(1, 1)] * 6, 30, seed)
+    assert selected(equal) == order  # all optimal, the first of the order first
+    assert first_to_leave(equal) == order[0]
+    # A dominated prompt leaves before the optimal ones, though its gap is the same as theirs.
+    tied = played(method, PARETO, [(0.5, 1), (0.5, 1), (0.5, 1), (0.7, 1), (0.5, 1), (0.5, 1)], 30, seed)
+    assert selected(tied) == [3]
+    assert first_to_leave(tied) == next(arm for arm in order if arm != 3)
+
+
+@pytest.mark.parametrize("method", BEST_METHODS)
+@pytest.mark.parametrize("score", [(1.0, 1.0), (1.0, 0.0)], ids=["feasible", "infeasible"])
+def test_each_of_exact_equals_is_the_answer_equally_often(method: str, score: Row) -> None:
+    answers = [selected(played(method, CONSTRAINED, [score] * 4, 4, seed))[0] for seed in range(SEEDS)]
+    assert np.bincount(answers, minlength=4).min() >= FEWEST
+
+
+@pytest.mark.parametrize("method", ["csr", "csr-sh", "ege-sr", "ege-sh"])
+def test_each_of_exact_equals_leaves_first_equally_often(method: str) -> None:
+    goal = CONSTRAINED if method.startswith("csr") else PARETO
+    gone = [first_to_leave(played(method, goal, [(1.0, 1.0)] * 4, 8, seed)) for seed in range(SEEDS)]
+    assert np.bincount(gone, minlength=4).min() >= FEWEST
+
+
+@pytest.mark.parametrize("method", ["auto", "uniform", "ege-sr"])
+def test_each_of_exact_equals_comes_first_in_a_pareto_set_equally_often(method: str) -> None:
+    answers = [selected(played(method, PARETO, [(1.0, 1.0)] * 4, 4, seed)) for seed in range(SEEDS)]
+    assert np.bincount([answer[0] for answer in answers], minlength=4).min() >= FEWEST
+
+
+def test_the_best_of_those_rejected_is_chosen_by_chance_too() -> None:
+    """Where everyone else has failed."""
+    answers = []
+    for seed in range(SEEDS):
+        selector = Selector(["a", "b", "c", "d"], CONSTRAINED, 40, "csr", examples=20, seed=seed, max_failures=1)
+        while trial := selector.ask():
+            if selector.n_active > 2:
+                selector.tell(trial, (1.0, 1.0))
+            else:
+                selector.fail(trial, "boom")
+        answers.append(selected(selector)[0])
+    assert np.bincount(answers, minlength=4).min() >= FEWEST
+
+
+@settings(max_examples=30)
+@given(
+    case=st.sampled_from([*((m, CONSTRAINED) for m in BEST_METHODS), *((m, PARETO) for m in ("auto", "ege-sr"))]),
+    scores=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=6),
+    seed=st.integers(0, 2**64 - 1),
+    saved_after=st.integers(0, 20),
+)
+def test_the_same_seed_decides_alike_after_loading_too(
+    case: tuple[str, Goal], scores: list[Row], seed: int, saved_after: int
+) -> None:
+    method, goal = case
+    whole = played(method, goal, scores, 20, seed)
+    prompts = [f"prompt {k}" for k in range(len(scores))]
+    selector = Selector(prompts, goal, 20, method, examples=20, seed=seed)
+    for _ in range(saved_after):
+        if (trial := selector.ask()) is not None:
+            selector.tell(trial, scores[int(trial.prompt_id)])
+    selector = Selector.from_json(selector.to_json())
+    while trial := selector.ask():
+        selector.tell(trial, scores[int(trial.prompt_id)])
+    assert selector.state.decisions == whole.state.decisions
+    assert selector.result().to_dict() == whole.result().to_dict()
+
+
+def test_the_answer_so_far_of_equals_does_not_change_with_the_rounds() -> None:
+    selector = Selector([f"prompt {k}" for k in range(6)], CONSTRAINED, 30, "csr", examples=20, seed=1)
+    for trial in selector.ask(6):
+        selector.tell(trial, (1.0, 1.0))
+    answers = set()
+    while trial := selector.ask():
+        selector.tell(trial, (1.0, 1.0))
+        answers.update(selected(selector))
+    assert answers == {int(chance_order(1, range(6))[0])}
+
+
+def test_a_rule_of_ones_own_leaves_equals_to_chance_by_leaving_them_as_they_come() -> None:
+    from asktell.elimination import AbstractEliminationRule, Judgement
+    from asktell.estimators import SampleMean
+    from asktell.schedulers import SuccessiveRejects
+
+    class Worst(AbstractEliminationRule):
+        def judge(self, values: Any) -> Judgement:
+            order = np.argsort(values[:, 0], kind="stable")
+            return Judgement(order, np.zeros(len(values), dtype=bool), values[:, 0])
+
+        def answer(self, values: Any) -> Any:
+            return values[:, :1].argmax(axis=0)
+
+        def reason(self, judgement: Judgement, position: int) -> str:
+            return f"at {judgement.measure[position]:g}"
+
+    method = asktell.Elimination(SuccessiveRejects(), asktell.allocators.Uniform(), SampleMean(), Worst())
+    answers = [selected(played(method, BestFeasible("a"), [(1.0,)] * 4, 8, seed))[0] for seed in range(SEEDS)]  # type: ignore[arg-type]
+    assert np.bincount(answers, minlength=4).min() >= FEWEST
+    uneven = played(method, BestFeasible("a"), [(0.25,), (1.0,), (0.0,), (1.0,)], 8, 0)  # type: ignore[arg-type]
+    assert first_to_leave(uneven) == 2
+    assert {entry.id: entry.reason for entry in uneven.result().prompts}[2] == "at 0"
