@@ -129,6 +129,9 @@ class MemoryStorage(AbstractStorage):
         """See AbstractStorage."""
         return self._clock()
 
+    def check(self, patience: float = 1.0) -> None:
+        """See AbstractStorage: there is nothing that could fail."""
+
     def close(self) -> None:
         """See AbstractStorage: there is nothing to let go of."""
 

@@ -161,6 +161,25 @@ class SQLiteStorage(AbstractStorage):
         """See AbstractStorage."""
         return self._clock()
 
+    def check(self, patience: float = 1.0) -> None:
+        """See AbstractStorage."""
+        if not self._lock.acquire(timeout=patience):
+            raise _busy(self.path, patience)
+        try:
+            with self._translated(patience):
+                try:
+                    connection = self._connection()
+                except StudyNotFoundError as error:
+                    if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
+                        raise StorageError(
+                            f"{error} No file can be made in its folder: check its permissions."
+                        ) from error
+                    return
+                self._patiently(connection, "BEGIN IMMEDIATE", patience=patience)
+                connection.execute("ROLLBACK")
+        finally:
+            self._lock.release()
+
     def close(self) -> None:
         """See AbstractStorage."""
         with self._lock:
@@ -237,7 +256,9 @@ class SQLiteStorage(AbstractStorage):
                 connection.execute("ROLLBACK")
             raise
 
-    def _patiently(self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+    def _patiently(
+        self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = (), patience: float | None = None
+    ) -> sqlite3.Cursor:
         """Execute what may have to wait for another process.
 
         SQLite itself waits longer and longer between its attempts, so that among many processes some starve for
@@ -249,19 +270,19 @@ class SQLiteStorage(AbstractStorage):
                 return connection.execute(sql, values)
             except sqlite3.OperationalError as error:
                 now = time.monotonic()
-                deadline = min(deadline, now + self._patience)
+                deadline = min(deadline, now + (self._patience if patience is None else patience))
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= deadline:
                     raise
             time.sleep(random.uniform(*_SECONDS_BETWEEN_ATTEMPTS))
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, patience: float | None = None) -> Iterator[None]:
         """SQLite's errors in asktell's words."""
         try:
             yield
         except sqlite3.Error as error:
             self.close()  # whatever state it is in: the next call begins anew
-            raise _translation(error, self.path, self._patience) from error
+            raise _translation(error, self.path, self._patience if patience is None else patience) from error
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -272,12 +293,16 @@ def _version(connection: sqlite3.Connection) -> int:
     return version  # type: ignore[no-any-return]
 
 
+def _busy(path: str, patience: float) -> StorageBusyError:
+    return StorageBusyError(
+        f"{path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
+    )
+
+
 def _translation(error: sqlite3.Error, path: str, patience: float) -> StorageError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StorageBusyError(
-            f"{path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
-        )
+        return _busy(path, patience)
     cures = {
         sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
         sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",

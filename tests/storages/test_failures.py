@@ -57,6 +57,36 @@ def test_a_locked_file(path: Path) -> None:
     storage.close()
 
 
+def test_a_check_finds_a_locked_file(path: Path) -> None:
+    storage = SQLiteStorage(path)
+    storage.create("s", b"")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageBusyError, match=r"locked by another process for 0\.1 s"):
+        storage.check(patience=0.1)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(storage.delete, "s")  # which holds this storage's lock meanwhile
+        with pytest.raises(StorageBusyError):
+            while not waiting.done():
+                storage.check(patience=0.1)
+        other.execute("ROLLBACK")
+    storage.check()
+    other.close()
+    storage.close()
+
+
+def test_a_check_finds_a_file_that_may_not_be_written(path: Path) -> None:
+    storage = SQLiteStorage(path)
+    storage.create("s", b"")
+    storage._connection().execute("PRAGMA query_only = ON")
+    with pytest.raises(StorageError, match="permissions"):
+        storage.check()
+    storage.check()  # by a new connection
+    storage.close()
+    with pytest.raises(StorageError, match="No file can be made"):
+        SQLiteStorage(path.parent / "missing" / "x.db").check()
+
+
 def test_a_full_disk(path: Path) -> None:
     storage = SQLiteStorage(path)
     study = Study.create(storage, "s", selector())
@@ -327,6 +357,18 @@ def test_a_locked_study(postgresql_url: str) -> None:
     assert study.ask() is not None
     storage.close()
     other.close()
+
+
+def test_a_check_finds_a_server_that_is_read_only_or_gone(postgresql_url: str) -> None:
+    made = PostgreSQLStorage(postgresql_url)
+    made.create("s", b"")
+    made.close()
+    read_only = PostgreSQLStorage(f"{postgresql_url}%20-cdefault_transaction_read_only%3Don")
+    with pytest.raises(StorageError, match="read-only"):
+        read_only.check()
+    read_only.close()
+    with pytest.raises(StorageError, match="out of reach"):
+        PostgreSQLStorage("postgresql://127.0.0.1:1/db").check()
 
 
 def test_two_that_create_the_first_study_of_a_database(postgresql_url: str) -> None:
