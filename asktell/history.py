@@ -47,13 +47,13 @@ class History:
         columns = self._columns
         if len(columns.arms) != self._length:
             columns = columns.head(self._length)
+        columns.arms.append(arm)  # first, so that who is interrupted here leaves columns that are not appended to again
         if trial is not None:
             row_of = columns.row_of
             while len(row_of) <= trial:
                 row_of.append(_NOT_TOLD)
             row_of[trial] = self._length
         columns.trials.append(_NOT_TOLD if trial is None else trial)
-        columns.arms.append(arm)
         columns.examples.append(_NOT_TOLD if example is None else example)
         columns.scores.extend(scores)
         grown = History.__new__(History)

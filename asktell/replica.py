@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from asktell import log, snapshots
 from asktell.errors import AsktellError, InvalidStateError, StorageError
 from asktell.follower import Follower, Mark
+from asktell.forks import fresh_after_fork
 from asktell.selector import Selector
 from asktell.state import State
 from asktell.storages import AbstractStorage
@@ -62,6 +63,14 @@ class Replica:
         self._restore()
         with self.reading():
             pass
+        fresh_after_fork(self, Replica._renew)
+
+    def _renew(self) -> None:
+        """In a forked process: wait for no thread of the parent, and restore what one may have been changing."""
+        self.lock, self._deciding, self._waiting = RLock(), Lock(), deque()
+        self.follower.new.clear()
+        self._view = None
+        self._position, self._last = max(self._position, 1), ""  # no line is empty, so that the log does not fit
 
     # Reading
 

@@ -21,6 +21,7 @@ from asktell.errors import (
     NotPicklableError,
     UnknownTrialError,
 )
+from asktell.forks import fresh_after_fork
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, Method, preset
 from asktell.queue import Pull
@@ -116,6 +117,10 @@ class Selector:
         self._texts = texts
         self._method = method
         self._state = state
+        self._renew_lock()
+        fresh_after_fork(self, Selector._renew_lock)
+
+    def _renew_lock(self) -> None:
         self._lock = RLock()
 
     # Asking and telling
@@ -447,9 +452,9 @@ class Selector:
     def _arm_or_none(self, prompt: object) -> int | None:
         """Looked up by building an index the first time."""
         if not hasattr(self, "_index"):
-            self._index: dict[str | int, int] = {}
-            self._index.update({id_: arm for arm, id_ in enumerate(self._ids)})
-            self._index.update({text: arm for arm, text in enumerate(self._texts)})
+            index: dict[str | int, int] = {id_: arm for arm, id_ in enumerate(self._ids)}
+            index.update({text: arm for arm, text in enumerate(self._texts)})
+            self._index = index  # once it is whole: a fork may come in between
         return self._index.get(prompt) if isinstance(prompt, (str, int)) and not isinstance(prompt, bool) else None
 
     def _trial_id(self, trial: object) -> int:

@@ -1,7 +1,9 @@
 import random
+from array import array
 from typing import TypeAlias
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,3 +122,29 @@ def test_what_is_read_can_be_changed_without_changing_the_history() -> None:
     history.scores()[:] = 0
     history.arms()[:] = 0
     assert rows_of(history) == ROWS
+
+
+class Interrupted(array):  # type: ignore[type-arg]
+    """A column that cannot grow."""
+
+    def append(self, value: object) -> None:
+        raise MemoryError
+
+    extend = append
+
+
+@pytest.mark.parametrize("column", ["trials", "examples", "scores", "row_of"])
+def test_an_append_that_was_interrupted_leaves_no_trace(column: str) -> None:
+    history = History(1).append(0, 3, 5, (0.5,))
+    columns = history._columns
+    whole = getattr(columns, column)
+    setattr(columns, column, Interrupted(whole.typecode, whole))
+    with pytest.raises(MemoryError):
+        history.append(1, 4, 6, (0.7,))
+    setattr(columns, column, whole)
+    history = history.append(2, 7, 8, (0.9,))
+    assert history.trials().tolist() == [0, 2]
+    assert history.arms().tolist() == [3, 7]
+    assert history.examples().tolist() == [5, 8]
+    assert history.scores().ravel().tolist() == [0.5, 0.9]
+    assert [history.scores_of(trial) for trial in range(3)] == [(0.5,), None, (0.9,)]

@@ -121,6 +121,19 @@ class AbstractStorage(ABC):
         """Seconds since 1970, by the one clock that all processes share that use this storage."""
 
     @abstractmethod
+    def check(self, patience: float = 1.0) -> None:
+        """Whether a study could be written to now, without writing: for a service that says whether it works.
+
+        A place where nothing has been made yet is in order if something could be.
+
+        Args:
+            patience: seconds to wait for other threads and processes.
+
+        Raises:
+            StorageError: it could not.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of files and connections; the next call opens them again."""
 

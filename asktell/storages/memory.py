@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock, RLock
+from threading import RLock
 
+from asktell.forks import fresh_after_fork
 from asktell.storages.base import (
     MOST,
     AbstractStorage,
@@ -19,13 +20,11 @@ from asktell.storages.base import (
 )
 
 _shared: dict[str, "MemoryStorage"] = {}
-_lock = Lock()
 
 
 def shared(name: str) -> "MemoryStorage":
     """The storage `memory://name` of this process."""
-    with _lock:
-        return _shared.setdefault(name, MemoryStorage(f"memory://{name}"))
+    return _shared.setdefault(name, MemoryStorage(f"memory://{name}"))
 
 
 @dataclass
@@ -75,6 +74,12 @@ class MemoryStorage(AbstractStorage):
         self._logs: dict[int, _Log] = {}
         self._keys = itertools.count(1)
         self._lock = RLock()
+        fresh_after_fork(self, MemoryStorage._renew_locks)
+
+    def _renew_locks(self) -> None:
+        self._lock = RLock()
+        for log in self._logs.values():
+            log.lock = RLock()
 
     def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
         """See AbstractStorage."""
@@ -128,6 +133,9 @@ class MemoryStorage(AbstractStorage):
     def now(self) -> float:
         """See AbstractStorage."""
         return self._clock()
+
+    def check(self, patience: float = 1.0) -> None:
+        """See AbstractStorage: there is nothing that could fail."""
 
     def close(self) -> None:
         """See AbstractStorage: there is nothing to let go of."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from asktell.errors import InvalidArgumentError, MissingExtraError, StorageBusyError, StorageError
+from asktell.errors import InvalidArgumentError, MissingExtraError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.base import (
     MOST,
     AbstractStorage,
@@ -218,6 +218,13 @@ class PostgreSQLStorage(AbstractStorage):
     def now(self) -> float:
         """See AbstractStorage."""
         return float(self._query(_NOW)[0][0]) if self._clock is None else self._clock()
+
+    def check(self, patience: float = 1.0) -> None:
+        """See AbstractStorage."""
+        with suppress(StudyNotFoundError):  # no tables yet
+            (read_only,) = self._query("SELECT current_setting('transaction_read_only')")[0]
+            if read_only == "on":
+                raise StorageError(f"{self._where} is read-only. Connect to the primary server.")
 
     def close(self) -> None:
         """See AbstractStorage."""

@@ -2,8 +2,15 @@
 
 In WAL mode a commit with `synchronous=FULL` is one fsync, and one with NORMAL is none: it is in the file for every
 other process, and on the disk with the next synced one. Writers wait for each other, readers for nobody.
+
+SQLite goes on writing to a file that has lost its name, and to a write-ahead log that nobody else will read. So every
+operation compares the files at the path with those that are open, before it begins and before anything is confirmed.
+
+A connection must not reach a forked process: the child would believe that it holds the parent's locks, and the parent,
+when it closes, would remove the log that the child writes to. So connections are closed before a fork.
 """
 
+import ctypes
 import math
 import os
 import random
@@ -13,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakSet
 
 from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.base import (
@@ -44,12 +52,30 @@ STEPS: tuple[tuple[str, ...], ...] = (
 )
 """What makes schema version n + 1 of version n."""
 
+_ATTEMPTS_TO_OPEN = 10  # while another file takes its place
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 _READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
 _HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
 _PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
-_inherited: list[sqlite3.Connection] = []
-"""Connections of the process that this one was forked from: using or closing them would break the parent's locks."""
+
+_Identity: TypeAlias = tuple[int, int] | None
+"""Device and inode; None where there is no file."""
+
+
+def _identity(path: str) -> _Identity:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class _Files(NamedTuple):
+    """A database's files. The last two exist as long as it is open, unless it may only be read."""
+
+    main: _Identity
+    log: _Identity
+    index: _Identity
 
 
 class _Transaction:
@@ -94,16 +120,19 @@ class SQLiteStorage(AbstractStorage):
 
     def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
         self.path = os.path.abspath(path)  # a change of the working directory must not lead to another file
+        self._real_path = self.path
         self._clock = clock
         self._patience = patience
         self._open: sqlite3.Connection | None = None
-        self._pid = os.getpid()
+        self._files = _Files(None, None, None)  # those that are open, or were last
         self._synchronous = ""
         self._lock = RLock()
+        with _forking:
+            _storages.add(self)
 
     def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
         """See AbstractStorage."""
-        with self._lock, self._translated(), self._committed(self._connection(create=True), durable=True) as connection:
+        with self._writing(durable=True, create=True) as connection:
             try:
                 key = connection.execute(
                     "INSERT INTO asktell_studies (name, document) VALUES (?, ?)", (name, document)
@@ -129,7 +158,7 @@ class SQLiteStorage(AbstractStorage):
     def delete(self, name: str) -> None:
         """See AbstractStorage."""
         key = self.find(name)
-        with self._lock, self._translated(), self._committed(self._connection(), durable=True) as connection:
+        with self._writing(durable=True) as connection:
             connection.execute("DELETE FROM asktell_studies WHERE key = ?", (key,))
 
     def document(self, key: int) -> bytes:
@@ -154,48 +183,102 @@ class SQLiteStorage(AbstractStorage):
     @contextmanager
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
         """See AbstractStorage."""
-        with self._lock, self._translated(), self._committed(self._connection(), durable) as connection:
+        with self._writing(durable) as connection:
             yield _Transaction(connection, key, self)
 
     def now(self) -> float:
         """See AbstractStorage."""
         return self._clock()
 
+    def check(self, patience: float = 1.0) -> None:
+        """See AbstractStorage."""
+        if not self._lock.acquire(timeout=patience):
+            raise _busy(self.path, patience)
+        try:
+            if self._files.main is None and not os.path.exists(self.path):
+                if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
+                    raise StorageError(f"{self.path!r} cannot be made. Check its folder, and its permissions.")
+                return
+            with self._translated(patience), suppress(StudyNotFoundError):  # there are no tables yet
+                connection = self._connection()
+                self._compare_files()
+                self._patiently(connection, "BEGIN IMMEDIATE", patience=patience)
+                connection.execute("ROLLBACK")
+        finally:
+            self._lock.release()
+
     def close(self) -> None:
         """See AbstractStorage."""
         with self._lock:
-            if self._open is not None:
-                if self._pid == os.getpid():
-                    with suppress(sqlite3.Error):
-                        self._open.close()
-                else:
-                    _inherited.append(self._open)
-            self._open = None
+            self._disconnect()
+            self._files = _Files(None, None, None)
 
     # Connections and transactions
 
     def _query(self, sql: str, *values: object) -> list[Any]:
         with self._lock, self._translated():
-            return self._patiently(self._connection(), sql, values).fetchall()
+            rows = self._patiently(self._connection(), sql, values).fetchall()
+            self._compare_files()
+            return rows
+
+    @contextmanager
+    def _writing(self, durable: bool, create: bool = False) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._translated():
+            connection = self._connection(create)
+            self._compare_files()
+            with self._committed(connection, durable):
+                yield connection
+            self._compare_files()
 
     def _connection(self, create: bool = False) -> sqlite3.Connection:
-        if self._open is not None and self._pid == os.getpid():
+        if self._open is not None:
             return self._open
-        self.close()
-        if not create and not os.path.exists(self.path):
-            raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
-        connection = sqlite3.connect(
-            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False, cached_statements=32
-        )
-        try:
-            connection.execute("PRAGMA foreign_keys = ON")
-            self._prepare(connection, create)
-            connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
-        except BaseException:
-            connection.close()
-            raise
-        self._open, self._pid, self._synchronous = connection, os.getpid(), ""
-        return connection
+        for _ in range(_ATTEMPTS_TO_OPEN):
+            before = _identity(self.path)
+            if self._files.main not in (None, before):
+                raise _moved(self.path)
+            if before is None and not create:
+                raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
+            self._real_path = os.path.realpath(self.path)
+            connection = sqlite3.connect(
+                f"{Path(self._real_path).as_uri()}?mode={'rwc' if create else 'rw'}",
+                uri=True,
+                timeout=self._patience,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=32,
+            )
+            try:
+                if before is None or before == _identity(self.path):
+                    connection.execute("PRAGMA foreign_keys = ON")
+                    self._prepare(connection, create)
+                    connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
+                    self._open, self._synchronous, self._files = connection, "", self._files_at_path()
+                    return connection
+            finally:
+                if self._open is None:
+                    connection.close()
+        raise _moved(self.path)
+
+    def _disconnect(self) -> None:
+        if self._open is not None:
+            with suppress(sqlite3.Error):
+                self._open.close()
+            self._open = None
+
+    def _compare_files(self) -> None:
+        """Refuse to go on with files that nobody else will find.
+
+        Raises:
+            StorageError: they have lost their names.
+        """
+        for opened, there in zip(self._files, self._files_at_path(), strict=True):
+            if opened not in (None, there):
+                raise _moved(self.path)
+
+    def _files_at_path(self) -> _Files:
+        # A link's log lies beside what it leads to.
+        return _Files(_identity(self.path), _identity(f"{self._real_path}-wal"), _identity(f"{self._real_path}-shm"))
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
         """Bring the schema up to date."""
@@ -237,7 +320,9 @@ class SQLiteStorage(AbstractStorage):
                 connection.execute("ROLLBACK")
             raise
 
-    def _patiently(self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+    def _patiently(
+        self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = (), patience: float | None = None
+    ) -> sqlite3.Cursor:
         """Execute what may have to wait for another process.
 
         SQLite itself waits longer and longer between its attempts, so that among many processes some starve for
@@ -249,19 +334,62 @@ class SQLiteStorage(AbstractStorage):
                 return connection.execute(sql, values)
             except sqlite3.OperationalError as error:
                 now = time.monotonic()
-                deadline = min(deadline, now + self._patience)
+                deadline = min(deadline, now + (self._patience if patience is None else patience))
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= deadline:
                     raise
             time.sleep(random.uniform(*_SECONDS_BETWEEN_ATTEMPTS))
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, patience: float | None = None) -> Iterator[None]:
         """SQLite's errors in asktell's words."""
         try:
             yield
         except sqlite3.Error as error:
-            self.close()  # whatever state it is in: the next call begins anew
-            raise _translation(error, self.path, self._patience) from error
+            self._disconnect()  # whatever state it is in: the next call begins anew
+            raise _translation(error, self.path, self._patience if patience is None else patience) from error
+
+
+# Forks
+
+_storages: WeakSet[SQLiteStorage] = WeakSet()
+_forking = RLock()  # held during a fork, and while a storage is added
+_held: list[SQLiteStorage] = []  # by the thread that forks
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside SQLite, whose own locks would stay locked in the child, and close."""
+    _forking.acquire()
+    for storage in list(_storages):
+        if storage._lock.acquire(timeout=storage._patience):
+            _held.append(storage)
+            if storage._open is not None and not storage._open.in_transaction:  # otherwise this thread is in the middle
+                storage._disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop()._lock.release()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    global _forking
+    _forking = RLock()
+    _held.clear()
+    for storage in list(_storages):
+        storage._lock = RLock()
+        if storage._open is not None:
+            _never_close(storage._open)
+            storage._open = None
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+def _never_close(connection: sqlite3.Connection) -> None:
+    """Keep it from being closed when nobody uses it any more, at the process's end too."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -272,12 +400,23 @@ def _version(connection: sqlite3.Connection) -> int:
     return version  # type: ignore[no-any-return]
 
 
+def _moved(path: str) -> StorageError:
+    return StorageError(
+        f"{path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was just done is "
+        "not confirmed. Put the files back where they were, and try again; or close this, and open what is there now."
+    )
+
+
+def _busy(path: str, patience: float) -> StorageBusyError:
+    return StorageBusyError(
+        f"{path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
+    )
+
+
 def _translation(error: sqlite3.Error, path: str, patience: float) -> StorageError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StorageBusyError(
-            f"{path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
-        )
+        return _busy(path, patience)
     cures = {
         sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
         sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",

@@ -163,6 +163,15 @@ class StorageContract:
         storage.close()
         assert storage.document(key) == b"document"
 
+    def test_it_can_be_checked(self, storage: AbstractStorage, connect: Connect) -> None:
+        storage.check()  # before anything was made
+        key = storage.create("x", b"document")
+        for one in (storage, connect()):
+            one.check()
+        storage.close()
+        storage.check(patience=0.5)
+        assert list(storage.read(key, 0)) == []
+
     def test_time_goes_forward(self, storage: AbstractStorage) -> None:
         storage.create("x", b"")
         before = storage.now()

@@ -3,10 +3,12 @@
 import os
 import random
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
+from asktell.storages.base import Line
 from asktell.storages.postgresql import _LOCK_OF_SCHEMA, STEPS, PostgreSQLStorage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.postgresql_server import Server
@@ -55,6 +58,37 @@ def test_a_locked_file(path: Path) -> None:
     assert Study.open(path, "s").spent == 1
     other.close()
     storage.close()
+
+
+def test_a_check_finds_a_locked_file(path: Path) -> None:
+    storage = SQLiteStorage(path)
+    storage.create("s", b"")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageBusyError, match=r"locked by another process for 0\.1 s"):
+        storage.check(patience=0.1)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(storage.delete, "s")  # which holds this storage's lock meanwhile
+        for _ in range(3):
+            with pytest.raises(StorageBusyError):
+                storage.check(patience=0.1)
+        other.execute("ROLLBACK")
+        waiting.result()
+    storage.check()
+    other.close()
+    storage.close()
+
+
+def test_a_check_finds_a_file_that_may_not_be_written(path: Path) -> None:
+    storage = SQLiteStorage(path)
+    storage.create("s", b"")
+    storage._connection().execute("PRAGMA query_only = ON")
+    with pytest.raises(StorageError, match="permissions"):
+        storage.check()
+    storage.check()  # by a new connection
+    storage.close()
+    with pytest.raises(StorageError, match="cannot be made"):
+        SQLiteStorage(path.parent / "missing" / "x.db").check()
 
 
 def test_a_full_disk(path: Path) -> None:
@@ -252,6 +286,138 @@ print(study.spent)
     assert done.stdout == "6\n"
 
 
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def remove_all(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink()
+
+
+def remove_the_log(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+def remove_the_index(path: Path) -> None:
+    Path(f"{path}-shm").unlink()
+
+
+def rename(path: Path) -> None:
+    path.rename(path.with_name("renamed.db"))
+
+
+def put_a_copy_there(path: Path) -> None:
+    copy = path.with_name("copy.db")
+    shutil.copy(path, copy)
+    copy.replace(path)
+
+
+def put_another_study_there(path: Path) -> None:
+    remove_all(path)
+    with Study.create(path, "s", selector(300)) as study:
+        tell_some(study, 10)
+
+
+def rename_the_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("renamed"))
+
+
+MOVES = [
+    *(remove, remove_all, remove_the_log, remove_the_index, rename, put_a_copy_there, put_another_study_there),
+    rename_the_folder,
+]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("move", MOVES)
+def test_a_file_that_is_no_longer_at_its_path_is_noticed(
+    move: Callable[[Path], None], linked: bool, tmp_path: Path
+) -> None:
+    path, link = tmp_path / "folder" / "studies.db", tmp_path / "link.db"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    storage = SQLiteStorage(link if linked else path)
+    study = Study.create(storage, "s", selector())
+    tell_some(study, 5)
+    trial = study.ask(worker="w")
+    move(path)
+    there = path.read_bytes() if path.exists() else b""
+    uses: list[Callable[[], object]] = [
+        lambda: study.tell(trial, [1], worker="w"),
+        lambda: study.ask(worker="other"),
+        lambda: study.spent,
+        lambda: study.result(),
+        storage.check,
+        storage.names,
+        lambda: storage.create("t", b""),
+        lambda: storage.delete("s"),
+        lambda: study.tell(trial, [1], worker="w"),
+    ]
+    for use in uses:
+        with pytest.raises(StorageError, match="removed, renamed or replaced"):
+            use()
+    assert there == (path.read_bytes() if path.exists() else b"")
+    storage.close()
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_file_that_leaves_its_path_during_a_transaction_is_noticed(
+    move: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "folder" / "studies.db"
+    path.parent.mkdir()
+    storage = SQLiteStorage(path)
+    key = storage.create("s", b"")
+    with pytest.raises(StorageError, match="not confirmed"), storage.transaction(key, durable=True) as transaction:
+        transaction.append(Line(1, "lost"))
+        move(path)
+    storage.close()
+
+
+def test_a_file_that_comes_back_is_gone_on_with(path: Path) -> None:
+    study = Study.create(path, "s", selector())
+    told = tell_some(study, 5)
+    away = path.with_name("away.db")
+    path.rename(away)
+    with pytest.raises(StorageError, match="Put the files back"):
+        study.ask()
+    away.rename(path)
+    told += tell_some(study, 5)
+    study.close()
+    with Study.open(path, "s") as study:
+        assert study.selector.state.history.trials().tolist() == told
+
+
+def test_after_closing_what_is_there_now_is_opened(path: Path) -> None:
+    storage = SQLiteStorage(path)
+    storage.create("old", b"")
+    path.unlink()
+    with SQLiteStorage(path)._writing(durable=True, create=True):
+        pass
+    with pytest.raises(StorageError, match="open what is there now"):
+        storage.names()
+    storage.close()
+    assert storage.names() == []
+    storage.close()
+
+
+def test_closing_does_not_remove_the_log_of_the_file_that_is_there_now(path: Path) -> None:
+    old = Study.create(path, "s", selector())
+    tell_some(old, 5)
+    remove_all(path)
+    new = Study.create(path, "s", selector())
+    told = tell_some(new, 5)
+    old.close()
+    told += tell_some(new, 5)
+    copy = path.with_name("copy.db")
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")  # as a crash would leave it
+    with Study.open(copy, "s") as study:
+        assert study.selector.state.history.trials().tolist() == told
+    new.close()
+
+
 def test_another_working_directory_is_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     study = Study.create("x.db", "s", selector())
@@ -327,6 +493,18 @@ def test_a_locked_study(postgresql_url: str) -> None:
     assert study.ask() is not None
     storage.close()
     other.close()
+
+
+def test_a_check_finds_a_server_that_is_read_only_or_gone(postgresql_url: str) -> None:
+    made = PostgreSQLStorage(postgresql_url)
+    made.create("s", b"")
+    made.close()
+    read_only = PostgreSQLStorage(f"{postgresql_url}%20-cdefault_transaction_read_only%3Don")
+    with pytest.raises(StorageError, match="read-only"):
+        read_only.check()
+    read_only.close()
+    with pytest.raises(StorageError, match="out of reach"):
+        PostgreSQLStorage("postgresql://127.0.0.1:1/db").check()
 
 
 def test_two_that_create_the_first_study_of_a_database(postgresql_url: str) -> None:
