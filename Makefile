@@ -18,7 +18,7 @@ VERSIONS ?= newest
 .PHONY: demo test lint types contracts tests postgresql test-adapters slow bench bench-full lock clean
 
 demo: $(VENV)/.demo
-	$(VENV)/bin/python -m benchmarks.demo --output $(OUTPUT)
+	$(VENV)/bin/python -m benchmarks.docs.demo --output $(OUTPUT)
 
 test: lint types contracts tests
 
@@ -63,16 +63,16 @@ slow: $(VENV)/.test
 
 # Recorded tables are read from the folder ASKTELL_TABLES, where it is given.
 bench: $(VENV)/.test
-	$(VENV)/bin/python -m benchmarks.run --suite small
-	$(VENV)/bin/python -m benchmarks.report benchmark-output/small.jsonl
-	$(VENV)/bin/python -m benchmarks.headline --seeds 4 --page docs/benchmarks.md
-	$(VENV)/bin/python -m benchmarks.overhead --marks 100 10000 --patience 30 --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.selection.run --suite small
+	$(VENV)/bin/python -m benchmarks.selection.report benchmark-output/small.jsonl
+	$(VENV)/bin/python -m benchmarks.selection.headline --seeds 4 --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.speed.overhead --marks 100 10000 --patience 30 --page docs/benchmarks.md
 
 bench-full: $(VENV)/.test
-	$(VENV)/bin/python -m benchmarks.run --suite full
-	$(VENV)/bin/python -m benchmarks.report benchmark-output/full.jsonl
-	$(VENV)/bin/python -m benchmarks.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 --page docs/benchmarks.md
-	$(VENV)/bin/python -m benchmarks.overhead --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.selection.run --suite full
+	$(VENV)/bin/python -m benchmarks.selection.report benchmark-output/full.jsonl
+	$(VENV)/bin/python -m benchmarks.selection.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.speed.overhead --page docs/benchmarks.md
 
 # The versions that the environment has now, for everybody.
 lock: $(VENV)/.test

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from asktell.adaptive import Adaptive
 from asktell.budget import Budget
 from asktell.errors import (
     AccessDeniedError,
@@ -27,14 +26,15 @@ from asktell.errors import (
 )
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
 from asktell.methods import METHODS, Elimination, preset
-from asktell.result import PromptResult, Result
-from asktell.run import run
+from asktell.methods.adaptive import Adaptive
+from asktell.results.result import PromptResult, Result
+from asktell.running.run import run
 from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
     from asktell.service.client import RemoteStudy
-    from asktell.study import Study
+    from asktell.studies.study import Study
 
 __all__ = [
     "METHODS",
@@ -79,7 +79,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "Study":  # late, to keep the import light
-        from asktell.study import Study
+        from asktell.studies.study import Study
 
         return Study
     if name == "RemoteStudy":

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arrays import Features
 from asktell.errors import InvalidArgumentError
+from asktell.numerics.arrays import Features
 
 LARGEST = 1e100
 MOST_EVALUATIONS = 10**8

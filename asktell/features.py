@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asktell import counters
-from asktell.arrays import Features
 from asktell.errors import InvalidArgumentError
+from asktell.numerics import counters
+from asktell.numerics.arrays import Features
 
 _BUCKETS = 1 << 15
 _DENSE_ARMS = 256  # up to here the spectrum comes from the full (K, K) matrix of inner products

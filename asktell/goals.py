@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, TypeGuard, final
 import numpy as np
 
 from asktell.arguments import LARGEST, SMALLEST_RANGE
-from asktell.arrays import Means, Values
 from asktell.errors import InvalidArgumentError, InvalidScoresError
+from asktell.numerics.arrays import Means, Values
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 

@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell import records
-from asktell.adaptive import Adaptive
 from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, check_cost, check_features, check_prompts, short, whole
-from asktell.arrays import Features
 from asktell.budget import Budget
 from asktell.errors import (
     ConflictingTellError,
@@ -24,8 +22,10 @@ from asktell.errors import (
 from asktell.forks import fresh_after_fork
 from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, Method, preset
-from asktell.queue import Pull
-from asktell.result import Result
+from asktell.methods.adaptive import Adaptive
+from asktell.numerics.arrays import Features
+from asktell.results.result import Result
+from asktell.results.summary import summarize
 from asktell.state import (
     SAMPLINGS,
     Asked,
@@ -40,7 +40,7 @@ from asktell.state import (
     decide,
     initial,
 )
-from asktell.summary import summarize
+from asktell.state.queue import Pull
 from asktell.trial import Trial
 
 _Self = TypeVar("_Self", bound="Selector")

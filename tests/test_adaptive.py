@@ -134,7 +134,7 @@ def test_seeing_everything_gives_the_exact_answer() -> None:
     s = selector(scores, PARETO, 1000)
     play(s, scores)
     assert s.spent == 48
-    expected = np.flatnonzero(asktell.pareto.pareto_mask(means))
+    expected = np.flatnonzero(asktell.numerics.pareto.pareto_mask(means))
     assert sorted(e.id for e in s.result().selected) == expected.tolist()
     assert all(e.standard_error["a"] == 0 for e in s.result().prompts)
 

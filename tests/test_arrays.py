@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.arrays import distinct
+from asktell.numerics.arrays import distinct
 
 
 @given(st.lists(st.integers(-5, 5), max_size=30))

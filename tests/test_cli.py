@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell import cli
-from asktell.evaluations import Evaluation, replay
 from asktell.files import write_atomically
-from asktell.run_folder import RunFolder
+from asktell_adapters.cli import main as cli
+from asktell_adapters.cli.evaluations import Evaluation, replay
+from asktell_adapters.cli.run_folder import RunFolder
 
 _numbers = itertools.count()
 
@@ -206,7 +206,7 @@ def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, capsys:
 @pytest.mark.parametrize(("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)])
 def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, code: int, undisturbed: Any) -> None:
     project.write(stop_at=14, stop_by=signal)
-    command = [sys.executable, "-m", "asktell.cli", "run", str(project.config)]
+    command = [sys.executable, "-m", "asktell_adapters.cli.main", "run", str(project.config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -461,7 +461,9 @@ def test_a_missing_package_ends_the_run_with_its_cure(project: Project, capsys: 
 
 def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     real = os.write
-    monkeypatch.setattr("asktell.recorder.os.write", lambda handle, line: real(handle, line[: len(line) // 2]))
+    monkeypatch.setattr(
+        "asktell_adapters.cli.recorder.os.write", lambda handle, line: real(handle, line[: len(line) // 2])
+    )
     assert project.run() == 1
     assert "the disk is full" in capsys.readouterr().err
     monkeypatch.undo()
@@ -612,7 +614,7 @@ def asktell_version() -> str:
 
 def test_a_reader_that_leaves_is_no_error(project: Project) -> None:
     project.run()
-    command = f"{sys.executable} -m asktell.cli result {project.config} --json | head -c 5"
+    command = f"{sys.executable} -m asktell_adapters.cli.main result {project.config} --json | head -c 5"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert done.stdout == '{\n "g'
     assert done.stderr == ""
@@ -625,7 +627,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
     def fail(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("asktell.run_folder.os.fsync", fail)
+    monkeypatch.setattr("asktell_adapters.cli.run_folder.os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, "new")
     assert path.read_text() == "old"

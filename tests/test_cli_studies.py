@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from asktell import Study, cli, cli_studies
+from asktell import Study
+from asktell_adapters.cli import main as cli
+from asktell_adapters.cli import studies as cli_studies
 from tests.test_cli import Project
 
 

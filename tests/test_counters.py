@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell import counters
+from asktell.numerics import counters
 
 MASK = 2**64 - 1
 

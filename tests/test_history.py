@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.history import History
+from asktell.state.history import History
 
 Row: TypeAlias = tuple[int | None, int, int | None, tuple[float, ...]]
 

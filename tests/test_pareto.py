@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from asktell.arrays import Mask, Values
-from asktell.pareto import pareto_gaps, pareto_mask
+from asktell.numerics.arrays import Mask, Values
+from asktell.numerics.pareto import pareto_gaps, pareto_mask
 
 
 def plain_mask(values: Values) -> Mask:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asktell.features import span
-from asktell.rounding import (
+from asktell.allocators.rounding import (
     efficient_rounding,
     exchange,
     greedy_fill,
@@ -15,6 +14,7 @@ from asktell.rounding import (
     round_design,
     within_capacity,
 )
+from asktell.features import span
 
 
 def rows(n_arms: int, d: int, seed: int = 0) -> np.ndarray:

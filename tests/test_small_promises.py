@@ -55,7 +55,7 @@ def test_a_selected_prompt_whose_estimate_is_dominated_is_noted() -> None:
             s.tell(trial, rng.random(2).tolist())
         result = s.result()
         means = np.array([list(entry.estimate.values()) for entry in result.selected], dtype=float)
-        dominated = int((~asktell.pareto.pareto_mask(means)).sum())
+        dominated = int((~asktell.numerics.pareto.pareto_mask(means)).sum())
         found += dominated > 0
         assert any(f"{dominated} of the selected prompts are dominated" in n for n in result.notes) == (dominated > 0)
     assert found

@@ -57,7 +57,7 @@ def test_finds_a_good_answer_within_the_budget(name: str) -> None:
         assert MEANS[chosen[0], 1] >= 0.4 - 0.05
         assert better <= 2
     else:
-        optimal = set(np.flatnonzero(asktell.pareto.pareto_mask(MEANS)))
+        optimal = set(np.flatnonzero(asktell.numerics.pareto.pareto_mask(MEANS)))
         assert optimal & set(chosen)
 
 

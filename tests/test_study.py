@@ -13,7 +13,7 @@ from asktell import BestFeasible, ParetoSet, Selector, Study, Trial
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
-from asktell.study import Holding
+from asktell.studies.study import Holding
 from asktell.testing.fakes import Table
 
 New = Callable[..., Study]
@@ -369,7 +369,7 @@ def test_a_failing_storage_undoes_what_was_not_kept(
     trial = study.ask(worker="w1")
     before = study.selector.to_json()
     with monkeypatch.context() as patch:
-        patch.setattr(asktell.log, "encode", lambda entries: 1 / 0)
+        patch.setattr(asktell.studies.log, "encode", lambda entries: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             study.tell(trial, [1, 1])
         with pytest.raises(ZeroDivisionError):

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from immutables import Map
 
 import asktell
-from asktell import BestFeasible, Budget, ParetoSet, Selector, Study, log, snapshots
-from asktell.leases import Lease, Leases
+from asktell import BestFeasible, Budget, ParetoSet, Selector, Study
 from asktell.methods import METHODS
 from asktell.storages.base import Line
 from asktell.storages.memory import MemoryStorage
+from asktell.studies import log, snapshots
+from asktell.studies.leases import Lease, Leases
 from asktell.testing.fakes import Table
 
 FEATURES = ("mlp-csr", "mlp-ege", "lcsh", "gege")

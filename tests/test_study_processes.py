@@ -1,4 +1,4 @@
-"""Many processes at one study, a third of them killed at random: see benchmarks/hammer.py for what is checked."""
+"""Many processes at one study, a third of them killed at random: benchmarks/durability/hammer.py checks what."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def hammer(url: str, *options: str) -> dict[str, Any]:
     # In a process of its own, because it forks.
-    command = [sys.executable, "-m", "benchmarks.hammer", url, *options]
+    command = [sys.executable, "-m", "benchmarks.durability.hammer", url, *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study, replica, snapshots
+from asktell import BestFeasible, ParetoSet, Selector, Study
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import STEPS, SQLiteStorage
+from asktell.studies import replica, snapshots
 from asktell.testing.fakes import Table
 
 ASSETS = Path(__file__).parent / "assets"

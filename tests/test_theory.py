@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.theory import (
+from benchmarks.selection.theory import (
     budget_for_error,
     constrained_gaps,
     error_bound,

@@ -11,7 +11,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Selector, StorageError, Study, Trial
-from asktell import worker as worker_module
+from asktell.studies import worker as worker_module
 from asktell.testing.fakes import Table
 
 SPENT = 59  # by the rounds of sequential halving, of a budget of 60

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from asktell.errors import InvalidArgumentError, MissingExtraError
-from asktell_adapters.evaluators.base import Example
+from asktell_adapters.llms.base import Example
 
 ASPECTS = ("challenge", "approach", "outcome")
 _SPLITS = {"train": "train", "validation": "val", "val": "val", "test": "test"}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.evaluators.base import LLM, Completion, Example, Request
+from asktell_adapters.llms.base import LLM, Completion, Example, Request
 
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
 

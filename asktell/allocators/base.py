@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from asktell.arrays import Counts, Features
+from asktell.numerics.arrays import Counts, Features
 
 
 @dataclass(frozen=True)

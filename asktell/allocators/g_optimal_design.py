@@ -1,7 +1,7 @@
 """G-optimal design: the pulls that make the worst prediction of a linear model as good as it can be.
 
 The relaxed problem is solved by mirror ascent to a certified tolerance (Kiefer & Wolfowitz 1960), then rounded to
-whole pulls by `asktell.rounding`.
+whole pulls by `asktell.allocators.rounding`.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.allocators.base import AbstractAllocator, Request
+from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
-from asktell.arrays import Counts, Features
 from asktell.errors import IncompatibleMethodError
 from asktell.features import span, with_intercept
-from asktell.padding import padded_size
-from asktell.rounding import leverages, reduce_support, round_design
+from asktell.numerics.arrays import Counts, Features
+from asktell.numerics.padding import padded_size
 
 _WIDTH = 16
 _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)

@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 
 from asktell.allocators.base import AbstractAllocator, Request
-from asktell.arrays import Counts
+from asktell.numerics.arrays import Counts
 
 
 @final

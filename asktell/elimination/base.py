@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from asktell.arrays import Indices, Mask, Values
+from asktell.numerics.arrays import Indices, Mask, Values
 
 
 class Judgement(NamedTuple):
@@ -21,8 +21,8 @@ class Judgement(NamedTuple):
 class AbstractEliminationRule(ABC):
     """Reads `values` (A, q) of the active arms, larger is better, as the goal prepared them from the means.
 
-    The arms come in the seeded order of chance (`asktell.counters.chance_order`): a rule leaves equals in the order
-    in which they come, and needs no randomness of its own.
+    The arms come in the seeded order of chance (`asktell.numerics.counters.chance_order`): a rule leaves equals in the
+    order in which they come, and needs no randomness of its own.
     """
 
     @abstractmethod

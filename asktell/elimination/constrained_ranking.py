@@ -8,8 +8,8 @@ from typing import final
 
 import numpy as np
 
-from asktell.arrays import Indices, Mask, Values
 from asktell.elimination.base import AbstractEliminationRule, Judgement
+from asktell.numerics.arrays import Indices, Mask, Values
 
 
 @final

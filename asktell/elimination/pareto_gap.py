@@ -5,9 +5,9 @@ from typing import final
 
 import numpy as np
 
-from asktell.arrays import Indices, Values
 from asktell.elimination.base import AbstractEliminationRule, Judgement
-from asktell.pareto import pareto_gaps, pareto_mask
+from asktell.numerics.arrays import Indices, Values
+from asktell.numerics.pareto import pareto_gaps, pareto_mask
 
 
 @final

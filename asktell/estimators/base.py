@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from asktell.arrays import Counts, Features, Indices, Mask, Means
+from asktell.numerics.arrays import Counts, Features, Indices, Mask, Means
 
 
 @dataclass(frozen=True)

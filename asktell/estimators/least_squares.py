@@ -10,10 +10,10 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arrays import Counts, Features, Mask, Means
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
-from asktell.padding import pad_rows, padded_size
+from asktell.numerics.arrays import Counts, Features, Mask, Means
+from asktell.numerics.padding import pad_rows, padded_size
 
 
 class LeastSquaresFit(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from asktell.arrays import Features
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
-from asktell.padding import pad_rows, padded_size
+from asktell.numerics.arrays import Features
+from asktell.numerics.padding import pad_rows, padded_size
 
 _LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by
 

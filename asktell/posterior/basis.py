@@ -7,7 +7,7 @@ linear and half Gaussian (RBF), as of BLUP, and Z its leading components.
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arrays import Features
+from asktell.numerics.arrays import Features
 
 Matrix = npt.NDArray[np.float64]
 

@@ -12,7 +12,7 @@ example that has divided the others, or one that nobody has seen.
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arrays import Indices
+from asktell.numerics.arrays import Indices
 
 Vector = npt.NDArray[np.float64]
 

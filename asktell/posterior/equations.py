@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arrays import Indices
+from asktell.numerics.arrays import Indices
 from asktell.posterior.mixture import Gaussian
 
 Vector = npt.NDArray[np.float64]

@@ -6,9 +6,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from asktell import counters
-from asktell.arrays import Indices
-from asktell.pareto import pareto_mask
+from asktell.numerics import counters
+from asktell.numerics.arrays import Indices
+from asktell.numerics.pareto import pareto_mask
 
 Vector = npt.NDArray[np.float64]
 Draws = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arrays import Indices
+from asktell.numerics.arrays import Indices
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.mixture import Gaussian, Posterior
 

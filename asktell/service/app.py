@@ -25,7 +25,7 @@ from asktell.service.metrics import CONTENT_TYPE, Metrics
 from asktell.service.openapi import describe
 from asktell.service.problems import MEDIA_TYPE, Problem, damaged, problem_of
 from asktell.service.studies import Studies
-from asktell.study import Study
+from asktell.studies.study import Study
 from asktell.terminal import safe
 from asktell.trial import Trial
 

@@ -15,13 +15,13 @@ from asktell.arguments import check_cost, check_name, check_seconds, short, whol
 from asktell.errors import InvalidArgumentError, MissingExtraError, ServiceError
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
-from asktell.result import PromptResult, Result
+from asktell.results.result import PromptResult, Result
 from asktell.selector import Selector
 from asktell.service.problems import error_of
 from asktell.service.tokens import WRITE
-from asktell.study import Holding
+from asktell.studies.study import Holding
+from asktell.studies.worker import Worker, default_name
 from asktell.trial import Trial
-from asktell.worker import Worker, default_name
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager

@@ -9,7 +9,7 @@ from typing import TypeVar
 from asktell.errors import StudyExistsError, StudyNotFoundError
 from asktell.selector import Selector
 from asktell.storages import open_storage
-from asktell.study import Study
+from asktell.studies.study import Study
 
 _T = TypeVar("_T")
 

@@ -16,7 +16,7 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError
-from asktell.run import Evaluator
+from asktell.running.run import Evaluator
 
 Fault: TypeAlias = Literal["raises", "times out", "no score", "nan"]
 Script: TypeAlias = Callable[[str, int], float | Fault]

@@ -7,7 +7,7 @@ import numpy as np
 
 import asktell
 from asktell.goals import Goal
-from asktell.pareto import pareto_mask
+from asktell.numerics.pareto import pareto_mask
 from benchmarks.problems.table import Array, Table
 
 PARETO = "pareto"

@@ -14,7 +14,7 @@ The format is a `.npz` (numpy, compressed, no pickle) with these arrays; K promp
 | `outputs`     | (K, N)     | text      | optional: what the LLM wrote                                        |
 | `provenance`  | ()         | text      | optional: a JSON object: model, data, command, versions ...         |
 
-`python -m benchmarks.validate FILE ...` validates files and describes them.
+`python -m benchmarks.selection.validate FILE ...` validates files and describes them.
 """
 
 import json

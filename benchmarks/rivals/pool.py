@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from asktell import counters
 from asktell.elimination import ConstrainedRanking
 from asktell.goals import BestFeasible, Goal
-from asktell.pareto import pareto_mask
+from asktell.numerics import counters
+from asktell.numerics.pareto import pareto_mask
 
 Array = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from asktell_adapters.gguf import smollm2
+from asktell_adapters.llms.gguf import smollm2
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}assistant"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asktell.cli_arguments import make_parser
+from asktell_adapters.cli.arguments import make_parser
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "run-on-a-cluster.md").read_text()

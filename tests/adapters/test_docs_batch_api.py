@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from asktell import Study, cli
-from asktell.testing.batch_server import BatchServer
-from asktell.testing.llm_server import Reply
+from asktell import Study
+from asktell_adapters.cli import main as cli
 from asktell_adapters.evaluators import Example
+from asktell_adapters.testing.batch_server import BatchServer
+from asktell_adapters.testing.llm_server import Reply
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "use-the-batch-api.md").read_text()
 PROMPTS = ["Summarize.", "Summarize in one sentence.", "Give the main point."]

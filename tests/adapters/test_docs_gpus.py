@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from asktell.testing.llm_server import FaultyLLMServer
 from asktell_adapters.evaluators import Example
-from benchmarks import throughput
+from asktell_adapters.testing.llm_server import FaultyLLMServer
+from benchmarks.speed import throughput
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "use-vllm-and-gpus.md").read_text()
 

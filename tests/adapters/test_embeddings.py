@@ -17,8 +17,8 @@ import pytest
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, MissingExtraError
 from asktell.features import pca
-from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell_adapters.embeddings import openai, sentence_transformers
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 KEY = "sk-very-secret-0123456789"
 PROMPTS = [

@@ -13,7 +13,7 @@ MODULES = [
     "asktell_adapters.datasets",
     "asktell_adapters.evaluators",
     "asktell_adapters.generation",
-    "asktell_adapters.gguf",
+    "asktell_adapters.llms.gguf",
     "asktell_adapters.metrics",
 ]
 HEAVY = ["torch", "transformers", "openai", "tenacity", "evaluate", "datasets", "rouge_score", "llama_cpp"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError, MissingExtraError
-from asktell_adapters import gguf
-from asktell_adapters._machine import cache_dir, physical_cores
+from asktell_adapters.llms import gguf
+from asktell_adapters.llms._machine import cache_dir, physical_cores
 
 
 def test_the_packaged_model_is_converted_once(smollm2_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

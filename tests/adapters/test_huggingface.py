@@ -9,7 +9,7 @@ import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters.evaluators import Completion, CompletionError, HuggingFace, Request
-from asktell_adapters.gguf import smollm2
+from asktell_adapters.llms.gguf import smollm2
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

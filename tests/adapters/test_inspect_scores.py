@@ -9,11 +9,11 @@ import pytest
 
 import asktell
 from asktell.errors import MissingExtraError
-from asktell_adapters.evaluators.base import CompletionError
 from asktell_adapters.harnesses.inspect_logs import observe_logs
 from asktell_adapters.harnesses.inspect_scores import Scoring, value_to_float
 from asktell_adapters.harnesses.inspect_task import InspectTask
 from asktell_adapters.harnesses.lm_eval import LMEvalTask
+from asktell_adapters.llms.base import CompletionError
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,7 @@ import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
-from asktell_adapters.evaluators import (
-    SYSTEM_INSTRUCTION,
-    CompletionError,
-    Example,
-    LlamaCpp,
-    LLMEvaluator,
-    Request,
-)
+from asktell_adapters.evaluators import SYSTEM_INSTRUCTION, CompletionError, Example, LlamaCpp, LLMEvaluator, Request
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
 
 

@@ -7,18 +7,9 @@ from typing import ClassVar
 
 import pytest
 
-from asktell.testing.llm_contract import LLMContract
-from asktell.testing.llm_server import FaultyLLMServer
-from asktell_adapters.evaluators import (
-    LLM,
-    VLLM,
-    Completion,
-    HuggingFace,
-    LlamaCpp,
-    OpenAIChat,
-    Request,
-    ScriptedLLM,
-)
+from asktell_adapters.evaluators import LLM, VLLM, Completion, HuggingFace, LlamaCpp, OpenAIChat, Request, ScriptedLLM
+from asktell_adapters.testing.llm_contract import LLMContract
+from asktell_adapters.testing.llm_server import FaultyLLMServer
 
 
 def scripted(request: Request) -> Completion:

@@ -13,9 +13,7 @@ from email.utils import formatdate
 import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell.trial import Trial
-from asktell_adapters._pace import Pace
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
     CompletionError,
@@ -27,7 +25,9 @@ from asktell_adapters.evaluators import (
     Request,
 )
 from asktell_adapters.generation import generate_prompts
+from asktell_adapters.llms._pace import Pace
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 pytest.importorskip("openai")
 pytest.importorskip("tenacity")

@@ -12,10 +12,10 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.testing.batch_server import BatchServer, Fault
-from asktell.testing.llm_server import Reply
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, OpenAIChat, Price, ScriptedLLM
-from asktell_adapters.evaluators.openai_batch import OpenAIBatch
+from asktell_adapters.llms.openai_batch import OpenAIBatch
+from asktell_adapters.testing.batch_server import BatchServer, Fault
+from asktell_adapters.testing.llm_server import Reply
 
 openai = pytest.importorskip("openai")
 KEY = "sk-very-secret-0123456789"
@@ -448,7 +448,15 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
 def test_a_study_in_a_service(server: BatchServer, batches: OpenAIBatch, tmp_path: Path) -> None:
     for package in ("fastapi", "uvicorn", "prometheus_client", "urllib3"):
         pytest.importorskip(package)
-    command = [sys.executable, "-m", "asktell.cli", "serve", f"sqlite:///{tmp_path}/served.db", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "asktell_adapters.cli.main",
+        "serve",
+        f"sqlite:///{tmp_path}/served.db",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None

@@ -147,7 +147,7 @@ class Process:
 def test_a_killed_engine_that_vllm_would_wait_for_is_noticed(vllm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = [Process(1)]
     monkeypatch.setattr(multiprocessing, "active_children", lambda: list(processes))
-    monkeypatch.setattr("asktell_adapters.evaluators.vllm._SECONDS_BETWEEN_LOOKS", 0.02)
+    monkeypatch.setattr("asktell_adapters.llms.vllm._SECONDS_BETWEEN_LOOKS", 0.02)
     make = vllm.LLM.__init__
 
     def start(self: object, *args: object, **kwargs: object) -> None:
@@ -191,7 +191,7 @@ def test_a_call_that_was_broken_off_ends_before_the_next_begins(
 
     vllm.engines[0].chat = slow
     with monkeypatch.context() as patch:
-        patch.setattr("asktell_adapters.evaluators.vllm.wait", interrupt)
+        patch.setattr("asktell_adapters.llms.vllm.wait", interrupt)
         with pytest.raises(KeyboardInterrupt):
             llm.complete([ask("a")])
     threading.Timer(0.05, go.set).start()

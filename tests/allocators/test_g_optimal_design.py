@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from asktell.allocators import Request, Uniform
 from asktell.allocators.g_optimal_design import GOptimalDesign, optimal_design
+from asktell.allocators.rounding import leverages, round_design
 from asktell.errors import IncompatibleMethodError
 from asktell.features import span, with_intercept
-from asktell.rounding import leverages, round_design
 
 
 def request(features: np.ndarray | None, n_pulls: int, capacity: np.ndarray | int = 10**6, n_arms: int = 0) -> Request:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import calibration, stopping
+from benchmarks.selection import calibration, stopping
 
 
 def test_statements_are_counted_in_bins() -> None:

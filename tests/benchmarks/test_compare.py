@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.compare import compare, holm, losses
+from benchmarks.selection.compare import compare, holm, losses
 
 
 def lines(method: str, qualities: list[float], problem: str = "t") -> list[dict[str, Any]]:

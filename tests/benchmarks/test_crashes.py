@@ -1,4 +1,4 @@
-"""The short version of the crash test; the long one is `python -m benchmarks.crashes`."""
+"""The short version of the crash test; the long one is `python -m benchmarks.durability.crashes`."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ def test_what_returned_survives_sigkill(backend: str, request: pytest.FixtureReq
     if backend == "postgresql":
         options += ["--url", request.getfixturevalue("postgresql_url")]
     # In a process of its own, because it forks.
-    command = [sys.executable, "-m", "benchmarks.crashes", *options]
+    command = [sys.executable, "-m", "benchmarks.durability.crashes", *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["kills"] for line in done.stdout.splitlines()] == [25] * (2 + (backend == "sqlite"))

@@ -1,6 +1,6 @@
-"""The short version; the long one is `python -m benchmarks.fuzz`."""
+"""The short version; the long one is `python -m benchmarks.durability.fuzz`."""
 
-from benchmarks.fuzz import fuzz
+from benchmarks.durability.fuzz import fuzz
 
 
 def test_malformed_input_is_refused_and_nothing_else() -> None:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from benchmarks import headline
-from benchmarks.headline import GRID, budget_for, compare, equivalent, monotone, wanted_tasks
+from benchmarks.selection import headline
+from benchmarks.selection.headline import GRID, budget_for, compare, equivalent, monotone, wanted_tasks
 
 CURVE = np.array([0.2, 0.4, 0.6, 0.8])
 GRID4 = (2.0, 4.0, 8.0, 16.0)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import counters
-from benchmarks import methods
-from benchmarks.metrics import evaluate
+from asktell.numerics import counters
 from benchmarks.problems import Problem
 from benchmarks.rivals.pool import Pool
+from benchmarks.selection import methods
+from benchmarks.selection.metrics import evaluate
 
 MakeProblem = Callable[[str], Problem]
 

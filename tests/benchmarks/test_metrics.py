@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.metrics import evaluate
 from benchmarks.problems import Problem
+from benchmarks.selection.metrics import evaluate
 
 Exact = Callable[..., Problem]
 

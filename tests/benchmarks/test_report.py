@@ -3,10 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import problems, report
-from benchmarks.page import replace
-from benchmarks.plots import draw_all
-from benchmarks.run import Suite, run_tasks, tasks
+from benchmarks import problems
+from benchmarks.docs.page import replace
+from benchmarks.selection import report
+from benchmarks.selection.plots import draw_all
+from benchmarks.selection.run import Suite, run_tasks, tasks
 
 
 @pytest.fixture(scope="module")

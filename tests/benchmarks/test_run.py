@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run
-from benchmarks.run import Suite, Task, read_lines, run_tasks, tasks
+from benchmarks.selection import run
+from benchmarks.selection.run import Suite, Task, read_lines, run_tasks, tasks
 
 TASKS = tasks(
     Suite(("best@.5", "pareto"), (2, 3), 2, (2, 3), 1), ["synthetic/linear-small@8"], ["uniform", "csr", "capo-race"]

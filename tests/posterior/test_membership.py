@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from asktell.pareto import pareto_mask
+from asktell.numerics.pareto import pareto_mask
 from asktell.posterior import membership
 
 

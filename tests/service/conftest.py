@@ -74,7 +74,7 @@ class Process:
     def __init__(self, url: str, *arguments: str, **environment: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("ASKTELL_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "asktell.cli", "serve", url, "--port", "0", *arguments],
+            [sys.executable, "-m", "asktell_adapters.cli.main", "serve", url, "--port", "0", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

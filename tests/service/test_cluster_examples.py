@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from asktell import RemoteStudy, Study
-from asktell.cli_arguments import make_parser
+from asktell_adapters.cli.arguments import make_parser
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 WORKER, SLURM = EXAMPLES / "worker.py", EXAMPLES / "slurm" / "workers.sbatch"

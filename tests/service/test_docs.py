@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from asktell import RemoteStudy
-from asktell.cli_arguments import make_parser
+from asktell_adapters.cli.arguments import make_parser
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "serve-a-study.md").read_text()
 

@@ -16,8 +16,8 @@ import pytest
 import urllib3
 
 from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
-from asktell.cli import main
 from asktell.storages.sqlite import SQLiteStorage
+from asktell_adapters.cli.main import main
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
 
@@ -87,8 +87,8 @@ def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['uvicorn'] = sys.modules['urllib3'] = None\nimport asktell, asktell.cli\n"
-    serve = code + f"sys.exit(asktell.cli.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
+    code = "import sys; sys.modules['uvicorn'] = sys.modules['urllib3'] = None\nimport asktell_adapters.cli.main\n"
+    serve = code + f"sys.exit(asktell_adapters.cli.main.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
     process = subprocess.run([sys.executable, "-c", serve], capture_output=True, text=True)
     assert process.returncode == 2
     assert "pip install 'asktell[service]'" in process.stderr

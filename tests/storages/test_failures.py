@@ -369,9 +369,14 @@ def test_a_file_that_leaves_its_path_during_a_transaction_is_noticed(
     path.parent.mkdir()
     storage = SQLiteStorage(path)
     key = storage.create("s", b"")
-    with pytest.raises(StorageError, match="not confirmed"), storage.transaction(key, durable=True) as transaction:
-        transaction.append(Line(1, "lost"))
-        move(path)
+
+    def lose() -> None:
+        with storage.transaction(key, durable=True) as transaction:
+            transaction.append(Line(1, "lost"))
+            move(path)
+
+    with pytest.raises(StorageError, match="not confirmed"):
+        lose()
     storage.close()
 
 
@@ -450,14 +455,14 @@ def test_a_lost_connection(postgresql_url: str, monkeypatch: pytest.MonkeyPatch)
     trial = study.ask(worker="w")  # by a new connection
     assert trial.id == 3
 
-    encode = asktell.log.encode
+    encode = asktell.studies.log.encode
 
-    def lose(entries: list[asktell.leases.Entry]) -> str:
+    def lose(entries: list[asktell.studies.leases.Entry]) -> str:
         terminate(postgresql_url)
         return encode(entries)
 
     with monkeypatch.context() as patch:
-        patch.setattr(asktell.log, "encode", lose)
+        patch.setattr(asktell.studies.log, "encode", lose)
         with pytest.raises(StorageError, match="Nothing that was confirmed is lost"):
             study.tell(trial, [3])
     assert study.spent == 3

@@ -10,7 +10,7 @@ from asktell.errors import ConfigError, InvalidArgumentError
 from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import Table, listed
-from asktell_adapters.evaluators.base import Example
+from asktell_adapters.llms.base import Example
 
 Prompts: TypeAlias = list[str] | dict[str, str]
 

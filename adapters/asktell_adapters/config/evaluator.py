@@ -9,8 +9,8 @@ from typing import Any
 from asktell_adapters import metrics
 from asktell_adapters.config.model import load_llm
 from asktell_adapters.config.tables import Table
-from asktell_adapters.evaluators.base import Completion, Example, Metric
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms.base import Completion, Example, Metric
 
 
 class OutputScores(dict[str, float]):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from asktell.adaptive import Adaptive
 from asktell.budget import Budget
 from asktell.errors import ConfigError
+from asktell.methods.adaptive import Adaptive
 from asktell.selector import Selector
 from asktell_adapters.config.data import read_examples, read_prompts
 from asktell_adapters.config.evaluator import make_evaluator
@@ -20,8 +20,8 @@ from asktell_adapters.config.model import read_model
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import KEYS, Table
-from asktell_adapters.evaluators.base import Example, Metric
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms.base import Example, Metric
 
 _CONCURRENCY = {"openai": 8, "vllm": 64}  # by the model's type; otherwise a batch
 

@@ -11,7 +11,7 @@ from asktell.errors import ConfigError
 from asktell_adapters import metrics
 from asktell_adapters.config.loaders import call_named, import_named
 from asktell_adapters.config.tables import Table, did_you_mean, listed
-from asktell_adapters.evaluators.base import Example, Metric
+from asktell_adapters.llms.base import Example, Metric
 
 # Name -> its options, each with the constructor's name and its kind.
 _METRICS: dict[str, dict[str, tuple[str, str]]] = {

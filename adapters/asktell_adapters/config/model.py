@@ -9,14 +9,14 @@ from typing import Any
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import KEYS, Table, did_you_mean, listed
-from asktell_adapters.evaluators.base import SYSTEM_INSTRUCTION
-from asktell_adapters.evaluators.chat_api import Price
-from asktell_adapters.evaluators.huggingface import HuggingFace
-from asktell_adapters.evaluators.llama_cpp import LlamaCpp
 from asktell_adapters.evaluators.llm import TEMPLATE
-from asktell_adapters.evaluators.openai import OpenAIChat
-from asktell_adapters.evaluators.vllm import VLLM
-from asktell_adapters.gguf import requantize, smollm2
+from asktell_adapters.llms.base import SYSTEM_INSTRUCTION
+from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.llms.gguf import requantize, smollm2
+from asktell_adapters.llms.huggingface import HuggingFace
+from asktell_adapters.llms.llama_cpp import LlamaCpp
+from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.vllm import VLLM
 
 PACKAGED = "smollm2"
 

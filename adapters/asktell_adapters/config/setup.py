@@ -11,7 +11,7 @@ from asktell.arguments import short
 from asktell_adapters.config.data import Prompts, items
 from asktell_adapters.config.metrics import turned_on
 from asktell_adapters.config.model import TUNING
-from asktell_adapters.evaluators.base import Example
+from asktell_adapters.llms.base import Example
 
 _MISSING = object()
 

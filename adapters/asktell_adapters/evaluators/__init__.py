@@ -1,6 +1,7 @@
 """LLMs, and the evaluators that score prompts with them."""
 
-from asktell_adapters.evaluators.base import (
+from asktell_adapters.evaluators.llm import TEMPLATE, AsyncLLMEvaluator, LLMEvaluator, render
+from asktell_adapters.llms.base import (
     LLM,
     SYSTEM_INSTRUCTION,
     AsyncLLM,
@@ -11,13 +12,12 @@ from asktell_adapters.evaluators.base import (
     Metric,
     Request,
 )
-from asktell_adapters.evaluators.chat_api import Price
-from asktell_adapters.evaluators.huggingface import HuggingFace
-from asktell_adapters.evaluators.llama_cpp import LlamaCpp
-from asktell_adapters.evaluators.llm import TEMPLATE, AsyncLLMEvaluator, LLMEvaluator, render
-from asktell_adapters.evaluators.openai import OpenAIChat
-from asktell_adapters.evaluators.scripted import ScriptedLLM
-from asktell_adapters.evaluators.vllm import VLLM
+from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.llms.huggingface import HuggingFace
+from asktell_adapters.llms.llama_cpp import LlamaCpp
+from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.scripted import ScriptedLLM
+from asktell_adapters.llms.vllm import VLLM
 
 __all__ = [
     "LLM",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.evaluators.base import (
+from asktell_adapters.llms.base import (
     LLM,
     SYSTEM_INSTRUCTION,
     AsyncLLM,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from asktell.errors import EvaluatorError
-from asktell.run import Calling, Evaluator, Outcome, cost_of, one_each
+from asktell.running.run import Calling, Evaluator, Outcome, cost_of, one_each
 from asktell.trial import Trial
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.run import Evaluator, Outcome
+from asktell.running.run import Evaluator, Outcome
 from asktell.trial import Trial
 from asktell_adapters.executors._evaluation import BatchEvaluation, plain_error
 

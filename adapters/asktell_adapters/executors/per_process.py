@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from asktell.errors import InvalidArgumentError
-from asktell.run import Evaluator, Outcome
+from asktell.running.run import Evaluator, Outcome
 from asktell.trial import Trial
 from asktell_adapters.executors._evaluation import BatchEvaluation
 

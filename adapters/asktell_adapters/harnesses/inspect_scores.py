@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from asktell_adapters.evaluators.base import CompletionError
+from asktell_adapters.llms.base import CompletionError
 
 KEY = "asktell"
 """Under which a sample's metadata has its prompt and example."""

@@ -10,7 +10,7 @@ from typing import Any, final
 from asktell.errors import EvaluatorError
 from asktell_adapters._extras import import_extra, needs_extra
 from asktell_adapters._scores import number
-from asktell_adapters.evaluators.base import Completion, Example
+from asktell_adapters.llms.base import Completion, Example
 
 Read = Callable[[Completion, Example], object]
 """What a module is to be given, of a completion and its example."""

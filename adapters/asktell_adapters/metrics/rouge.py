@@ -9,7 +9,7 @@ from typing import Any, final
 
 from asktell.errors import InvalidArgumentError
 from asktell_adapters._extras import import_extra
-from asktell_adapters.evaluators.base import Completion, Example
+from asktell_adapters.llms.base import Completion, Example
 from asktell_adapters.metrics.text import split_sentences
 
 #: A metric module for `evaluate.load`: the interface and the numbers of the hub's `rouge`, without the hub.

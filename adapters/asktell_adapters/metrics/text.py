@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 from asktell.errors import InvalidArgumentError
-from asktell_adapters.evaluators.base import Completion, Example
+from asktell_adapters.llms.base import Completion, Example
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from asktell import log
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
-from asktell.result import Result
+from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.state import Failed, Told
-from asktell.study import Study
+from asktell.studies import log
+from asktell.studies.study import Study
 from asktell_adapters._extras import needs_extra
 from asktell_adapters.optimizers._optuna_trials import objectives, value_names
 

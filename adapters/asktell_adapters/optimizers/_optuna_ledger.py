@@ -15,9 +15,9 @@ import numpy as np
 
 from asktell.errors import InvalidArgumentError
 from asktell.methods import Method
-from asktell.result import Result
+from asktell.results.result import Result
+from asktell.results.summary import summarize
 from asktell.state import Asked, Decided, Failed, Observed, State, Told, apply, decide
-from asktell.summary import summarize
 from asktell_adapters._extras import needs_extra
 from asktell_adapters.optimizers._optuna_trials import Reader
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from threading import RLock
 from typing import Any, final
 
-from asktell.adaptive import Adaptive
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.result import Result
+from asktell.methods.adaptive import Adaptive
+from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell_adapters._extras import needs_extra
 from asktell_adapters.optimizers._optuna_export import to_optuna

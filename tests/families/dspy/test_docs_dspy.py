@@ -10,8 +10,8 @@ import dspy
 import pytest
 from dspy.utils import DummyLM
 
-from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell_adapters.harnesses.gepa import AsktellPolicy
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "use-dspy.md"
 REPLY = Reply(text="[[ ## label ## ]]\nnegative\n\n[[ ## completed ## ]]", usage=(20, 2, 0))

@@ -16,9 +16,9 @@ from dspy.utils import DummyLM
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyExistsError
-from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy import AsktellOptimizer, Candidate, bootstrap_demos, propose_instructions
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 QUALITY = {"Poor.": 0.2, "Good.": 0.8, "Best.": 0.9, "Given the fields `question`, produce the fields `answer`.": 0.1}
 TRAINSET = [dspy.Example(question=str(n), answer=str(n)).with_inputs("question") for n in range(12)]

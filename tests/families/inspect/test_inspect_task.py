@@ -19,10 +19,10 @@ from inspect_ai.solver import generate, multiple_choice, prompt_template, solver
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
-from asktell.testing.llm_server import FaultyLLMServer, Reply
-from asktell_adapters.evaluators.base import CompletionError
 from asktell_adapters.harnesses.inspect_scores import value_to_float
 from asktell_adapters.harnesses.inspect_task import InspectTask
+from asktell_adapters.llms.base import CompletionError
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 Scripted: TypeAlias = Callable[[Callable[[list[Any]], str]], Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asktell.testing.llm_server import FaultyLLMServer, Reply
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "use-lm-evaluation-harness.md"
 

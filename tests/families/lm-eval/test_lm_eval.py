@@ -14,8 +14,8 @@ from lm_eval.api.task import ConfigurableTask
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
-from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell_adapters.harnesses.lm_eval import LMEvalTask
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 Config: TypeAlias = dict[str, Any]
 

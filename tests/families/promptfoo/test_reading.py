@@ -9,9 +9,9 @@ import pytest
 
 import asktell
 from asktell.errors import InvalidArgumentError, MissingExtraError
-from asktell.testing.llm_server import FaultyLLMServer, Reply
 from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 from asktell_adapters.harnesses.promptfoo.node import find_node, find_promptfoo
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 MakeEvaluator = Callable[..., PromptfooEvaluator]
 

@@ -14,8 +14,8 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError
-from asktell.testing.llm_contract import LLMContract, completions
 from asktell_adapters.evaluators import VLLM, CompletionError, Example, LLMEvaluator, Request
+from asktell_adapters.testing.llm_contract import LLMContract, completions
 
 pytest.importorskip("vllm")
 if not pytest.importorskip("vllm.platforms").current_platform.is_cpu():

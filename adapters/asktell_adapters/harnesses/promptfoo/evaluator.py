@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.evaluators.base import CompletionError
 from asktell_adapters.evaluators.llm import TrialLike
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
@@ -22,6 +21,7 @@ from asktell_adapters.harnesses.promptfoo.node import (
     find_promptfoo,
 )
 from asktell_adapters.harnesses.promptfoo.results import append_row, read_rows, write_results
+from asktell_adapters.llms.base import CompletionError
 
 _log = logging.getLogger("asktell")
 Row = dict[str, Any]

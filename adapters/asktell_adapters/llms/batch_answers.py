@@ -1,0 +1,202 @@
+"""The answers of a batch: read line by line, scored, and told to a study."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Protocol, final
+
+from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
+from asktell.running.run import cost_of, goal_scores
+from asktell.selector import Selector
+from asktell.studies.study import Holding
+from asktell.studies.worker import SharedStudy
+from asktell.trial import Trial
+from asktell_adapters._extras import import_extra
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms.base import CompletionError
+from asktell_adapters.llms.openai import OpenAIChat
+
+_NOT_REACHED = ("batch_expired", "batch_cancelled")
+
+
+class BatchStudy(SharedStudy, Protocol):
+    """What batches need of a study: a `Study`, or a `RemoteStudy`."""
+
+    def workers(self) -> list[Holding]:
+        """See `Study.workers`."""
+
+    @property
+    def name(self) -> str:
+        """See `Study.name`."""
+
+    @property
+    def selector(self) -> Selector:
+        """See `Study.selector`."""
+
+
+@final
+@dataclass
+class Collected:
+    """What one call of `collect` found.
+
+    Attributes:
+        told: evaluations whose scores were told.
+        failed: evaluations that failed, each with its reason in the study.
+        released: trials handed back, to be asked again.
+        cost: of what was told or failed.
+        running: batches that have not ended, with their progress.
+        ended: batches whose answers were taken now, with how they ended.
+        problems: of whole batches, in words.
+        unsettled: trials of a submission that is under way, or was broken off a short while ago.
+        passed_over: answers to what was not, or is no longer, to be answered.
+        duplicates: further answers to the same request; the first one counts.
+        malformed: lines that could not be read.
+    """
+
+    told: int = 0
+    failed: int = 0
+    released: int = 0
+    cost: float = 0.0
+    running: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    unsettled: int = 0
+    passed_over: int = 0
+    duplicates: int = 0
+    malformed: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"{self.told} told, {self.failed} failed, {self.released} handed back, cost {self.cost:g}"]
+        lines += [f"{id_}: {how}" for id_, how in (*self.ended.items(), *self.running.items())]
+        lines += self.problems
+        counts = {
+            "trials of a submission that is under way or was broken off": self.unsettled,
+            "answers that nothing waits for": self.passed_over,
+            "answers that came twice": self.duplicates,
+            "lines that cannot be read": self.malformed,
+        }
+        return "\n".join(lines + [f"{count} {what}" for what, count in counts.items() if count])
+
+
+@final
+class Answers:
+    """The lines of a batch's files, by `custom_id`."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, dict[str, Any]] = {}
+        self.malformed = 0
+        self.duplicates = 0
+
+    def read(self, data: bytes) -> None:
+        """Take a file's lines."""
+        for text in data.splitlines():
+            if not text.strip():
+                continue
+            try:
+                line = json.loads(text)
+                id_ = line["custom_id"]
+                if not isinstance(id_, str):
+                    raise TypeError("custom_id is no text")
+            except (ValueError, KeyError, TypeError, RecursionError):
+                self.malformed += 1
+                continue
+            self.duplicates += id_ in self.by_id
+            self.by_id.setdefault(id_, line)
+
+    def trial(self, id_: str) -> int:
+        """The trial that a `custom_id` names, -1 if it is none of ours."""
+        number = id_.partition("-")[0]
+        return int(number) if number.isascii() and number.isdigit() else -1
+
+
+@final
+class Taker:
+    """Brings a batch's trials to their ends, as `asktell.run` would."""
+
+    def __init__(
+        self,
+        study: BatchStudy,
+        worker: str,
+        evaluator: LLMEvaluator | AsyncLLMEvaluator,
+        llm: OpenAIChat,
+        paid: float,
+        collected: Collected,
+    ) -> None:
+        self._study = study
+        self._worker = worker
+        self._evaluator = evaluator
+        self._llm = llm
+        self._paid = paid
+        self._collected = collected
+
+    def take(self, trial: Trial, line: dict[str, Any], batch: str) -> None:
+        """Tell the scores of an answer, or count its failure."""
+        cost: float | None = None
+        try:
+            body = _body(line, f"{self._llm.name}, in {batch},")
+            if body is None:
+                self._release(trial)
+                return
+            reply = import_extra("openai.types.chat", "openai").ChatCompletion.construct(**body)
+            completion = self._llm.api.completion(reply, self._llm.name, paid=self._paid)
+            cost = completion.cost if self._llm.api.price else None
+            scores = self._evaluator.scores(completion, trial.example)
+            known = scores if cost is None else {"cost": cost, **scores}
+            vector, cost = goal_scores(self._study, known)  # type: ignore[arg-type]
+            if self._study.tell(trial, vector, cost, worker=self._worker):
+                self._collected.told += 1
+                self._collected.cost += cost or 0.0
+            else:
+                self._collected.passed_over += 1
+        except StorageError:
+            raise
+        except (ConflictingTellError, UnknownTrialError):
+            self._collected.passed_over += 1  # another process collects, too
+        except Exception as error:
+            self._fail(trial, error, cost if cost is not None else cost_of(error))
+
+    def leave(self, trial: Trial, batch: str, status: str) -> None:
+        """End a trial of which the batch's files say nothing."""
+        if status == "completed":
+            self._fail(trial, EvaluatorError(f"{batch} was completed without an answer to it"), None)
+        else:
+            self._release(trial)
+
+    def _release(self, trial: Trial) -> None:
+        self._collected.released += self._settled(lambda: self._study.release(trial, worker=self._worker))
+
+    def _fail(self, trial: Trial, error: Exception, cost: float | None) -> None:
+        if isinstance(error, CompletionError):
+            error = CompletionError(self._llm.redact(str(error)), cost=error.cost)
+        if self._settled(lambda: self._study.fail(trial, error, cost, worker=self._worker)):
+            self._collected.failed += 1
+            self._collected.cost += cost or 0.0
+
+    def _settled(self, operation: Any) -> bool:
+        try:
+            return bool(operation())
+        except UnknownTrialError:  # another process was faster
+            return False
+
+
+def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
+    """The completion's JSON; None if the request was not reached.
+
+    Raises:
+        CompletionError: the request was refused, or the line is malformed.
+    """
+    error = line.get("error")
+    if isinstance(error, dict):
+        if error.get("code") in _NOT_REACHED:
+            return None
+        raise CompletionError(f"{source} failed: {error.get('code')}: {error.get('message')}")
+    response = line.get("response")
+    body = response.get("body") if isinstance(response, dict) else None
+    if not isinstance(response, dict) or not isinstance(body, dict):
+        raise CompletionError(f"{source} sent a malformed line: {str(line)[:200]}")
+    if response.get("status_code") != 200:
+        said = body.get("error")
+        message = said.get("message") if isinstance(said, dict) else said
+        raise CompletionError(f"{source} failed: status {response.get('status_code')}: {str(message)[:200]}")
+    return body

@@ -1,0 +1,285 @@
+"""Hugging Face transformers in process, on GPU or CPU: batches of similar length, left padded, greedy."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell_adapters._extras import check_extra, import_extra
+from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
+
+_Row = tuple[int, list[int], Request]  # position among the requests, prompt's token ids, request
+
+
+@final
+class HuggingFace:
+    """A causal LLM with its chat template; the model is loaded at the first request.
+
+    Greedy requests are sorted by length and answered in batches, sampled ones one by one, so that each follows its own
+    seed. A batch that runs out of memory is halved, and the smaller size is kept; a request that fails, fails alone. In
+    half precision an answer can differ by what else is in its batch; `batch_size=1` excludes that.
+
+    A prompt is read anew with each of its examples: where prompts are long, llama.cpp and vLLM are faster.
+
+    Args:
+        model: a hub id, a local folder, the path of a GGUF file, or a loaded model (then give its tokenizer too).
+        tokenizer: a loaded tokenizer; by default the model's.
+        device: "cuda", "cpu", "cuda:1", ...; by default a GPU if there is one.
+        device_map: instead of a device, how accelerate spreads a model that is too large for one GPU: "auto",
+            "balanced", ... (see transformers).
+        dtype: "bfloat16", "float16", "float32", or "auto" for the checkpoint's own; by default float32 on a CPU, and
+            on a GPU bfloat16, or float16 where the GPU does not compute in bfloat16.
+        attn_implementation: "sdpa", "flash_attention_2", "eager", ...; by default what transformers thinks best.
+        batch_size: the most requests in one batch.
+        template_options: variables for the chat template, such as {"enable_thinking": False}.
+
+    Raises:
+        InvalidArgumentError: batch_size is not positive, a loaded model came without its tokenizer or with options of
+            loading, or there is both a device and a device_map.
+        MissingExtraError: torch or transformers is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | object,
+        *,
+        tokenizer: object | None = None,
+        device: str | None = None,
+        device_map: str | None = None,
+        dtype: str | None = None,
+        attn_implementation: str | None = None,
+        batch_size: int = 16,
+        template_options: Mapping[str, object] | None = None,
+    ) -> None:
+        if batch_size < 1:
+            raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size!r}")
+        if not isinstance(model, str | Path) and tokenizer is None:
+            raise InvalidArgumentError("a loaded model needs its tokenizer too: HuggingFace(model, tokenizer=...)")
+        if not isinstance(model, str | Path) and (device_map or dtype or attn_implementation):
+            raise InvalidArgumentError("device_map, dtype and attn_implementation are for a model that is to be loaded")
+        if device is not None and device_map is not None:
+            raise InvalidArgumentError(f"give either a device or a device_map, got {device!r} and {device_map!r}")
+        check_extra("huggingface", "torch", "transformers")
+        if device_map is not None:
+            check_extra("huggingface", "accelerate")
+        self._source: Any = model
+        self._model: Any = None
+        self._tokenizer: Any = tokenizer
+        self._lock = threading.Lock()
+        self.device = device
+        self.device_map = device_map
+        self.dtype = dtype
+        self.attn_implementation = attn_implementation
+        self.batch_size = batch_size
+        self.template_options = dict(template_options or {})
+
+    def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Answers in the order of the requests; one that fails yields its exception in its place.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
+        """
+        with self._lock:
+            self._load()
+            answers: dict[int, Completion | Exception] = {}
+            rows: list[_Row] = []
+            for position, request in enumerate(requests):
+                try:
+                    rows.append((position, self._token_ids(request), request))
+                except Exception as error:
+                    answers[position] = _failure(error)
+            # Longest first: a batch size that fits the longest fits all, so memory runs out early or never.
+            rows.sort(key=lambda row: -len(row[1]))
+            for batch in _alike(rows):
+                answers.update(self._answer_all(batch))
+        return [answers[position] for position in range(len(requests))]
+
+    def load(self) -> None:
+        """Load the model now, to learn now whether it can be; otherwise the first request does.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
+            InvalidArgumentError: torch has no such dtype.
+            MissingExtraError: gguf or accelerate, which a GGUF file needs, is not installed.
+        """
+        with self._lock:
+            self._load()
+
+    def _load(self) -> None:
+        if self._model is not None:
+            return
+        torch = import_extra("torch", "huggingface")
+        transformers = import_extra("transformers", "huggingface")
+        if self.device is None and self.device_map is None:
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        if not isinstance(self._source, str | Path):
+            model = self._source
+        else:
+            folder, options = self._location()
+            if "gguf_file" in options:
+                check_extra("huggingface", "gguf", "accelerate")
+            dtype = self.dtype or self._usual_dtype()
+            if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+                raise InvalidArgumentError(f"torch has no dtype {self.dtype!r}")
+            placing = {"device_map": self.device_map, "attn_implementation": self.attn_implementation}
+            try:
+                self._tokenizer = self._tokenizer or transformers.AutoTokenizer.from_pretrained(folder, **options)
+                model = transformers.AutoModelForCausalLM.from_pretrained(
+                    folder, dtype=dtype, **options, **{name: value for name, value in placing.items() if value}
+                )
+                model = model if self.device is None else model.to(self.device)
+            except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+                raise EvaluatorError(f"transformers could not load {str(self._source)!r}: {error}") from error
+        if self._tokenizer.pad_token_id is None:
+            self._tokenizer.pad_token = self._tokenizer.eos_token
+        self._model = model
+        self._model.eval()
+
+    def _usual_dtype(self) -> str:
+        torch = import_extra("torch", "huggingface")
+        if self.device == "cpu" or (self.device is None and not torch.cuda.is_available()):
+            return "float32"
+        slow = torch.cuda.is_available() and not torch.cuda.is_bf16_supported(including_emulation=False)
+        return "float16" if slow else "bfloat16"
+
+    def _location(self) -> tuple[str, dict[str, Any]]:
+        path = Path(self._source).expanduser()
+        if path.suffix == ".gguf":
+            if not path.is_file():
+                raise EvaluatorError(f"there is no GGUF file {str(path)!r}")
+            return str(path.parent), {"gguf_file": path.name}
+        return str(path if path.is_dir() else self._source), {}
+
+    def _token_ids(self, request: Request) -> list[int]:
+        messages = [dict(message) for message in request.messages]
+        try:
+            text = self._render(messages)
+        except Exception as error:  # Gemma's template, for one, refuses a system turn.
+            if "system" not in str(error).lower():
+                raise
+            text = self._render(without_system(messages))
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        room = getattr(self._model.config, "max_position_embeddings", None)
+        if room is not None and len(ids) + request.max_new_tokens > room:
+            raise CompletionError(
+                f"the request has {len(ids)} tokens and asks for {request.max_new_tokens} more, but the context "
+                f"has {room}"
+            )
+        return ids
+
+    def _render(self, messages: list[dict[str, str]]) -> str:
+        text: str = self._tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=False, **self.template_options
+        )
+        return text
+
+    def _answer_all(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
+        torch = import_extra("torch", "huggingface")
+        answers: dict[int, Completion | Exception] = {}
+        todo = list(rows)
+        size = self.batch_size
+        while todo:
+            batch = todo[:size]
+            try:
+                done = self._generate(batch)
+            except Exception as error:
+                if len(batch) == 1:
+                    answers[batch[0][0]] = _failure(error)
+                    todo = todo[1:]
+                elif _out_of_memory(error):
+                    self.batch_size = size = len(batch) // 2
+                else:
+                    # Some row breaks the batch: one by one, so that it fails alone.
+                    for row in batch:
+                        answers.update(self._answer_all([row]))
+                    todo = todo[len(batch) :]
+            else:
+                answers.update(done)
+                todo = todo[len(batch) :]
+                continue
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        return answers
+
+    def _generate(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
+        torch = import_extra("torch", "huggingface")
+        request = rows[0][2]
+        pad = self._tokenizer.pad_token_id
+        width = max(len(ids) for _, ids, _ in rows)
+        inputs = torch.tensor([[pad] * (width - len(ids)) + ids for _, ids, _ in rows], device=self._model.device)
+        mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for _, ids, _ in rows], device=inputs.device)
+        # None overrides what the model's own generation_config would sample with.
+        sampling: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        if request.temperature > 0:
+            sampling = {"do_sample": True, "temperature": request.temperature}
+        start = time.perf_counter()
+        gpus = [inputs.device] if inputs.device.type == "cuda" else []
+        with torch.inference_mode(), torch.random.fork_rng(devices=gpus):  # The caller's random state stays as it was.
+            torch.manual_seed(request.seed)
+            output = self._model.generate(
+                input_ids=inputs,
+                attention_mask=mask,
+                max_new_tokens=request.max_new_tokens,
+                pad_token_id=pad,
+                **sampling,
+            )
+        written = output[:, width:].tolist()
+        seconds = (time.perf_counter() - start) / len(rows)
+        return {
+            position: self._completion(ids, new, seconds) for (position, ids, _), new in zip(rows, written, strict=True)
+        }
+
+    def _completion(self, ids: list[int], new: list[int], seconds: float) -> Completion:
+        ends = self._model.generation_config.eos_token_id
+        if ends is None:
+            ends = self._tokenizer.eos_token_id
+        stop = {ends} if isinstance(ends, int) else set(ends or ())
+        length = next((index for index, token in enumerate(new) if token in stop), len(new))
+        return Completion(
+            text=self._tokenizer.decode(new[:length], skip_special_tokens=True).strip(),
+            prompt_tokens=len(ids),
+            completion_tokens=length,
+            latency=seconds,
+            finish_reason="stop" if length < len(new) else "length",
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not isinstance(self._source, str | Path):
+            raise TypeError("a HuggingFace made from a loaded model cannot be pickled; make it from an id or a path")
+        return {**self.__dict__, "_model": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    def __repr__(self) -> str:
+        name = str(self._source) if isinstance(self._source, str | Path) else type(self._source).__name__
+        where = f"device={self.device!r}" if self.device_map is None else f"device_map={self.device_map!r}"
+        return f"HuggingFace({name!r}, {where}, dtype={self.dtype!r}, batch_size={self.batch_size})"
+
+
+def _alike(rows: list[_Row]) -> Iterator[list[_Row]]:
+    """Rows that can share a call of generate(): greedy ones of the same limit; a sampled one has a call of its own."""
+    groups: dict[tuple[int, int], list[_Row]] = {}
+    for row in rows:
+        position, _, request = row
+        alone = position if request.temperature > 0 else -1
+        groups.setdefault((request.max_new_tokens, alone), []).append(row)
+    yield from groups.values()
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # On a CPU, and from some CUDA libraries, it is a plain RuntimeError.
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
+
+
+def _failure(error: Exception) -> Exception:
+    if isinstance(error, CompletionError):
+        return error
+    failure = CompletionError(f"transformers failed: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure

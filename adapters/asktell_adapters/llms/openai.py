@@ -1,0 +1,284 @@
+"""OpenAI-compatible APIs: async, many at once, retries with backoff, tokens and cost counted over all attempts."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import os
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, final
+
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell_adapters._extras import check_extra, import_extra
+from asktell_adapters._loop import LoopThread
+from asktell_adapters.llms._pace import Pace
+from asktell_adapters.llms.base import Completion, CompletionError, Request
+from asktell_adapters.llms.chat_api import ChatAPI, Price
+
+_CHARACTERS_PER_TOKEN = 4  # about, in English
+
+
+@final
+class OpenAIChat:
+    """A chat model behind an OpenAI-compatible API: the hosted ones, vLLM, SGLang, llama.cpp's server, proxies.
+
+    429, 408, 409, 5xx, lost connections and timeouts are tried again, after an exponential backoff with jitter or
+    after what Retry-After says; other refusals, malformed answers and empty completions fail the request at once. All
+    calls, sync or async and from any thread or event loop, share one pool of connections and one concurrency limit.
+
+    Args:
+        model: the model's name at the server.
+        base_url: the API's root, ending in /v1; by default OPENAI_BASE_URL, else OpenAI's own.
+        api_key_env: the environment variable that holds the key. The key comes from nowhere else, is read when it is
+            needed, and appears in no message, repr or pickle. A server with a `base_url` may have no key.
+        price: cost per million tokens, or a table of them by model; None leaves every cost at 0.
+        concurrency: the most requests under way at once.
+        timeout: seconds for one attempt, from sending to the last byte.
+        max_retries: attempts after the first.
+        backoff: seconds before the first retry; doubled before each further one, plus up to as much again of jitter.
+        max_wait: seconds; no wait after a failure is longer, whatever Retry-After says.
+        requests_per_minute: the most requests to send, retries included, evenly spread; None for no limit.
+        tokens_per_minute: the most tokens to send and ask for, likewise. Before the answer they are guessed: a token
+            for four characters, and the whole `max_new_tokens`; afterwards the guess is corrected. Both limits are
+            this object's own: other processes with the same key are not known here, and 429 is retried all the same.
+        allow_empty: accept an empty completion as an answer.
+        limit_field: the request's name for the answer's limit. By default `max_tokens` where there is a base_url, else
+            `max_completion_tokens`, which OpenAI's newer models insist on.
+        send_sampling: False leaves out temperature and seed, which some models refuse.
+        extra_body: further fields of the request's body.
+
+    Raises:
+        InvalidArgumentError: a number is out of range, or the price table lacks the model.
+        EvaluatorError: there is neither an API key nor a base_url.
+        MissingExtraError: openai or tenacity is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        price: Price | Mapping[str, Price] | None = None,
+        concurrency: int = 8,
+        timeout: float = 60.0,
+        max_retries: int = 5,
+        backoff: float = 0.5,
+        max_wait: float = 60.0,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        allow_empty: bool = False,
+        limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
+        send_sampling: bool = True,
+        extra_body: Mapping[str, object] | None = None,
+    ) -> None:
+        for name, value, least in [("concurrency", concurrency, 1), ("max_retries", max_retries, 0)]:
+            if value < least:
+                raise InvalidArgumentError(f"{name} must be at least {least}, got {value!r}")
+        for name, seconds in [("timeout", timeout), ("backoff", backoff), ("max_wait", max_wait)]:
+            if not 0 < seconds < float("inf"):
+                raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {seconds!r}")
+        if isinstance(price, Mapping):
+            if model not in price:
+                raise InvalidArgumentError(f"the price table has {sorted(price)}, but not the model {model!r}")
+            price = price[model]
+        check_extra("openai", "openai", "tenacity")
+        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        self.api = ChatAPI(
+            model,
+            limit_field or ("max_tokens" if base_url else "max_completion_tokens"),
+            price,
+            allow_empty,
+            send_sampling,
+            dict(extra_body or {}),
+        )
+        self.base_url = base_url
+        self.api_key_env = api_key_env
+        self.concurrency = concurrency
+        self.timeout = timeout
+        self.max_retries = max_retries
+        self.backoff = backoff
+        self.max_wait = max_wait
+        self._requests = Pace("requests_per_minute", requests_per_minute)
+        self._tokens = Pace("tokens_per_minute", tokens_per_minute)
+        self._loop = LoopThread()
+        self._client: Any = None
+        self._slots: asyncio.Semaphore | None = None
+        self.key()
+
+    async def acomplete(self, request: Request, /) -> Completion:
+        """The answer to one request.
+
+        Raises:
+            CompletionError: no usable answer; its `cost` and `attempts` say what the trying took.
+        """
+        return await asyncio.wrap_future(self._loop.submit(self._complete(request)))
+
+    def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Answers in the order of the requests, `concurrency` at a time; failures are returned in their places."""
+        future = self._loop.submit(self._complete_all(requests))
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # Ctrl-C also ends the requests under way.
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self._loop.close()
+        self._client = self._slots = None
+
+    def __enter__(self) -> OpenAIChat:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    async def _complete_all(self, requests: Sequence[Request]) -> list[Completion | Exception]:
+        self._connect()
+        answers = await asyncio.gather(*map(self._complete, requests), return_exceptions=True)
+        return [_ordinary(answer) for answer in answers]
+
+    async def _complete(self, request: Request) -> Completion:
+        tenacity = import_extra("tenacity", "openai")
+        self._connect()
+        assert self._slots is not None
+        timeouts = 0
+        body = self.api.body(request)
+        characters = sum(len(message["content"]) for message in request.messages)
+        guess = request.max_new_tokens + characters / _CHARACTERS_PER_TOKEN
+
+        def note(state: Any) -> None:
+            nonlocal timeouts
+            timeouts += isinstance(state.outcome.exception(), _timeouts())
+
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_is_transient),
+            stop=tenacity.stop_after_attempt(self.max_retries + 1),
+            wait=self._wait,
+            after=note,
+            reraise=True,
+        )
+        attempts = 0
+        try:
+            async for attempt in retrying:
+                with attempt:
+                    attempts += 1
+                    async with self._slots:  # Given back while waiting, so that others may go on.
+                        await asyncio.sleep(max(self._requests.reserve(), self._tokens.reserve(guess)))
+                        start = time.perf_counter()
+                        async with asyncio.timeout(self.timeout):
+                            # Through extra_body, the SDK sends any field.
+                            reply = await self._client.chat.completions.create(
+                                model=body["model"], messages=body["messages"], extra_body=body
+                            )
+                        seconds = time.perf_counter() - start
+        except Exception as error:
+            # "from None": the SDK's exception holds the server's words, which may repeat the key.
+            raise CompletionError(self._explain(error, attempts), attempts=attempts) from None
+        try:
+            # An attempt that timed out here was most likely served, and billed, there.
+            answer = self.api.completion(reply, self.name, seconds=seconds, attempts=attempts, paid=1 + timeouts)
+        except CompletionError as error:
+            raise CompletionError(self.redact(str(error)), cost=error.cost, attempts=attempts) from None
+        if answer.prompt_tokens:
+            self._tokens.correct(answer.prompt_tokens + answer.completion_tokens - guess)
+        return answer
+
+    def _connect(self) -> None:
+        """The client and the slots, made in the loop that uses them."""
+        if self._client is None:
+            openai = import_extra("openai", "openai")
+            # Retries are ours, so that each one is counted.
+            self._client = openai.AsyncOpenAI(
+                api_key=self.key(), base_url=self.base_url, timeout=self.timeout, max_retries=0
+            )
+            self._slots = asyncio.Semaphore(self.concurrency)
+            self._loop.at_close(self._client.close)
+
+    def key(self) -> str:
+        """The API key, from the environment.
+
+        Raises:
+            EvaluatorError: there is none, and no base_url.
+        """
+        key = os.environ.get(self.api_key_env)
+        if not key and self.base_url is None:
+            raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")
+        return key or "none"  # The SDK insists on a key; a local server ignores it.
+
+    def _wait(self, state: Any) -> float:
+        """Seconds before the next attempt."""
+        asked = _retry_after(state.outcome.exception())
+        if asked is not None:
+            return min(asked, self.max_wait)
+        # The jitter keeps requests that failed together from coming back together.
+        backoff: float = self.backoff * 2.0 ** min(state.attempt_number - 1, 30) * (1 + random.random())
+        return min(backoff, self.max_wait)
+
+    def _explain(self, error: Exception, attempts: int) -> str:
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        if isinstance(error, _timeouts()):
+            return f"{self.name} did not answer within {self.timeout:g} s ({tries})"
+        if isinstance(error, ValueError) and not hasattr(error, "status_code"):
+            return self.redact(f"{self.name} sent a malformed answer, not JSON: {error}")
+        status = getattr(error, "status_code", None)
+        cure = f"; check {self.api_key_env}" if status in (401, 403) else ""
+        cause = f" ({error.__cause__})" if error.__cause__ is not None and str(error.__cause__) else ""
+        return self.redact(f"{self.name} failed after {tries}: {type(error).__name__}: {error}{cause}{cure}")
+
+    @property
+    def name(self) -> str:
+        """Model and server, for messages."""
+        return f"model {self.api.model!r} at {self.base_url or 'OpenAI'}"
+
+    def redact(self, text: str) -> str:
+        """The text without the API key."""
+        key = os.environ.get(self.api_key_env)
+        return text.replace(key, "***") if key else text
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loop": None, "_client": None, "_slots": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _loop=LoopThread())
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self.api.model!r}, base_url={self.base_url!r})"
+
+
+def _ordinary(answer: Completion | BaseException) -> Completion | Exception:
+    """An answer or a failure; what is to stop the program (a cancellation) is raised."""
+    if isinstance(answer, Completion | Exception):
+        return answer
+    raise answer
+
+
+def _timeouts() -> tuple[type[Exception], ...]:
+    return (TimeoutError, import_extra("openai", "openai").APITimeoutError)
+
+
+def _is_transient(error: BaseException) -> bool:
+    openai = import_extra("openai", "openai")
+    if isinstance(error, openai.APIStatusError):
+        # "insufficient_quota" is a 429 that no waiting cures.
+        transient: bool = error.status_code in (408, 409, 429) or error.status_code >= 500
+        return transient and bool(error.code != "insufficient_quota")
+    return isinstance(error, (openai.APIConnectionError, *_timeouts()))
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """Seconds that the server asks to wait, from Retry-After as seconds or as a date."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    value = headers.get("retry-after")
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None

@@ -1,0 +1,313 @@
+"""OpenAI's batch API: many evaluations of a study at half the price, submitted now and collected hours later.
+
+Nothing is kept in files of its own. The study knows which trials are out, by a worker's name for each batch; the server
+knows the batches, each with the study's and the worker's name in its metadata; and an answer's `custom_id` says which
+trial it is for, and what exactly was asked. Everything else follows from these, on any machine and after any crash:
+
+| a crash                                  | what the next `collect` or `submit` finds and does                        |
+|------------------------------------------|---------------------------------------------------------------------------|
+| before the trials were asked             | nothing                                                                   |
+| after that, before the batch was created | trials out, without a batch: handed back, once no batch can come any more |
+| while it was being created               | the batch, or not: one of the others                                      |
+| afterwards                               | the batch and its trials                                                  |
+| while scores were told                   | the trials that are still out                                             |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, final
+
+from asktell.arguments import whole
+from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.trial import Trial
+from asktell_adapters._extras import check_extra, import_extra
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms.batch_answers import Answers, BatchStudy, Collected, Taker
+from asktell_adapters.llms.openai import OpenAIChat
+
+PREFIX = "openai-batch-"
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one batch, by the API
+_DAYS_KEPT = 35  # the API deletes the answers after 30
+_SLACK = 3600.0  # seconds between the server's clock and the study's
+_TIME = "%Y%m%dT%H%M%SZ"
+_OPEN = ("validating", "in_progress", "finalizing", "cancelling")
+
+
+@final
+class OpenAIBatch:
+    """Evaluates a study's trials in batches: `submit` asks and sends, `collect` reads and tells.
+
+    Both may be called from any process, at any time, any number of times.
+
+    Args:
+        evaluator: makes a trial's request and scores its answer; its LLM is an `OpenAIChat`.
+        lease: seconds for which a batch's trials are kept from other workers, from when it was last looked at.
+        paid: times the LLM's price table; a batch costs half.
+        settle_after: seconds after which a submission that left no batch is taken for broken off. One that takes
+            more than half of that gives up itself.
+        timeout: seconds for one call, such as the upload of a file.
+        most_requests: of one batch; further ones go into another.
+        most_bytes: likewise.
+
+    Raises:
+        InvalidArgumentError: the evaluator's LLM is not an OpenAIChat, or a number is out of range.
+        MissingExtraError: openai is not installed.
+    """
+
+    def __init__(
+        self,
+        evaluator: LLMEvaluator | AsyncLLMEvaluator,
+        *,
+        lease: float = 7 * 86400.0,
+        paid: float = 0.5,
+        settle_after: float = 3600.0,
+        timeout: float = 600.0,
+        most_requests: int = MOST_REQUESTS,
+        most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        llm = getattr(evaluator, "llm", None)
+        if not isinstance(llm, OpenAIChat):
+            raise InvalidArgumentError(f"OpenAIBatch needs an evaluator of an OpenAIChat, got one of {llm!r:.60}")
+        numbers = {"lease": lease, "settle_after": settle_after, "timeout": timeout, "most_bytes": most_bytes}
+        for name, number in {**numbers, "most_requests": most_requests}.items():
+            if not 0 < number < float("inf"):
+                raise InvalidArgumentError(f"{name} must be a positive number, got {number!r}")
+        check_extra("openai", "openai")
+        self.evaluator = evaluator
+        self.lease = lease
+        self.settle_after = settle_after
+        self.timeout = timeout
+        self.most_requests = most_requests
+        self.most_bytes = most_bytes
+        self._llm = llm
+        self._paid = paid
+        self._clock = clock
+
+    def submit(self, study: BatchStudy, n: int) -> list[str]:
+        """Ask for up to n trials and send them; the ids of the new batches.
+
+        There are fewer trials, or none, when the study's budget is given out, or when it waits for scores before it
+        can go on. What the API refuses for good is handed back.
+
+        Raises:
+            InvalidArgumentError: n is not a whole number of at least 1.
+            EvaluatorError: the API is out of reach, or refused. Batches that were created before stay.
+            StorageError: the study's storage cannot be used.
+        """
+        left = whole("n", n, 1)
+        created: list[str] = []
+        with self._client() as client:
+            self._look_after(study, self._batches(client, study), Collected())
+            while left > 0:
+                worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
+                trials = study.ask(min(left, self.most_requests), worker=worker, lease=self.lease, besides=())
+                if not trials:
+                    break
+                sent, lines, kept = self._lines(study, worker, trials)
+                for trial in kept:
+                    study.release(trial, worker=worker)
+                left -= len(trials) - len(kept)
+                if lines:
+                    created.append(self._create(client, study, worker, sent, b"".join(lines)))
+        return created
+
+    def collect(self, study: BatchStudy) -> Collected:
+        """Tell what has come, and say how things stand.
+
+        An answer is told or fails as in `asktell.run`. A request that was not reached, since its batch expired, was
+        cancelled or refused, is handed back: it cost nothing.
+
+        Raises:
+            EvaluatorError: the API is out of reach, or refused.
+            StorageError: the study's storage cannot be used; call again.
+        """
+        collected = Collected()
+        with self._client() as client:
+            batches = self._batches(client, study)
+            self._look_after(study, batches, collected)
+            for batch in batches:
+                if batch.status not in _OPEN:
+                    self._take(client, study, batch, collected)
+        return collected
+
+    # Submitting
+
+    def _lines(
+        self, study: BatchStudy, worker: str, trials: Sequence[Trial]
+    ) -> tuple[list[Trial], list[bytes], list[Trial]]:
+        """Trials that fit into one batch, their lines of its input, and trials that do not fit."""
+        sent: list[Trial] = []
+        lines: list[bytes] = []
+        size = 0
+        for position, trial in enumerate(trials):
+            try:
+                body = self._body(trial)
+                line = {"custom_id": custom_id(trial, body), "method": "POST", "url": "/v1/chat/completions"}
+                text = json.dumps({**line, "body": body}).encode() + b"\n"
+                if len(text) > self.most_bytes:
+                    raise EvaluatorError(f"the request has {len(text)} bytes, a batch at most {self.most_bytes}")
+            except Exception as error:
+                study.fail(trial, error, None, worker=worker)
+                continue
+            if size + len(text) > self.most_bytes:
+                return sent, lines, list(trials[position:])
+            size += len(text)
+            sent.append(trial)
+            lines.append(text)
+        return sent, lines, []
+
+    def _body(self, trial: Trial) -> dict[str, Any]:
+        return self._llm.api.body(self.evaluator.request(trial.prompt, trial.example))
+
+    def _create(self, client: Any, study: BatchStudy, worker: str, trials: Sequence[Trial], data: bytes) -> str:
+        def hand_back() -> None:
+            for trial in trials:
+                study.release(trial, worker=worker)
+
+        try:
+            file = client.files.create(file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch")
+        except BaseException as error:  # Ctrl-C, too: without its file there is no batch
+            hand_back()
+            raise self._explained("could not upload a batch, whose trials were handed back", error) from None
+        if self._age(worker) > self.settle_after / 2:
+            hand_back()
+            raise EvaluatorError(f"The upload took more than {self.settle_after / 2:g} s; its trials were handed back.")
+        metadata = {"asktell_study": study.name, "asktell_worker": worker, "asktell_lease": str(int(self.lease))}
+        try:
+            # Not tried again: the first try may have had its effect.
+            batch = client.with_options(max_retries=0).batches.create(
+                input_file_id=file.id,
+                endpoint="/v1/chat/completions",
+                completion_window="24h",
+                metadata=metadata,
+            )
+        except Exception as error:
+            status = getattr(error, "status_code", None)
+            if status is not None and status < 500:
+                hand_back()
+                raise self._explained("refused a batch, whose trials were handed back", error) from None
+            try:
+                found = [batch.id for batch in self._batches(client, study) if _worker(batch) == worker]
+            except EvaluatorError:
+                found = []
+            if not found:
+                what = f"may or may not have a batch of {len(trials)} trials; collect() finds out"
+                raise self._explained(what, error) from None
+            return str(found[0])
+        return str(batch.id)
+
+    # Collecting
+
+    def _batches(self, client: Any, study: BatchStudy) -> list[Any]:
+        """The study's, newest first."""
+        oldest = self._clock() - _DAYS_KEPT * 86400
+        found = []
+        try:
+            for batch in client.batches.list(limit=100):
+                if batch.created_at < oldest:
+                    break
+                metadata = batch.metadata or {}
+                if metadata.get("asktell_study") == study.name and _worker(batch).startswith(PREFIX):
+                    found.append(batch)
+        except import_extra("openai", "openai").OpenAIError as error:
+            raise self._explained("could not list the batches", error) from None
+        return found
+
+    def _look_after(self, study: BatchStudy, batches: Sequence[Any], collected: Collected) -> None:
+        """Extend the leases of batches that run, and hand back what never became a batch."""
+        known = {_worker(batch) for batch in batches}
+        for batch in batches:
+            if batch.status in _OPEN:
+                study.heartbeat(_worker(batch), lease=self.lease)
+                counts = batch.request_counts
+                done = f"{counts.completed + counts.failed} of {counts.total}" if counts else "?"
+                collected.running[str(batch.id)] = f"{batch.status}, {done}"
+        for holding in study.workers():
+            worker = holding.worker or ""
+            if worker.startswith(PREFIX) and worker not in known:
+                if self._age(worker) < self.settle_after:
+                    collected.unsettled += 1
+                else:
+                    collected.released += study.release(holding.trial, worker=worker)
+
+    def _age(self, worker: str) -> float:
+        try:
+            begun = datetime.strptime(worker.removeprefix(PREFIX).partition("-")[0], _TIME).replace(tzinfo=UTC)
+        except ValueError:
+            return float("inf")
+        return self._clock() - begun.timestamp()
+
+    def _take(self, client: Any, study: BatchStudy, batch: Any, collected: Collected) -> None:
+        worker = _worker(batch)
+        held = study.heartbeat(worker, lease=self.lease)
+        leased = float((batch.metadata or {}).get("asktell_lease") or 0)
+        if not held and self._clock() < batch.created_at + leased - _SLACK:
+            return  # collected before: no lease can have run out since
+        answers = Answers()
+        try:
+            for lines in self._files(client, batch):
+                answers.read(lines)
+        except import_extra("openai", "openai").NotFoundError:
+            collected.problems.append(f"{batch.id}: its answers are gone; they are kept for 30 days")
+        except import_extra("openai", "openai").OpenAIError as error:
+            collected.problems.append(f"{batch.id}: {self._explained('could not send its answers', error)}")
+            return
+        errors = getattr(batch.errors, "data", None) or []
+        if batch.status == "failed":
+            said = "; ".join(f"{error.code}: {error.message}" for error in errors) or "no reason given"
+            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(said)})")
+        taker = Taker(study, worker, self.evaluator, self._llm, self._paid, collected)
+        out = _unanswered(study)
+        for id_, line in answers.by_id.items():
+            trial = out.get(answers.trial(id_))
+            if trial is not None and custom_id(trial, self._body(trial)) == id_:
+                taker.take(trial, line, str(batch.id))
+                del out[trial.id]
+            else:
+                collected.passed_over += 1
+        for trial in held:
+            if trial.id in out:
+                taker.leave(trial, str(batch.id), str(batch.status))
+        collected.ended[str(batch.id)] = str(batch.status)
+        collected.malformed += answers.malformed
+        collected.duplicates += answers.duplicates
+
+    def _files(self, client: Any, batch: Any) -> Iterator[bytes]:
+        for file in (batch.output_file_id, batch.error_file_id):
+            if file is not None:
+                yield client.files.content(file).read()
+
+    def _client(self) -> Any:
+        openai = import_extra("openai", "openai")
+        return openai.OpenAI(api_key=self._llm.key(), base_url=self._llm.base_url, timeout=self.timeout)
+
+    def _explained(self, what: str, error: BaseException) -> BaseException:
+        if not isinstance(error, Exception):
+            return error
+        server = self._llm.base_url or "OpenAI"
+        return EvaluatorError(self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}"))
+
+
+def _unanswered(study: BatchStudy) -> dict[int, Trial]:
+    """The trials that take scores, by id: those that are out, and those handed back since their leases ran out."""
+    selector = study.selector  # a copy, which hands out first what was handed back
+    returned = selector.ask(len(selector.state.returned))
+    return {trial.id: trial for trial in (*selector.pending, *returned)}
+
+
+def _worker(batch: Any) -> str:
+    return str((batch.metadata or {}).get("asktell_worker", ""))
+
+
+def custom_id(trial: Trial, body: dict[str, Any]) -> str:
+    """Names a trial and what exactly was asked: an answer to another question is never taken for its answer."""
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return f"{trial.id}-{digest[:32]}"

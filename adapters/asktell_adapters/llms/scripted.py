@@ -1,0 +1,37 @@
+"""An LLM that answers with a function: for tests, dry runs and examples in docs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+from asktell_adapters.llms.base import Completion, Request
+
+
+@final
+class ScriptedLLM:
+    """Answers each request with `answer(request)`; what that raises is the request's failure.
+
+    Attributes:
+        requests: what was asked, in order.
+    """
+
+    def __init__(self, answer: Callable[[Request], Completion]) -> None:
+        self._answer = answer
+        self.requests: list[Request] = []
+
+    def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Answers in the order of the requests; one that fails yields its exception in its place."""
+        return [self._try(request) for request in requests]
+
+    async def acomplete(self, request: Request, /) -> Completion:
+        """The answer to one request."""
+        self.requests.append(request)
+        return self._answer(request)
+
+    def _try(self, request: Request) -> Completion | Exception:
+        self.requests.append(request)
+        try:
+            return self._answer(request)
+        except Exception as error:
+            return error

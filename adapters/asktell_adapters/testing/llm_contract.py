@@ -1,0 +1,91 @@
+"""What every LLM must do for `LLMEvaluator` to drive it, as tests: derive a class, and give it the LLM.
+
+    class TestMyLLM(LLMContract):
+        @pytest.fixture
+        def llm(self):
+            return MyLLM()
+
+It needs asktell_adapters, whose requests it sends, and pytest to run.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+import pytest
+
+from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, Request
+
+
+class LLMContract:
+    """Tests of a synchronous LLM; of an async one too, if it has `acomplete`.
+
+    Attributes:
+        texts: short requests that it answers.
+        refused: a request that it cannot answer, such as one longer than its context; None if it takes everything.
+        limit: tokens of the answers.
+    """
+
+    texts: ClassVar[tuple[str, ...]] = ("w1", "w2 w3", "w4 w5 w6 w7", "w8")
+    refused: ClassVar[str | None] = "w1 " * 1000
+    limit: ClassVar[int] = 4
+
+    @pytest.fixture
+    def llm(self) -> LLM:
+        """To be overridden."""
+        raise NotImplementedError
+
+    def chats(self) -> list[Request]:
+        """A request of each text."""
+        return [Request.chat(text, max_new_tokens=self.limit) for text in self.texts]
+
+    def test_nothing_asked_nothing_answered(self, llm: LLM) -> None:
+        assert isinstance(llm, LLM)
+        assert llm.complete([]) == []
+
+    def test_answers_come_in_the_order_of_the_requests(self, llm: LLM) -> None:
+        forward = completions(llm.complete(self.chats()))
+        backward = completions(llm.complete(self.chats()[::-1]))
+        assert [answer.text for answer in forward] == [answer.text for answer in backward[::-1]]
+        assert [answer.prompt_tokens for answer in forward] == [answer.prompt_tokens for answer in backward[::-1]]
+
+    def test_a_completion_says_what_it_took(self, llm: LLM) -> None:
+        for answer in completions(llm.complete(self.chats())):
+            assert answer.prompt_tokens > 0
+            assert 0 <= answer.completion_tokens <= self.limit
+            assert 0 <= answer.cached_tokens <= answer.prompt_tokens
+            assert answer.latency >= 0
+            assert answer.cost >= 0
+            assert answer.attempts == 1
+            assert answer.finish_reason in ("stop", "length")
+
+    def test_a_failure_is_returned_in_its_place(self, llm: LLM) -> None:
+        if self.refused is None:
+            pytest.skip("it takes everything")
+        first, second, *_ = self.chats()
+        before, failed, after = llm.complete([first, Request.chat(self.refused, max_new_tokens=self.limit), second])
+        assert isinstance(failed, Exception)
+        assert str(failed), "the failure says why"
+        assert len(completions([before, after])) == 2
+
+    def test_threads_may_share_it(self, llm: LLM) -> None:
+        ask: Callable[[Request], str] = lambda request: completions(llm.complete([request]))[0].text  # noqa: E731
+        expected = [ask(request) for request in self.chats()]
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(ask, self.chats())) == expected
+
+    def test_its_repr_is_short(self, llm: LLM) -> None:
+        assert type(llm).__name__ in repr(llm)
+        assert len(repr(llm)) < 250
+
+    async def test_an_async_one_answers_the_same(self, llm: LLM) -> None:
+        if not isinstance(llm, AsyncLLM):
+            pytest.skip("a synchronous LLM")
+        (expected,) = completions(llm.complete(self.chats()[:1]))
+        assert (await llm.acomplete(self.chats()[0])).text == expected.text
+
+
+def completions(answers: list[Completion | Exception]) -> list[Completion]:
+    """The answers, none of which is a failure."""
+    assert all(isinstance(answer, Completion) for answer in answers), answers
+    return [answer for answer in answers if isinstance(answer, Completion)]

@@ -1,0 +1,3 @@
+"""Methods."""
+
+from asktell.methods.presets import *  # noqa: F403

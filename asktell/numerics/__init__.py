@@ -1,0 +1,1 @@
+"""Arrays and their names, seeded randomness, padding, non-dominated points."""

@@ -1,0 +1,222 @@
+"""Dominance, the non-dominated set and the Pareto gaps of EGE. Larger is better in every column.
+
+Dominance is weak: y dominates x if it is at least as good everywhere and better somewhere, so duplicates of a
+Pareto-optimal point are all Pareto-optimal.
+
+With m(i, j) = min_k (v_jk - v_ik) and M(i, j) = -m(i, j), the gap of a dominated row is D_i = max_{j != i} m(i, j),
+and that of a non-dominated one min_{j != i} min(M(i, j), M(j, i)+ + (D_j)+) (Kone, Kaufmann & Richert 2024, Lemma 1).
+Only front points matter for D_i and for M(i, j): a row that i alone dominates has D_j <= M(i, j), and any other
+dominated row has a front point in its place that is at least as close. Non-dominated j have (D_j)+ = 0.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.numerics.arrays import Indices, Mask, Values
+
+_BLOCK = 1 << 16  # elements of one block of pairwise differences; half a MiB, so that it stays in the cache
+
+Vector = npt.NDArray[np.float64]
+
+
+def pareto_mask(values: Values) -> Mask:
+    """True for the rows that no other row dominates; (n, q) finite values to (n,).
+
+    Two columns take O(n log n); more take O(n * size of the front) at worst, and much less where most are dominated.
+    """
+    n, q = values.shape
+    if n == 0:
+        return np.zeros(0, dtype=bool)
+    if q == 1:
+        best: Mask = values[:, 0] == values[:, 0].max()
+        return best
+    mask = np.zeros(n, dtype=bool)
+    if q == 2:
+        mask[_front_2d(values)] = True
+        return mask
+    # Rounded sums are monotone too, so a row is only dominated by one that comes before it.
+    order = np.lexsort((*(-values[:, j] for j in reversed(range(q))), -values.sum(axis=1)))
+    rest = np.ascontiguousarray(values[order].T)
+    while len(order):
+        beaten, same = rest[0] <= rest[0, 0], rest[0] == rest[0, 0]
+        for column in rest[1:]:
+            beaten &= column <= column[0]
+            same &= column == column[0]
+        mask[order[same]] = True
+        beaten[0] = True  # also where it is NaN, which equals nothing: the loop ends
+        order, rest = order[~beaten], rest[:, ~beaten]
+    return mask
+
+
+def _front_2d(values: Values) -> Indices:
+    """Positions of the non-dominated rows by ascending first column, duplicates next to each other."""
+    order = np.lexsort((values[:, 1], values[:, 0]))[::-1]
+    first, second = values[order, 0], values[order, 1]
+    highest = np.maximum.accumulate(second)
+    before = np.empty(len(order))
+    before[0] = -np.inf
+    before[1:] = highest[:-1]
+    alive = second > before
+    # A duplicate of a row on the front has the same values as the last row that raised the maximum.
+    last = np.maximum.accumulate(np.where(alive, np.arange(len(order)), 0))
+    alive = (second == second[last]) & (first == first[last])
+    front: Indices = order[alive][::-1]
+    return front
+
+
+def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
+    """EGE's gap of every row, and the non-dominated mask; (n, q) finite values. A row alone has an infinite gap.
+
+    Two columns take O(n log n) time and O(n) memory; more take O(n * size of the front) at worst, in blocks.
+    """
+    n, q = values.shape
+    if n < 2:
+        return np.full(n, np.inf), np.ones(n, dtype=bool)
+    if q == 1:
+        return pareto_gaps(np.repeat(values, 2, axis=1))
+    return _gaps_2d(values) if q == 2 else _gaps_blocked(values)
+
+
+def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
+    n = len(values)
+    front = _front_2d(values)
+    optimal = np.zeros(n, dtype=bool)
+    optimal[front] = True
+    x, y = values[front, 0], values[front, 1]
+    first = np.ones(len(front), dtype=bool)
+    first[1:] = (x[1:] != x[:-1]) | (y[1:] != y[:-1])
+    size = np.count_nonzero(first)
+    if size < len(front):
+        group = np.cumsum(first) - 1
+        x, y = x[first], y[first]
+
+    # Ascending and descending, strictly. Between front points the neighbours are the nearest.
+    nearest = np.full(size, np.inf)
+    step = np.minimum(x[1:] - x[:-1], y[:-1] - y[1:])
+    nearest[1:] = step
+    np.minimum(nearest[:-1], step, out=nearest[:-1])
+    if size < len(front):
+        nearest[np.bincount(group) > 1] = 0.0  # a duplicate is at distance 0
+
+    gaps = np.empty(n)
+    below = np.flatnonzero(~optimal)
+    if len(below):
+        gaps[below], nearest = _gaps_below(values[below], x, y, nearest)
+    gaps[front] = nearest[group] if size < len(front) else nearest
+    return gaps, optimal
+
+
+def _gaps_below(points: Values, x: Vector, y: Vector, nearest: Vector) -> tuple[Vector, Vector]:
+    """Gaps D of dominated points, and the front's gaps lowered by min_j M(j, i)+ + D_j.
+
+    The front has ascending `x` and descending `y`; `nearest` are its gaps among itself. The front points that
+    dominate point j are those from low_j to high_j; those before it are exceeded in x only, those behind in y only.
+    """
+    a, b = points[:, 0], points[:, 1]
+    size = len(x)
+    low = np.searchsorted(x, a, side="left")
+    high = np.searchsorted(-y, -b, side="right") - 1
+    # x - a rises and y - b falls along the front: the least of the two is largest where they cross.
+    cross = np.minimum(np.maximum(np.searchsorted(x - y, a - b), low), high)
+    before = np.maximum(cross - 1, low)
+    gap = np.maximum(np.minimum(x[cross] - a, y[cross] - b), np.minimum(x[before] - a, y[before] - b))
+
+    # For the dominating front points: the least D over intervals, each covered by two blocks of a power of two.
+    level = np.frexp(high - low + 1)[1] - 1
+    table = np.full((int(level.max()) + 1, size), np.inf)
+    np.minimum.at(table, (level, low), gap)
+    np.minimum.at(table, (level, high + 1 - (1 << level)), gap)
+    for h in range(len(table) - 1, 0, -1):
+        half = 1 << (h - 1)
+        np.minimum(table[h - 1], table[h], out=table[h - 1])
+        np.minimum(table[h - 1, half:], table[h, :-half], out=table[h - 1, half:])
+    nearest = np.minimum(nearest, table[0])
+
+    # For those before and behind: the least of a + D over later points, of b + D over earlier ones.
+    later = np.full(size + 1, np.inf)
+    np.minimum.at(later, low, a + gap)
+    later = np.minimum.accumulate(later[::-1])[::-1]
+    earlier = np.full(size + 1, np.inf)
+    np.minimum.at(earlier, high + 1, b + gap)
+    earlier = np.minimum.accumulate(earlier)
+    return gap, np.minimum(nearest, np.minimum(later[1:] - x, earlier[:-1] - y))
+
+
+def _gaps_blocked(values: Values) -> tuple[Vector, Mask]:
+    optimal = pareto_mask(values)
+    gaps = np.empty(len(values))
+    front, below = values[optimal], values[~optimal]
+    depth = _depths(below, front)
+    gaps[~optimal] = depth
+    gaps[optimal] = _reached(front, below, depth, _nearest(front))
+    return gaps, optimal
+
+
+def _depths(below: Values, front: Values) -> Vector:
+    """D of dominated points: the largest least gain over the front."""
+    q = front.shape[1]
+    sums = front.sum(axis=1)
+    by_sum = np.argsort(-sums, kind="stable")
+    front, sums = front[by_sum], sums[by_sum]
+    width = 64
+    depth = np.full(len(below), -np.inf)
+    # Neighbours in this order have similar sums, so they are done at about the same time.
+    for rows in np.array_split(np.argsort(below.sum(axis=1), kind="stable"), -(-len(below) // (_BLOCK // width)) or 1):
+        points = below[rows]
+        for start in range(0, len(front), width):
+            if start:
+                # The least gain is at most the average one, and later front points have smaller sums.
+                open_ = sums[start] - points.sum(axis=1) > q * depth[rows]
+                if not open_.all():
+                    rows, points = rows[open_], points[open_]
+            if not len(rows):
+                break
+            gain = _extreme_difference(front[start : start + width], points, np.minimum)
+            depth[rows] = np.maximum(depth[rows], gain.max(axis=0))
+    return depth
+
+
+def _nearest(front: Values) -> Vector:
+    """min_{j != i} min(M(i, j), M(j, i)) of every front point; infinite for one alone."""
+    size = len(front)
+    nearest = np.full(size, np.inf)
+    width = 256
+    for i in range(0, size, width):
+        for j in range(i, size, width):
+            one, other = front[i : i + width], front[j : j + width]
+            apart = np.minimum(
+                _extreme_difference(one, other, np.maximum), -_extreme_difference(one, other, np.minimum)
+            )
+            if i == j:
+                np.fill_diagonal(apart, np.inf)
+            np.minimum(nearest[i : i + width], apart.min(axis=1), out=nearest[i : i + width])
+            np.minimum(nearest[j : j + width], apart.min(axis=0), out=nearest[j : j + width])
+    return nearest
+
+
+def _reached(front: Values, below: Values, depth: Vector, nearest: Vector) -> Vector:
+    """The front's gaps `nearest`, lowered by min_j M(j, i)+ + D_j over dominated points j."""
+    reached = nearest.copy()
+    by_depth = np.argsort(depth, kind="stable")
+    open_ = np.arange(len(front))
+    start = 0
+    while start < len(below):
+        # Nothing that comes later is nearer than its own D.
+        open_ = open_[reached[open_] > depth[by_depth[start]]]
+        if not len(open_):
+            break
+        rows = by_depth[start : start + max(16, _BLOCK // len(open_))]
+        start += len(rows)
+        away = np.maximum(_extreme_difference(below[rows], front[open_], np.maximum), 0.0) + depth[rows][:, None]
+        reached[open_] = np.minimum(reached[open_], away.min(axis=0))
+    return reached
+
+
+def _extreme_difference(these: Values, those: Values, extreme: np.ufunc) -> Values:
+    """The largest (np.maximum) or smallest (np.minimum) of these_ik - those_jk over k, (these, those)."""
+    result: Values = these[:, None, 0] - those[:, 0]
+    other = np.empty_like(result)
+    for k in range(1, these.shape[1]):
+        np.subtract(these[:, None, k], those[:, k], out=other)
+        extreme(result, other, out=result)
+    return result

@@ -1,0 +1,1 @@
+"""What a selection says: the answer, its certainty, pictures."""

@@ -1,0 +1,129 @@
+"""From a state to a result."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.goals import BestFeasible, ParetoSet
+from asktell.methods import Elimination, Method
+from asktell.methods.adaptive import Adaptive
+from asktell.numerics import counters
+from asktell.numerics.pareto import pareto_mask
+from asktell.posterior import membership
+from asktell.results.result import PromptResult, Result, is_feasible
+from asktell.results.unresolved import unresolved
+from asktell.state import ACTIVE, FAILED, State
+
+_DOUBT = 0.05  # a prompt outside the answer that may be as good with this probability is unresolved
+
+
+def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> Result:
+    """What is known: the recorded answer once finished, otherwise the best that can be said now."""
+    answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
+    prompts = _prompt_results(state, method, ids, texts)
+    answer = _best_first(answer, prompts, state)
+    selected = [prompts[arm] for arm in answer]
+    return Result(
+        goal=state.problem.goal,
+        selected=selected,
+        prompts=prompts,
+        unresolved=[prompts[arm] for arm in _unresolved(state, method, answer)],
+        spent=state.spent,
+        budget=state.problem.budget,
+        cost=state.cost,
+        max_cost=state.problem.max_cost,
+        notes=tuple(_notes(state, method, selected)),
+        done=state.finished,
+        feasible=selected[0].feasible if selected else None,
+        examples=state.problem.population,
+        stopped_early=state.finished and state.decisions[-1][1].settled,
+    )
+
+
+def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
+    if isinstance(method, Elimination) and state.problem.features is not None:
+        parts = (method.allocator, method.estimator)
+        if not any(part.needs_features for part in parts):
+            names = " and ".join(type(part).__name__ for part in parts)
+            yield f"The features were not used: {names} have no use for them, but the method auto has."
+    known = [list(entry.estimate.values()) for entry in selected if None not in entry.estimate.values()]
+    if isinstance(state.problem.goal, ParetoSet) and known:
+        means = np.array(known, dtype=np.float64)
+        dominated = int((~pareto_mask(state.problem.goal.values(means))).sum())
+        if dominated:
+            yield (
+                f"By the estimates, {dominated} of the selected prompts are dominated by others of them; they are "
+                "selected because that is in doubt."
+            )
+
+
+def _prompt_results(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> list[PromptResult]:
+    problem, metrics = state.problem, state.problem.goal.metrics
+    tally = state.current_tally()
+    means, errors = tally.means, tally.standard_errors(problem.population)
+    active = state.active
+    p_feasible: list[float | None] = [None] * problem.n_arms
+    p_optimal = p_feasible
+    if isinstance(method, Adaptive):
+        belief = method.statement(state)
+        if belief is not None:
+            means, errors = belief.means, belief.errors
+            if not belief.is_guess:
+                p_optimal = belief.p_optimal.tolist()
+                p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
+    elif len(active) and not method.estimator.needs_every_arm:
+        estimates = method.estimates(state, active)
+        means[active], errors[active] = estimates.means, estimates.standard_errors
+    entries = []
+    for arm, text in enumerate(texts):
+        round_, departure = state.left.get(arm, (None, None))
+        mean: Sequence[float | None] = _optional(means[arm])
+        error: Sequence[float | None] = _optional(errors[arm])
+        if departure is not None and departure.means:
+            mean, error = departure.means, departure.standard_errors
+        estimate = dict(zip(metrics, mean, strict=True))
+        entries.append(
+            PromptResult(
+                id=ids[arm],
+                prompt=text,
+                estimate=estimate,
+                standard_error=dict(zip(metrics, error, strict=True)),
+                pulls=int(tally.counts[arm]),
+                status=ACTIVE if departure is None else departure.status,
+                round=round_,
+                reason=None if departure is None else departure.reason,
+                feasible=is_feasible(problem.goal, estimate),
+                failures=len(state.failures.get(arm, ())),
+                p_feasible=p_feasible[arm],
+                p_optimal=p_optimal[arm],
+            )
+        )
+    return entries
+
+
+def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
+    """Arms outside the answer that may belong to it: by the posterior if there is one, else by paired differences."""
+    belief = method.statement(state) if isinstance(method, Adaptive) else None
+    if belief is None:
+        return [int(arm) for arm in unresolved(state, answer)]
+    open_ = membership.rivals(
+        belief.values, np.array(answer, dtype=np.int64), isinstance(state.problem.goal, BestFeasible)
+    )
+    failed = [arm for arm, (_, departure) in state.left.items() if departure.status == FAILED]
+    open_[[*answer, *failed]] = 0.0
+    return [int(arm) for arm in np.flatnonzero(open_ >= _DOUBT)]
+
+
+def _best_first(answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:
+    """By the first column of the goal's values, then by chance."""
+    if not answer:
+        return answer
+    answer = [answer[i] for i in counters.chance_order(state.problem.seed, answer)]
+    means = np.array([[np.nan if x is None else x for x in prompts[arm].estimate.values()] for arm in answer])
+    return [answer[i] for i in np.argsort(-state.problem.goal.values(means)[:, 0], kind="stable")]
+
+
+def _optional(row: npt.NDArray[np.float64]) -> list[float | None]:
+    return [None if math.isnan(x) else x for x in row.tolist()]

@@ -1,0 +1,91 @@
+"""Which prompts could not be told apart from the answer.
+
+Differences are taken on common examples where examples are shared. A difference counts as settled when it is more
+than `_DEVIATIONS` standard errors from zero: each comparison by itself is wrong in about 5 % of cases.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.goals import BestFeasible
+from asktell.numerics.arrays import Counts, Indices, Means, Values
+from asktell.state import FAILED, State
+
+_DEVIATIONS = 1.96
+_PRIOR_FREEDOM = 4  # degrees of freedom that the pooled variance is worth against an arm's own
+
+
+class _Differences(NamedTuple):
+    """Per arm (K,), and per column (K, q): number of pairs, mean difference, half-width of its interval."""
+
+    counts: Counts
+    means: Means
+    widths: Means
+
+
+def unresolved(state: State, answer: list[int]) -> Indices:
+    """Arms outside the answer that might belong to it for all that is known, ascending.
+
+    For the best feasible prompt: arms neither clearly infeasible nor clearly worse than the answer. For a Pareto
+    set: arms that no member of the answer clearly dominates. Arms that were never pulled count as unresolved.
+    """
+    problem = state.problem
+    rivals = np.ones(problem.n_arms, dtype=bool)
+    rivals[answer] = False
+    rivals[[arm for arm, (_, departure) in state.left.items() if departure.status == FAILED]] = False
+    if not answer or not len(state.history):
+        return np.flatnonzero(rivals)
+    values = problem.goal.values(state.history.scores())
+    arms, examples = state.history.arms(), state.history.examples()
+    level = _against_zero(problem.n_arms, problem.population, arms, values)
+    settled = np.zeros(problem.n_arms, dtype=bool)
+    if isinstance(problem.goal, BestFeasible):
+        best = answer[0]
+        slack_to_keep = min(0.0, float(level.means[best, 1:].min(initial=0.0)))
+        settled |= (level.means + level.widths < slack_to_keep)[:, 1:].any(axis=1)
+        if slack_to_keep == 0.0:
+            ahead = _against(best, state, arms, examples, values, level)
+            settled |= ahead.means[:, 0] - ahead.widths[:, 0] > 0
+    else:
+        for member in answer:
+            ahead = _against(member, state, arms, examples, values, level)
+            surely = ahead.means - ahead.widths
+            settled |= (surely >= 0).all(axis=1) & (surely > 0).any(axis=1)
+    return np.flatnonzero(rivals & ~settled)
+
+
+def _against(
+    member: int, state: State, arms: Indices, examples: Indices, values: Values, level: _Differences
+) -> _Differences:
+    """How far `member` is ahead of every arm."""
+    problem = state.problem
+    if problem.population is None:
+        counts = level.counts[member] * level.counts // np.maximum(1, level.counts[member] + level.counts)
+        widths = np.sqrt(level.widths[member] ** 2 + level.widths**2)
+        return _Differences(counts, level.means[member] - level.means, widths)
+    own = (arms == member) & (examples >= 0)
+    reference = np.full((problem.population, values.shape[1]), np.nan)
+    reference[examples[own]] = values[own]
+    paired = examples >= 0
+    paired[paired] = ~np.isnan(reference[examples[paired], 0])
+    ahead = reference[examples[paired]] - values[paired]
+    return _against_zero(problem.n_arms, problem.population, arms[paired], ahead)
+
+
+def _against_zero(n_arms: int, population: int | None, arms: Indices, rows: Values) -> _Differences:
+    counts = np.bincount(arms, minlength=n_arms)
+    n = np.maximum(counts, 1)[:, None]
+    means = np.stack([np.bincount(arms, column, minlength=n_arms) for column in rows.T], axis=1) / n
+    deviations = (rows - means[arms]) ** 2
+    squares = np.stack([np.bincount(arms, column, minlength=n_arms) for column in deviations.T], axis=1)
+    freedom = np.maximum(counts - 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pooled = squares.sum(axis=0) / freedom.sum()
+        variance = (squares + _PRIOR_FREEDOM * pooled) / (freedom + _PRIOR_FREEDOM)[:, None]
+        widths = _DEVIATIONS * np.sqrt(variance / n)
+    if population is not None:
+        widths *= np.sqrt(np.clip(1 - counts / population, 0.0, None))[:, None]
+        widths[counts >= population] = 0.0
+    widths[(counts == 0) | np.isnan(widths).any(axis=1)] = np.inf
+    return _Differences(counts, means, widths)

@@ -1,0 +1,1 @@
+"""Drive a selection with an evaluator."""

@@ -1,0 +1,117 @@
+"""The scores told so far, as columns that only ever grow.
+
+States that follow from one another share the same columns, and each sees only its own first rows. So appending
+costs O(m) and copies nothing, yet every earlier state stays what it was: appending to one that is no longer the
+newest copies its rows first.
+"""
+
+from array import array
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asktell.numerics.arrays import Indices, Means
+
+_NOT_TOLD = -1
+
+
+@dataclass(eq=False)
+class _Columns:
+    n_metrics: int
+    trials: "array[int]" = field(default_factory=lambda: array("q"))  # -1: observed elsewhere
+    arms: "array[int]" = field(default_factory=lambda: array("q"))
+    examples: "array[int]" = field(default_factory=lambda: array("q"))  # -1: none
+    scores: "array[float]" = field(default_factory=lambda: array("d"))  # n_metrics per row
+    row_of: "array[int]" = field(default_factory=lambda: array("q"))  # by trial
+
+    def head(self, n: int) -> "_Columns":
+        rows = array("q", [r if r < n else _NOT_TOLD for r in self.row_of])
+        m = self.n_metrics
+        return _Columns(m, self.trials[:n], self.arms[:n], self.examples[:n], self.scores[: n * m], rows)
+
+
+class History:
+    """Rows of (trial, arm, example, scores); immutable to whoever holds it."""
+
+    __slots__ = ("_columns", "_length")
+
+    def __init__(self, n_metrics: int) -> None:
+        self._columns = _Columns(n_metrics)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, trial: int | None, arm: int, example: int | None, scores: tuple[float, ...]) -> "History":
+        """With one more row; `trial` None for a score observed elsewhere."""
+        columns = self._columns
+        if len(columns.arms) != self._length:
+            columns = columns.head(self._length)
+        columns.arms.append(arm)  # first, so that who is interrupted here leaves columns that are not appended to again
+        if trial is not None:
+            row_of = columns.row_of
+            while len(row_of) <= trial:
+                row_of.append(_NOT_TOLD)
+            row_of[trial] = self._length
+        columns.trials.append(_NOT_TOLD if trial is None else trial)
+        columns.examples.append(_NOT_TOLD if example is None else example)
+        columns.scores.extend(scores)
+        grown = History.__new__(History)
+        grown._columns = columns
+        grown._length = self._length + 1
+        return grown
+
+    def scores_of(self, trial: int) -> tuple[float, ...] | None:
+        """The scores that were told for a trial, None if none were."""
+        columns = self._columns
+        row = columns.row_of[trial] if 0 <= trial < len(columns.row_of) else _NOT_TOLD
+        if row == _NOT_TOLD or row >= self._length:
+            return None
+        m = columns.n_metrics
+        return tuple(columns.scores[row * m : (row + 1) * m])
+
+    def trials(self, start: int = 0) -> Indices:
+        """(n,) trial ids of the rows from `start` on, -1 for observed ones."""
+        return np.array(self._columns.trials[start : self._length], dtype=np.int64)
+
+    def arms(self, start: int = 0) -> Indices:
+        """(n,) arms of the rows from `start` on."""
+        return np.array(self._columns.arms[start : self._length], dtype=np.int64)
+
+    def examples(self, start: int = 0) -> Indices:
+        """(n,) examples of the rows from `start` on, -1 for none."""
+        return np.array(self._columns.examples[start : self._length], dtype=np.int64)
+
+    def scores(self, start: int = 0) -> Means:
+        """(n, m) scores of the rows from `start` on, in metric units."""
+        m = self._columns.n_metrics
+        rows = np.array(self._columns.scores[start * m : self._length * m], dtype=np.float64)
+        return rows.reshape(-1, m)
+
+    def in_asked_order(self, start: int = 0) -> tuple[Indices, Means]:
+        """Arms and scores of the rows from `start` on, observed ones first, then by trial.
+
+        What is computed from rows in this order does not depend on the order in which answers came in.
+        """
+        order = np.argsort(self.trials(start), kind="stable")
+        return self.arms(start)[order], self.scores(start)[order]
+
+    def copy(self) -> "History":
+        """The same rows, shared with nobody."""
+        return self.from_columns(self.trials(), self.arms(), self.examples(), self.scores())
+
+    @classmethod
+    def from_columns(cls, trials: Indices, arms: Indices, examples: Indices, scores: Means) -> "History":
+        """Of whole columns, as they were saved."""
+        history = cls(scores.shape[1])
+        columns = history._columns
+        columns.trials.frombytes(np.ascontiguousarray(trials, dtype=np.int64).tobytes())
+        columns.arms.frombytes(np.ascontiguousarray(arms, dtype=np.int64).tobytes())
+        columns.examples.frombytes(np.ascontiguousarray(examples, dtype=np.int64).tobytes())
+        columns.scores.frombytes(np.ascontiguousarray(scores, dtype=np.float64).tobytes())
+        row_of = np.full(int(trials.max(initial=-1)) + 1, _NOT_TOLD, dtype=np.int64)
+        told = np.flatnonzero(trials >= 0)
+        row_of[trials[told]] = told
+        columns.row_of.frombytes(row_of.tobytes())
+        history._length = len(trials)
+        return history

@@ -1,0 +1,1 @@
+"""Studies: a selection that outlives its processes."""

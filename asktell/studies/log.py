@@ -1,0 +1,150 @@
+"""A study's log: its entries as lines of compact JSON, and back.
+
+A line is what one operation did, as a list of entries; an entry is a list that begins with a letter:
+
+| entry                                 | what happened                                            |
+|---------------------------------------|----------------------------------------------------------|
+| `["a", trial, arm, example]`          | asked; `example` null for none                           |
+| `["t", trial, scores, cost]`          | told; without `cost` if none was given                   |
+| `["r", trial]`                        | released                                                 |
+| `["f", trial, reason, cost]`          | failed                                                   |
+| `["o", arm, example, scores]`         | observed elsewhere                                       |
+| `["d", decision]`                     | decided, as in a saved selector                          |
+| `["l", worker, deadline, [trial, .]]` | leased                                                   |
+| `["x", trial]`                        | a lease ran out                                          |
+
+Plain ASCII, whatever a reason or a name contains. What is read is checked field by field; `check` says whether it can
+have happened.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from asktell import records
+from asktell.arguments import LARGEST
+from asktell.errors import InvalidStateError
+from asktell.state import Asked, Decided, Failed, Observed, Problem, Released, State, Told
+from asktell.studies.leases import Entry, Expired, Leased
+
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def encode(entries: Sequence[Entry]) -> str:
+    """A line."""
+    return _encoder.encode([_DUMP[type(entry)](entry) for entry in entries])
+
+
+_DUMP: dict[type, Callable[[Any], list[Any]]] = {
+    Asked: lambda e: ["a", e.trial, e.arm, e.example],
+    Told: lambda e: ["t", e.trial, e.scores] if e.cost is None else ["t", e.trial, e.scores, e.cost],
+    Released: lambda e: ["r", e.trial],
+    Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
+    Observed: lambda e: ["o", e.arm, e.example, e.scores],
+    Decided: lambda e: ["d", records.dump_decided(e)],
+    Leased: lambda e: ["l", e.worker, e.deadline, e.trials],
+    Expired: lambda e: ["x", e.trial],
+}
+
+
+def decode(line: str | bytes, problem: Problem) -> list[Entry]:
+    """The entries of a line.
+
+    Raises:
+        InvalidStateError: the line is malformed.
+    """
+    return records.checked("A line of the study's log", lambda: _decode(line, problem))
+
+
+def _decode(line: str | bytes, problem: Problem) -> list[Entry]:
+    items = json.loads(line)
+    if type(items) is not list:
+        raise InvalidStateError(f"A line of a study's log must be a list, got {line[:80]!r}.")
+    return [_load(item, problem) for item in items]
+
+
+def _load(item: Any, problem: Problem) -> Entry:
+    if type(item) is not list or not item:
+        raise InvalidStateError(f"An entry of a study's log must be a list, got {str(item)[:80]}.")
+    kind, n = item[0], len(item)
+    if kind == "a" and n == 4:
+        return Asked(_id(item[1]), _id(item[2], problem.n_arms), _example(item[3], problem))
+    if kind == "t" and n in (3, 4):
+        return Told(_id(item[1]), _scores(item[2], problem), _cost(item[3]) if n == 4 else None)
+    if kind == "l" and n == 4:
+        if type(item[1]) is not str or type(item[2]) not in (int, float) or not math.isfinite(item[2]):
+            raise InvalidStateError(f"A lease must have a worker and a deadline, got {str(item)[:80]}.")
+        return Leased(item[1], float(item[2]), tuple([_id(trial) for trial in item[3]]))
+    if kind in ("r", "x") and n == 2:
+        return (Released if kind == "r" else Expired)(_id(item[1]))
+    if kind == "f" and n in (3, 4) and type(item[2]) is str:
+        return Failed(_id(item[1]), item[2], _cost(item[3]) if n == 4 else None)
+    if kind == "o" and n == 4:
+        return Observed(_id(item[1], problem.n_arms), _example(item[2], problem), _scores(item[3], problem))
+    if kind == "d" and n == 2:
+        return records.load_decided(item[1], problem)
+    raise InvalidStateError(f"Unknown entry in a study's log: {str(item)[:80]}. Was it written by a newer asktell?")
+
+
+def _id(number: Any, end: int = 2**62) -> int:
+    if type(number) is not int or not 0 <= number < end:
+        raise InvalidStateError(f"Expected a whole number from 0 to {end - 1}, got {str(number)[:80]}.")
+    return number
+
+
+def _example(number: Any, problem: Problem) -> int | None:
+    return None if number is None else _id(number, problem.n_examples or 0)
+
+
+def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
+    if type(vector) is not list or len(vector) != len(problem.goal.metrics):
+        raise InvalidStateError(f"Expected {len(problem.goal.metrics)} scores, got {str(vector)[:80]}.")
+    for score in vector:
+        if type(score) not in (float, int) or not -LARGEST <= score <= LARGEST:
+            raise InvalidStateError(f"A score must be a finite number, got {str(score)[:80]}.")
+    return tuple(map(float, vector))
+
+
+def _cost(number: Any) -> float:
+    if type(number) not in (float, int) or not 0 <= number <= LARGEST:
+        raise InvalidStateError(f"A cost must be a finite number of at least 0, got {str(number)[:80]}.")
+    return float(number)
+
+
+def check(state: State, entry: Entry) -> None:
+    """Refuse an entry that cannot come next.
+
+    Raises:
+        InvalidStateError: it cannot.
+    """
+    if isinstance(entry, Asked):
+        pull = state.next_pull()
+        if pull is not None and pull.trial is None:
+            pull = pull._replace(trial=state.asked)
+        if pull != tuple(entry):
+            raise InvalidStateError(f"The log has {entry}, but what was to be asked is {pull}.")
+    elif isinstance(entry, Told | Failed):
+        if state.open(entry.trial) is None:
+            raise InvalidStateError(f"The log has {str(entry)[:200]}, but this trial was not out.")
+    elif isinstance(entry, Released | Expired):
+        if entry.trial not in state.pending:
+            raise InvalidStateError(f"The log has {entry}, but this trial was not out.")
+    elif isinstance(entry, Leased):
+        if any(state.open(trial) is None for trial in entry.trials):
+            raise InvalidStateError(f"The log has {str(entry)[:200]}, but not all of these trials were out.")
+    elif isinstance(entry, Decided):
+        _check_decided(state, entry)
+
+
+def _check_decided(state: State, decided: Decided) -> None:
+    if not state.may_decide or decided.round != len(state.decisions):
+        raise InvalidStateError(f"Decision {decided.round} is not due: {len(state.decisions)} were made.")
+    if decided.plan is not None:
+        n_planned = len(decided.plan)
+    elif isinstance(decided.pulls, int):
+        n_planned = decided.pulls * (len(state.active) - len(decided.departures))
+    else:
+        n_planned = sum(decided.pulls)
+    if n_planned > state.problem.budget - state.spent - len(state.pending):
+        raise InvalidStateError(f"Decision {decided.round} plans {n_planned} pulls, more than the budget allows.")

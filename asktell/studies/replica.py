@@ -1,0 +1,222 @@
+"""A study's log in a storage, and this process's copy of what follows from it.
+
+Every change is one transaction: read what others appended, fold it, do it, append. What was committed is all there
+is; the copy is thrown away and made anew whenever it does not fit.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock, RLock
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from asktell.errors import AsktellError, InvalidStateError, StorageError
+from asktell.forks import fresh_after_fork
+from asktell.selector import Selector
+from asktell.state import State
+from asktell.storages import AbstractStorage
+from asktell.storages.base import Line
+from asktell.studies import log, snapshots
+from asktell.studies.logged import Follower, Mark
+
+_T = TypeVar("_T")
+Clock: TypeAlias = Callable[[], float]
+Operation: TypeAlias = Callable[[Follower, Clock], _T]
+
+ENTRIES_PER_SNAPSHOT = 4096
+HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
+_LINES_AT_ONCE = 10_000
+
+
+class _Ticket(Generic[_T]):
+    """An operation that waits for a transaction, and what became of it."""
+
+    def __init__(self, operation: Operation[_T]) -> None:
+        self.operation = operation
+        self.result: _T
+        self.error: BaseException | None = None
+        self.done = False
+
+
+class Replica:
+    """A follower, kept at the log's end.
+
+    Args:
+        storage: where the log is.
+        key: of the study.
+        follower: in the state in which the study was created.
+    """
+
+    def __init__(self, storage: AbstractStorage, key: int, follower: Follower) -> None:
+        self.storage = storage
+        self.key = key
+        self.follower = follower
+        self._base = follower.mark()
+        self._position = 0
+        self._last: str | None = None  # the line at this position, None if it was not read
+        self._unsaved, self._next_save = 0, ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
+        self._view: tuple[State, Selector] | None = None  # of a state, with what `view` makes of it
+        # A thread takes these in this order, and a storage's own lock last; it may hold any of them alone.
+        self._deciding = Lock()
+        self.lock = RLock()
+        self._waiting: deque[_Ticket[Any]] = deque()
+        self._restore()
+        with self.reading():
+            pass
+        fresh_after_fork(self, Replica._renew)
+
+    def _renew(self) -> None:
+        """In a forked process: wait for no thread of the parent, and restore what one may have been changing."""
+        self.lock, self._deciding, self._waiting = RLock(), Lock(), deque()
+        self.follower.new.clear()
+        self._view = None
+        self._position, self._last = max(self._position, 1), ""  # no line is empty, so that the log does not fit
+
+    # Reading
+
+    @contextmanager
+    def reading(self) -> Iterator[Follower]:
+        """The follower, with everything that was committed by now, and nothing that was not."""
+        with self.lock:
+            self._catch_up(lambda after: self.storage.read(self.key, after))
+            yield self.follower
+
+    def lines(self) -> Iterator[str]:
+        """The whole log."""
+        position = 0
+        while lines := self.storage.read(self.key, position, _LINES_AT_ONCE):
+            yield from (line.text for line in lines)
+            position = lines[-1].position
+
+    def view(self) -> Selector:
+        """A selector in the study's present state, to look at, with the decisions that are due if nothing is out.
+
+        Those are not written: reading never writes. Whoever asks next writes them.
+        """
+        self.prepare()
+        with self.reading() as follower:
+            if self._view is None or self._view[0] is not follower.state:
+                self._view = follower.state, follower.frozen()
+            return self._view[1]
+
+    # Writing
+
+    def prepare(self) -> None:
+        """Compute a decision that is due, before anybody is kept waiting for it."""
+        if self.follower.state.may_decide:
+            with self._deciding:
+                with self.reading() as follower:
+                    may_decide = follower.state.may_decide
+                if may_decide:
+                    follower.prepare()
+
+    @contextmanager
+    def writing(self, durable: bool) -> Iterator[tuple[Follower, Clock]]:
+        """The follower and a clock. What it does is appended to the log at the end, or, after an exception, undone."""
+        with self.lock:
+            follower, mark = self.follower, None
+            try:
+                with self.storage.transaction(self.key, durable) as transaction:
+                    self._catch_up(transaction.read)
+                    mark = follower.mark()
+                    yield follower, transaction.now
+                    if follower.new:
+                        line = Line(self._position + 1, log.encode(follower.new))
+                        transaction.append(line)
+                if follower.new:
+                    self._position, self._last = line
+                    self._unsaved += len(follower.new)
+            except BaseException:
+                # If it was committed all the same, it is read back like what others did.
+                if mark is not None:
+                    follower.go_back(mark)
+                raise
+            finally:
+                follower.new.clear()
+            if self._unsaved >= self._next_save:
+                self.save()
+
+    def together(self, operation: Operation[_T]) -> _T:
+        """Do it durably, in one transaction with what other threads want to do at the same time."""
+        ticket = _Ticket(operation)
+        self._waiting.append(ticket)
+        with self.lock:
+            if not ticket.done:
+                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.result
+
+    def _commit(self, tickets: list[_Ticket[Any]]) -> None:
+        try:
+            with self.writing(durable=True) as (follower, clock):
+                for ticket in tickets:
+                    try:
+                        with follower.attempt():
+                            ticket.result = ticket.operation(follower, clock)
+                    except StorageError:  # of the clock: nothing can be committed
+                        raise
+                    except Exception as error:  # leaves no trace, and is no concern of the others
+                        ticket.error = error
+        except BaseException as error:
+            for ticket in tickets:
+                # Each thread raises one of its own: a traceback belongs to one thread.
+                ticket.error = ticket.error or (type(error)(*error.args) if isinstance(error, AsktellError) else error)
+        finally:
+            for ticket in tickets:
+                ticket.done = True
+
+    # Following the log
+
+    def _catch_up(self, read: Callable[[int], Any]) -> None:
+        """Fold what is new. The last known line is read again: if it is not there, the log is not what it was.
+
+        That is so after a server crashed, or another took its place, and what was not durable is lost.
+        """
+        lines = read(max(self._position - 1, 0))
+        if self._position:
+            if not lines or lines[0].position != self._position or self._last not in (None, lines[0].text):
+                self._restore()
+                lines = read(self._position)
+            else:
+                self._last = lines[0].text
+                lines = lines[1:]
+        for line in lines:
+            if line.position != self._position + 1:
+                raise InvalidStateError(f"The study's log lacks line {self._position + 1}.")
+            self._unsaved += self.follower.replay(line.text)
+            self._position, self._last = line
+
+    def _restore(self) -> None:
+        """Begin anew, where the last snapshot was made."""
+        self.follower.go_back(self._base)
+        self._position, self._last = 0, None
+        found = self.storage.snapshot(self.key)
+        if found is not None and snapshots.read_mark(found.head) is not None:
+            problem = self.follower.state.problem
+            self.follower.go_back(Mark(*snapshots.load(found.head, found.parts, problem)))
+            self._position = found.position
+            self._next_save = _entries_until(found.head)
+
+    def save(self) -> None:
+        """Make a snapshot, unless another process has made one meanwhile.
+
+        It only saves time: one that cannot be made is left to whoever comes next.
+        """
+        self._unsaved = 0
+        with self.lock, suppress(StorageError), self.storage.transaction(self.key, durable=False) as transaction:
+            self._catch_up(transaction.read)
+            last = transaction.head()
+            covered = snapshots.Mark() if last is None else snapshots.read_mark(last.head)
+            if covered is None:  # a newer asktell is at work, and saves for itself
+                return
+            if last is not None and self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
+                return
+            head, part = snapshots.dump(self.follower.state, self.follower.leases, covered)
+            transaction.save(self._position, head, part)
+            self._next_save = _entries_until(head)
+
+
+def _entries_until(head: bytes) -> int:
+    """How many entries it takes for the next snapshot to be worth its while."""
+    return max(ENTRIES_PER_SNAPSHOT, len(head) // HEAD_BYTES_PER_ENTRY)

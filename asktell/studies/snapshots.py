@@ -1,0 +1,162 @@
+"""A study's state as bytes, so that opening it need not fold its whole log.
+
+The state grows by rows and by decisions, and both are only ever appended. So a snapshot is a `head`, which replaces the
+last one and holds what changes, and a `part`, which is added to those before it and holds the rows and decisions since.
+Making one costs no more than what is new, whatever the length of the history. Both are JSON, compressed; columns of
+numbers in it are base64 of their little-endian bytes.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from immutables import Map
+
+from asktell import records
+from asktell.errors import InvalidStateError
+from asktell.state import Problem, State
+from asktell.studies.leases import Lease, Leases, Reissue
+
+VERSION = 1
+
+
+class Mark(NamedTuple):
+    """What the parts so far cover."""
+
+    rows: int = 0
+    decisions: int = 0
+    parts: int = 0
+
+
+def dump(state: State, leases: Leases, covered: Mark) -> tuple[bytes, bytes]:
+    """The head, and the part that follows those that cover what `covered` says."""
+    rest = records.dump_rest(state)
+    plan_arms, plan_examples = rest.pop("plan")
+    head = {
+        "version": VERSION,
+        "covered": Mark(len(state.history), len(state.decisions), covered.parts + 1),
+        "plan": [_pack(plan_arms), _pack(plan_examples)],
+        "draws": _pack(state.draws),
+        "state": {name: value for name, value in rest.items() if name != "draws"},
+        "leases": _dump_leases(leases),
+    }
+    history = state.history
+    part = {
+        "trials": _pack(history.trials(covered.rows)),
+        "arms": _pack(history.arms(covered.rows)),
+        "examples": _pack(history.examples(covered.rows)),
+        "scores": _pack(history.scores(covered.rows).ravel()),
+        "decisions": records.dump_decisions(state.decisions[covered.decisions :]),
+    }
+    return _compress(head), _compress(part)
+
+
+def read_mark(head: bytes) -> Mark | None:
+    """What the parts of a head cover; None for one of an unknown version, which a newer asktell made.
+
+    Raises:
+        InvalidStateError: the head is damaged.
+    """
+    return records.checked("The study's snapshot", lambda: _read_mark(_decompress(head)))
+
+
+def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
+    """The state and leases that were dumped.
+
+    Raises:
+        InvalidStateError: the snapshot is damaged.
+    """
+    return records.checked("The study's snapshot", lambda: _load(_decompress(head), parts, problem))
+
+
+def _read_mark(data: dict[str, Any]) -> Mark | None:
+    if data.get("version") != VERSION:
+        return None
+    covered = data["covered"]
+    if len(covered) != 3 or any(type(number) is not int or number < 0 for number in covered):
+        raise InvalidStateError("The study's snapshot does not say what it covers.")
+    return Mark(*covered)
+
+
+def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
+    mark = _read_mark(data)
+    loaded = [_decompress(part) for part in parts]
+    if mark is None or len(loaded) != mark.parts:
+        raise InvalidStateError(f"The study's snapshot has {len(loaded)} parts, which is not what it should have.")
+    columns = {
+        name: np.concatenate([_unpack(part[name]) for part in loaded])
+        for name in ("trials", "arms", "examples", "scores")
+    }
+    decisions = [item for part in loaded for item in part["decisions"]]
+    if len(columns["trials"]) != mark.rows or len(decisions) != mark.decisions:
+        raise InvalidStateError(f"The study's snapshot has {len(columns['trials'])} rows, not {mark.rows}.")
+    whole = {
+        **data["state"],
+        **columns,
+        "scores": columns["scores"].reshape(mark.rows, len(problem.goal.metrics)).astype(np.float64),
+        "decisions": decisions,
+        "plan": [_unpack(column) for column in data["plan"]],
+        "draws": _unpack(data["draws"]),
+    }
+    state = records.load_state(whole, problem)
+    return state, _load_leases(data["leases"], state)
+
+
+def _dump_leases(leases: Leases) -> dict[str, Any]:
+    return {
+        "held": [
+            [worker, [[trial, leases.by_trial[trial].deadline] for trial in leases.held(worker)]]
+            for worker in sorted(leases.by_worker)
+        ],
+        "reissued": [[trial, *reissue] for trial, reissue in sorted(leases.reissued.items())],
+    }
+
+
+def _load_leases(data: dict[str, Any], state: State) -> Leases:
+    by_trial: dict[int, Lease] = {}
+    by_worker: dict[str, Map[int, None]] = {}
+    for worker, held in data["held"]:
+        # asktell 0.1.0 could save leases on trials that are not out; see Follower._fold.
+        mine = {int(trial): Lease(str(worker), float(end)) for trial, end in held if int(trial) in state.pending}
+        by_trial.update(mine)
+        if mine:
+            by_worker[str(worker)] = Map(dict.fromkeys(mine))
+    reissued = {
+        int(trial): Reissue(int(expired), None if teller is None else str(teller))
+        for trial, expired, teller in data["reissued"]
+    }
+    return Leases(Map(by_trial), Map(by_worker), Map(reissued)).tightened()
+
+
+def _compress(data: dict[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii"), 1)
+
+
+def _decompress(data: bytes) -> dict[str, Any]:
+    try:
+        return records.parse(zlib.decompress(data), "The study's snapshot")
+    except zlib.error as error:
+        raise InvalidStateError(f"The study's snapshot cannot be decompressed: {error}.") from error
+
+
+def _pack(column: Any) -> list[str]:
+    """Whole numbers in as few bytes as they need, or floats."""
+    array = np.asarray(column) if len(column) else np.zeros(0, dtype=np.int8)
+    if array.dtype.kind == "i":
+        array = array.astype(np.result_type(*map(np.min_scalar_type, (array.min(initial=-1), array.max(initial=0)))))
+    kind = f"<{array.dtype.kind}{array.dtype.itemsize}"
+    return [kind, base64.b64encode(zlib.compress(array.astype(kind).tobytes(), 1)).decode("ascii")]
+
+
+def _unpack(packed: Any) -> Any:
+    kind, text = packed
+    if kind not in ("<i1", "<i2", "<i4", "<i8", "<f8"):
+        raise InvalidStateError(f"{str(kind)[:20]!r} is no kind of number.")
+    try:
+        array = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=kind)
+    except zlib.error as error:
+        raise InvalidStateError(f"A column cannot be decompressed: {error}.") from error
+    return array.astype(np.float64 if kind == "<f8" else np.int64)

@@ -1,0 +1,539 @@
+"""Study: a selection that outlives its processes. A selector and a storage of its events.
+
+Every operation that changes something is one transaction: read what others appended, fold it, do it, append. So two
+workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, TypeVar, overload
+
+from asktell.arguments import check_name, check_seconds, short, whole
+from asktell.errors import InvalidArgumentError, StudyExistsError
+from asktell.goals import Goal, Scores
+from asktell.methods import Method
+from asktell.results.result import Result
+from asktell.selector import Selector
+from asktell.storages import AbstractStorage, Location, open_storage
+from asktell.studies import export as documents
+from asktell.studies.export import Document
+from asktell.studies.leases import Expired, Leased
+from asktell.studies.logged import Follower
+from asktell.studies.replica import Clock, Replica
+from asktell.studies.worker import Worker, default_name
+from asktell.trial import Trial
+
+SECONDS = 600.0
+"""How long a lease lasts unless it is said otherwise."""
+
+
+_Self = TypeVar("_Self", bound="Study")
+
+
+class Holding(NamedTuple):
+    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and the how-manyth try it is.
+
+    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
+    """
+
+    worker: str | None
+    trial: Trial
+    seconds_left: float | None
+    attempt: int
+
+
+class Study:
+    """A selector whose every step is kept in a storage, for long runs, many workers, and crashes.
+
+    Made by `Study.create` or `Study.open`, in any number of processes at once. Its methods are the Selector's own, with
+    workers and leases added; `tell`, `fail` and `observe` return when what they took is on the disk.
+
+    A worker that asks with its name gets a lease: its trials are asked again from somebody else once the lease has run
+    out. A trial whose lease runs out `max_attempts` times counts as failed. Scores that come late are taken, from
+    whoever tells first. Without a name there is no lease, and a trial stays out until it is told, failed or released.
+
+    May be used from several threads, and goes on in a forked process. Close it, or use it in a `with` block.
+    """
+
+    def __init__(self, replica: Replica, name: str, max_attempts: int, owned: bool) -> None:
+        self._replica = replica
+        self._name = name
+        self._max_attempts = max_attempts
+        self._owned = owned  # whether its storage is to be closed with it
+
+    # Making, opening, removing
+
+    @classmethod
+    def create(
+        cls: type[_Self],
+        location: Location,
+        name: str,
+        selector: Selector,
+        *,
+        max_attempts: int = 3,
+        exist_ok: bool = False,
+    ) -> _Self:
+        """Make a study that starts where a selector stands.
+
+        Args:
+            location: a URL, the path of a SQLite file, or a storage: see `asktell.storages.open_storage`.
+            name: of the study; printable text of at most 200 characters.
+            selector: what to select, by which method; it is copied.
+            max_attempts: a trial whose lease has run out this many times counts as a failed evaluation.
+            exist_ok: open the study of this name if there is one, so that every worker may run the same program. It
+                must have been made of the same prompts, goal, budget, method and so on.
+
+        Raises:
+            StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
+            InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
+            StorageError: the storage cannot be used.
+        """
+        if not isinstance(selector, Selector):
+            raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
+        document = Document(whole("max_attempts", max_attempts, 1), selector.to_json())
+        check_name("The name of a study", name)
+        with _opening(location) as storage:
+            try:
+                key = storage.create(name, document.to_bytes())
+            except StudyExistsError as error:
+                if not exist_ok:
+                    raise
+                key = storage.find(name)
+                if others := documents.from_bytes(storage.document(key)).differences(document):
+                    raise StudyExistsError(
+                        f"The study {name!r} was made with other values of {', '.join(others)}. Choose another name."
+                    ) from error
+            return cls._at(storage, name, key, storage is not location)
+
+    @classmethod
+    def open(cls: type[_Self], location: Location, name: str) -> _Self:
+        """The study of this name, as it stands.
+
+        Raises:
+            StudyNotFoundError: there is no study of this name, or nothing at all at this place.
+            InvalidStateError: what is there is not a study, or of an unknown version.
+            StorageError: the storage cannot be used.
+        """
+        check_name("The name of a study", name)
+        with _opening(location) as storage:
+            return cls._at(storage, name, storage.find(name), storage is not location)
+
+    @classmethod
+    def _at(cls: type[_Self], storage: AbstractStorage, name: str, key: int, owned: bool) -> _Self:
+        document = documents.from_bytes(storage.document(key))
+        return cls(Replica(storage, key, document.follower()), name, document.max_attempts, owned)
+
+    @classmethod
+    def import_(cls: type[_Self], location: Location, path: str | Path, name: str | None = None) -> _Self:
+        """Make a study of a file that `export` wrote; whole, or not at all.
+
+        Args:
+            location: where to, as for `create`.
+            path: the file.
+            name: of the new study; by default the one it had.
+
+        Raises:
+            StudyExistsError: there is a study of this name.
+            InvalidStateError: the file is malformed, cut off, or of an unknown version.
+            StorageError: the storage cannot be used.
+        """
+        with Path(path).open("rb") as file, _opening(location) as storage:
+            document, old_name, _, lines = documents.read(file)
+            new_name = check_name("The name of a study", old_name if name is None else name)
+            key = storage.create(new_name, document.to_bytes(), lines)
+            return cls._at(storage, new_name, key, storage is not location)
+
+    def export(self, path: str | Path) -> None:
+        """Write everything to a file of JSON lines, which `Study.import_` makes a study of, in any storage.
+
+        Raises:
+            OSError: the file cannot be written.
+            StorageError: the storage cannot be used.
+        """
+        replica = self._replica
+        document = documents.from_bytes(replica.storage.document(replica.key))
+        documents.write(Path(path), document, self._name, replica.lines())
+
+    @staticmethod
+    def names(location: Location) -> list[str]:
+        """Of all studies at a place, in the order in which they were made.
+
+        Raises:
+            StudyNotFoundError: there is nothing at this place.
+            StorageError: the storage cannot be used.
+        """
+        with _opened(location) as storage:
+            return storage.names()
+
+    @staticmethod
+    def delete(location: Location, name: str) -> None:
+        """Remove a study, with everything that was told; whoever has it open gets a StudyNotFoundError.
+
+        Raises:
+            StudyNotFoundError: there is no study of this name.
+            StorageError: the storage cannot be used.
+        """
+        with _opened(location) as storage:
+            storage.delete(check_name("The name of a study", name))
+
+    def close(self) -> None:
+        """Let go of the storage's files and connections. What is out stays out."""
+        if self._owned:
+            self._replica.storage.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Study {self._name!r}: {self._replica.follower.spent} of {self.budget} evaluations>"
+
+    # Asking and telling
+
+    @overload
+    def ask(
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+    ) -> Trial | None: ...
+
+    @overload
+    def ask(
+        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+    ) -> list[Trial]: ...
+
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+    ) -> Trial | list[Trial] | None:
+        """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
+
+        A worker gets back first what it holds already, oldest first, and is topped up to n: one that was restarted
+        goes on with its own trials. Each comes with a new lease.
+
+        Args:
+            n: how many to hold.
+            worker: a name of your choice, a different one for each worker.
+            lease: seconds until the trials may be given to somebody else; 600 if only `worker` is given.
+            besides: ids of trials that the worker is busy with; n others are wanted.
+
+        None, or an empty list, means that the selection is `done`, or waits for the scores of trials that are
+        `pending`. Never waits for scores.
+
+        Raises:
+            InvalidArgumentError: an argument cannot be used.
+            StorageError: the storage cannot be used; nothing was handed out.
+        """
+        count = 1 if n is None else whole("n", n, 0)
+        trials = self._ask(count, worker, _lease(worker, lease), besides)
+        if n is None:
+            return trials[0] if trials else None
+        return trials
+
+    def _ask(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
+        self._replica.prepare()
+        with self._replica.writing(durable=False) as (follower, clock):
+            now = clock()
+            self._expire(now)
+            held = () if worker is None else follower.leases.held(worker)
+            busy = frozenset(besides)
+            ids = [id_ for id_ in held if id_ not in busy][:n]
+            trials = [follower.trial(id_) for id_ in ids]
+            trials += follower.ask(n - len(trials))
+            if worker is not None and trials:
+                follower.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
+            return follower.grouped(trials)
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+        """This study for one worker: a `with` block in which its leases are extended, in the Selector's own words.
+
+        Args:
+            name: a different one for each worker; by default of the host, the process and some random letters. Give
+                one if the worker, after a restart, is to go on with its own trials.
+            lease: seconds after which its trials are given to others when it dies.
+        """
+        seconds = check_seconds("lease", lease)
+        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
+
+    def tell(
+        self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None
+    ) -> bool:
+        """Take the scores of a trial, in any order; True once they are on the disk.
+
+        Args:
+            trial: the trial, its id, or the prompt (text or id given as str): the worker's own, or its oldest.
+            scores: mapping from metric to number, or numbers in the goal's order (`study.metrics`).
+            cost: what it cost, in any unit you keep to; summed up in the result.
+            worker: who tells.
+
+        The same scores told twice are harmless. Scores may come after their lease has run out: of those who evaluated
+        the same trial, whoever tells first is believed. False means that this was somebody else, so that these
+        scores were not taken: nothing to do about, ask for the next trial.
+
+        Raises:
+            InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
+                The trial is still out.
+            InvalidArgumentError: the cost is not a finite number of at least 0.
+            UnknownTrialError: the trial was never asked, or has failed.
+            ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was
+                handed out only once, by anybody.
+            StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
+        """
+        _check_worker(worker)
+
+        def take(follower: Follower, clock: Clock) -> bool:
+            vector = follower.goal.vector(scores)
+            id_ = follower.find(trial, worker)
+            reissue = follower.leases.reissued.get(id_)
+            if reissue is not None:
+                if follower.state.open(id_) is None:
+                    told = follower.state.history.scores_of(id_)
+                    if told is None or (told != vector and (worker is None or worker != reissue.teller)):
+                        return False
+                elif worker is not None and worker != follower.leases.holder(id_):
+                    follower.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
+            follower.tell(id_, vector, cost)
+            return True
+
+        return self._replica.together(take)
+
+    def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
+        """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
+
+        Args:
+            prompt: the prompt's id or text.
+            scores: as for `tell`.
+            example: the example they belong to; it will then not be asked for this prompt.
+
+        Raises:
+            InvalidScoresError: as for `tell`.
+            InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
+            StorageError: the storage cannot be used.
+        """
+        with self._replica.writing(durable=True) as (follower, _):
+            follower.observe(prompt, scores, example)
+
+    def release(self, trial: Trial | int | str, *, worker: str | None = None) -> bool:
+        """Hand a trial back unevaluated; it will be asked again, under the same id.
+
+        False if it is not this worker's any more, and nothing was changed.
+
+        Raises:
+            UnknownTrialError: the trial is not out.
+            StorageError: the storage cannot be used.
+        """
+        _check_worker(worker)
+        with self._replica.writing(durable=False) as (follower, _):
+            id_ = follower.find(trial, worker)
+            if self._lost(id_, worker) or (id_ not in follower.state.pending and id_ in follower.leases.reissued):
+                return False
+            follower.release(id_)
+            return True
+
+    def fail(
+        self,
+        trial: Trial | int | str,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+    ) -> bool:
+        """Count a failed evaluation; the prompt goes on with its next example.
+
+        A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
+        is not counted as an evaluation; what it cost all the same is summed up in the result. False if the trial is
+        not this worker's any more, and nothing was changed.
+
+        Raises:
+            UnknownTrialError: the trial is not out.
+            InvalidArgumentError: the reason is neither text nor an exception, or the cost is not a number >= 0.
+            StorageError: the storage cannot be used.
+        """
+        _check_worker(worker)
+        with self._replica.writing(durable=True) as (follower, _):
+            id_ = follower.find(trial, worker)
+            if self._lost(id_, worker):
+                return False
+            follower.fail(id_, reason, cost)
+            return True
+
+    def heartbeat(
+        self, worker: str, trial: Trial | int | str | None = None, *, lease: float | None = None
+    ) -> list[Trial]:
+        """Extend a worker's leases to `lease` seconds from now (600 by default); what it still holds, oldest first.
+
+        Args:
+            worker: its name.
+            trial: only this one; by default all that it holds.
+            lease: seconds.
+
+        A trial that is missing from the answer was told, or its lease had run out and somebody asked since.
+
+        Raises:
+            InvalidArgumentError: an argument cannot be used.
+            StorageError: the storage cannot be used.
+        """
+        seconds = _lease(check_name("A worker", worker), lease)
+        with self._replica.writing(durable=False) as (follower, clock):
+            held = follower.leases.held(worker)
+            if trial is not None:
+                id_ = follower.find(trial, worker)
+                held = tuple(other for other in held if other == id_)
+            if held:
+                follower.note(Leased(worker, round(clock() + seconds, 3), held))
+            return [follower.trial(id_) for id_ in held]
+
+    def _expire(self, now: float) -> None:
+        """End the leases that have run out."""
+        follower = self._replica.follower
+        overdue = follower.leases.overdue(now)
+        for id_ in overdue:
+            worker = follower.leases.holder(id_)
+            follower.note(Expired(id_))
+            expired = follower.leases.reissued[id_].expired
+            if expired >= self._max_attempts:
+                follower.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
+            else:
+                follower.release(id_)
+        if now >= follower.leases.earliest:
+            follower.leases = follower.leases.tightened()
+
+    def _lost(self, id_: int, worker: str | None) -> bool:
+        """Whether a trial was given to another worker, or was brought to its end by one."""
+        follower = self._replica.follower
+        if follower.state.open(id_) is None:
+            return id_ in follower.leases.reissued
+        return worker is not None and follower.leases.holder(id_) not in (None, worker)
+
+    # Reading
+
+    @property
+    def name(self) -> str:
+        """Of the study."""
+        return self._name
+
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that are out, oldest first."""
+        with self._replica.reading() as follower:
+            return follower.pending
+
+    def workers(self) -> list[Holding]:
+        """The trials that are out, oldest first, and who holds them."""
+        with self._replica.reading() as follower:
+            now = self._replica.storage.now()
+            holdings = []
+            for trial in follower.pending:
+                lease = follower.leases.by_trial.get(trial.id)
+                reissue = follower.leases.reissued.get(trial.id)
+                attempt = 1 + (0 if reissue is None else reissue.expired)
+                if lease is None:
+                    holdings.append(Holding(None, trial, None, attempt))
+                else:
+                    holdings.append(Holding(lease.worker, trial, lease.deadline - now, attempt))
+            return holdings
+
+    @property
+    def done(self) -> bool:
+        """Whether the last decision has been made: nothing will be asked again."""
+        return self._replica.view().done
+
+    @property
+    def spent(self) -> int:
+        """Evaluations told so far, those of `observe` not counted."""
+        with self._replica.reading() as follower:
+            return follower.spent
+
+    @property
+    def budget(self) -> int:
+        """Evaluations allowed."""
+        return self._replica.follower.budget
+
+    @property
+    def max_cost(self) -> float | None:
+        """Cost allowed, None if any."""
+        return self._replica.follower.max_cost
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics in the order of score vectors."""
+        return self._replica.follower.metrics
+
+    @property
+    def goal(self) -> Goal:
+        """What is looked for."""
+        return self._replica.follower.goal
+
+    @property
+    def method(self) -> Method:
+        """How it is looked for."""
+        return self._replica.follower.method
+
+    @property
+    def n_active(self) -> int:
+        """How many prompts are still in the race."""
+        with self._replica.reading() as follower:
+            return follower.n_active
+
+    @property
+    def selector(self) -> Selector:
+        """A selector in the study's present state, independent of it from now on."""
+        return copy(self._replica.view())
+
+    def result(self) -> Result:
+        """The answer so far: final if `done`, otherwise the best that can be said now.
+
+        Raises:
+            StorageError: the storage cannot be used.
+        """
+        return self._replica.view().result()
+
+
+@contextmanager
+def _opening(location: Location) -> Iterator[AbstractStorage]:
+    """The storage, closed after an exception if it was opened here."""
+    storage = open_storage(location)
+    try:
+        yield storage
+    except BaseException:
+        if storage is not location:
+            storage.close()
+        raise
+
+
+@contextmanager
+def _opened(location: Location) -> Iterator[AbstractStorage]:
+    """The storage, closed in the end if it was opened here."""
+    with _opening(location) as storage:
+        yield storage
+    if storage is not location:
+        storage.close()
+
+
+def _check_worker(worker: str | None) -> None:
+    if worker is not None:
+        check_name("A worker", worker)
+
+
+def _lease(worker: str | None, lease: float | None) -> float:
+    """Seconds of a lease."""
+    _check_worker(worker)
+    if lease is None:
+        return SECONDS
+    if worker is None:
+        raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
+    return check_seconds("lease", lease)

@@ -1,0 +1,230 @@
+"""One worker of a study, in the Selector's own words: its name, its leases and their heartbeat go without saying."""
+
+import contextlib
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Collection
+from threading import Event, Thread
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from asktell.errors import AsktellError, StorageError
+from asktell.goals import Goal, Scores
+from asktell.results.result import Result
+from asktell.trial import Trial
+
+_T = TypeVar("_T")
+_log = logging.getLogger("asktell")
+_PATIENCE = 60.0  # seconds for which a storage may be out of reach before a worker gives up
+_LONGEST_WAIT = 1.0
+
+
+class SharedStudy(Protocol):
+    """What a worker needs of a study: a `Study`, or a `RemoteStudy`."""
+
+    def ask(self, n: int, *, worker: str, lease: float, besides: Collection[int]) -> list[Trial]:
+        """See `Study.ask`."""
+
+    def tell(self, trial: Trial, scores: Scores, cost: float | None, *, worker: str) -> bool:
+        """See `Study.tell`."""
+
+    def fail(self, trial: Trial, reason: str | BaseException, cost: float | None, *, worker: str) -> bool:
+        """See `Study.fail`."""
+
+    def release(self, trial: Trial, *, worker: str) -> bool:
+        """See `Study.release`."""
+
+    def heartbeat(self, worker: str, *, lease: float) -> list[Trial]:
+        """See `Study.heartbeat`."""
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0) -> "Worker":
+        """See `Study.worker`."""
+
+    def result(self) -> Result:
+        """See `Study.result`."""
+
+    @property
+    def done(self) -> bool:
+        """See `Study.done`."""
+
+    @property
+    def spent(self) -> int:
+        """See `Study.spent`."""
+
+    @property
+    def budget(self) -> int:
+        """See `Study.budget`."""
+
+    @property
+    def max_cost(self) -> float | None:
+        """See `Study.max_cost`."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """See `Study.metrics`."""
+
+    @property
+    def goal(self) -> Goal:
+        """See `Study.goal`."""
+
+    @property
+    def n_active(self) -> int:
+        """See `Study.n_active`."""
+
+
+def default_name() -> str:
+    """A name that no other worker has."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:4]}"
+
+
+class Worker:
+    """Asks and tells for one worker; used in a `with` block, in which a thread extends its leases.
+
+    Made by `Study.worker`. `asktell.run` takes it in the place of a selector. `pending` are its own trials. A storage
+    that is out of reach for less than a minute is waited for.
+    """
+
+    def __init__(self, study: SharedStudy, name: str, lease: float) -> None:
+        self.study = study
+        self.name = name
+        self.lease = lease
+        self._out: dict[int, Trial] = {}
+        self._stop = Event()
+        self._thread: Thread | None = None
+        self._blocks = 0
+        self._idle = 0.0
+        self._asking = False
+
+    def __enter__(self) -> "Worker":
+        self._blocks += 1
+        if self._blocks == 1:
+            self._stop.clear()
+            self._thread = Thread(target=self._beat, name=f"heartbeat of {self.name}", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._blocks -= 1
+        if self._blocks == 0 and self._thread is not None:
+            self._stop.set()
+            self._thread.join()
+            if self._asking:
+                self._release_unseen()
+
+    def ask(self, n: int) -> list[Trial]:
+        """Up to n trials beyond those that are `pending`; what the worker held before a restart comes first."""
+        busy = tuple(self._out)
+        self._asking = True
+        try:
+            trials = self._persist(lambda: self.study.ask(n, worker=self.name, lease=self.lease, besides=busy))
+        except AsktellError:
+            self._asking = False
+            raise
+        self._out.update({trial.id: trial for trial in trials})
+        self._asking = False
+        return trials
+
+    def tell(self, trial: Trial, scores: Scores, cost: float | None = None) -> bool:
+        """See `Study.tell`."""
+        return self._settled(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name))
+
+    def fail(self, trial: Trial, reason: str | BaseException, cost: float | None = None) -> bool:
+        """See `Study.fail`."""
+        return self._settled(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name))
+
+    def release(self, trial: Trial) -> bool:
+        """See `Study.release`; not waited for, since the lease will run out."""
+        self._out.pop(trial.id, None)
+        return self.study.release(trial, worker=self.name)
+
+    def wait(self) -> bool:
+        """Wait a little for what other workers hold; False if there is nothing to wait for: the study is done."""
+        if self.done:
+            return False
+        self._idle = min(_LONGEST_WAIT, 2 * self._idle or 0.02)
+        time.sleep(self._idle)
+        return True
+
+    def result(self) -> Result:
+        """See `Study.result`."""
+        return self._persist(self.study.result)
+
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that this worker has out, oldest first."""
+        return sorted(self._out.values())
+
+    @property
+    def done(self) -> bool:
+        """See `Study.done`."""
+        return self._persist(lambda: self.study.done)
+
+    @property
+    def spent(self) -> int:
+        """See `Study.spent`: of all workers."""
+        return self._persist(lambda: self.study.spent)
+
+    @property
+    def budget(self) -> int:
+        """See `Study.budget`."""
+        return self.study.budget
+
+    @property
+    def max_cost(self) -> float | None:
+        """See `Study.max_cost`."""
+        return self.study.max_cost
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """See `Study.metrics`."""
+        return self.study.metrics
+
+    @property
+    def goal(self) -> Goal:
+        """See `Study.goal`."""
+        return self.study.goal
+
+    @property
+    def n_active(self) -> int:
+        """See `Study.n_active`."""
+        return self._persist(lambda: self.study.n_active)
+
+    def _settled(self, trial: Trial, operation: Callable[[], bool]) -> bool:
+        taken = self._persist(operation)
+        self._out.pop(trial.id, None)
+        self._idle = 0.0
+        return taken
+
+    def _persist(self, operation: Callable[[], _T]) -> _T:
+        """Do it again as long as the storage is out of reach; all of these may be done twice."""
+        deadline, delay = time.monotonic() + _PATIENCE, 0.1
+        while True:
+            try:
+                return operation()
+            except StorageError as error:
+                if time.monotonic() + delay > deadline:
+                    raise
+                _log.warning("%s", error)
+            time.sleep(delay)
+            delay = min(5.0, 2 * delay)
+
+    def _release_unseen(self) -> None:
+        """Hand back what a signal kept from arriving: leased in the study, but the answer never came."""
+        self._asking = False
+        with contextlib.suppress(AsktellError):
+            for trial in self.study.heartbeat(self.name, lease=self.lease):
+                if trial.id not in self._out:
+                    self.study.release(trial, worker=self.name)
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self.lease / 3):
+            if self._out:
+                try:
+                    self.study.heartbeat(self.name, lease=self.lease)
+                except AsktellError as error:  # the next beat may succeed, and so may a late tell
+                    _log.warning("The heartbeat of %s failed: %s", self.name, error)

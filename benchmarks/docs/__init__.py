@@ -1,0 +1,1 @@
+"""What the docs show: the demo, and the generated parts of pages."""

@@ -1,0 +1,137 @@
+"""The main job on a real LLM: `python -m benchmarks.docs.demo` (or `make demo`).
+
+28 prompts, good, verbose and bad ones, for summarizing abstracts of papers (ACLSum) with SmolLM2-135M-Instruct on
+the CPU; ROUGE-Lsum against brevity. Interrupted and repeated, it goes on where it was. `--exhaustive` evaluates
+everything instead, for comparison, and prints the table of docs/explanation/demo.md.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.resources import files
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+import asktell
+from asktell.numerics.pareto import pareto_mask
+from asktell_adapters.datasets import load_aclsum
+from asktell_adapters.evaluators import LlamaCpp, LLMEvaluator
+from asktell_adapters.llms.gguf import smollm2
+from asktell_adapters.metrics import Brevity, Rouge
+from benchmarks.selection.recorded import Recorded
+
+N_EXAMPLES = 40
+PER_PROMPT = 4
+THRESHOLD = 0.3
+METRICS = ("rouge", "brevity")
+CONSTRAINED = asktell.BestFeasible("rouge", subject_to={"brevity": THRESHOLD})
+PARETO = asktell.ParetoSet("rouge", "brevity")
+
+
+def prompts() -> dict[str, str]:
+    """The candidates, by name."""
+    return dict(json.loads(files("benchmarks").joinpath("demo_prompts.json").read_text()))
+
+
+@lru_cache(maxsize=1)
+def evaluator() -> LLMEvaluator:
+    """SmolLM2 on ACLSum; one per process, on one thread each."""
+    examples = load_aclsum(max_words=120)[:N_EXAMPLES]
+    metrics = {"rouge": Rouge(), "brevity": Brevity(tau_low=10, tau_high=60)}
+    return LLMEvaluator(LlamaCpp(smollm2(), n_threads=1), examples, metrics, max_new_tokens=64)
+
+
+def evaluate(prompt: str, example: int) -> dict[str, float]:
+    """Scores of one prompt on one example."""
+    return evaluator()(prompt, example)
+
+
+@contextmanager
+def recorded(output: Path) -> Iterator[Recorded]:
+    """The evaluator on every core; what it has evaluated is kept in the output folder."""
+    smollm2()  # converted once, before the processes look for it
+    # Ctrl-C is for the main process; the others stop with it.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), signal.signal, ignore) as pool:
+        yield Recorded(evaluate, output / "evaluations.jsonl", pool)
+
+
+def select(goal: asktell.BestFeasible | asktell.ParetoSet, evaluate: Recorded) -> asktell.Result:
+    """One selection with its progress bar."""
+    candidates = prompts()
+    selector = asktell.Selector(candidates, goal, budget=PER_PROMPT * len(candidates), examples=N_EXAMPLES, seed=0)
+    return asktell.run(selector, evaluate)
+
+
+def demo(output: Path, evaluate: Recorded) -> None:
+    """Both goals, and what they cost."""
+    started = time.monotonic()
+    everything = len(prompts()) * N_EXAMPLES
+    for goal, name in ((CONSTRAINED, "best-feasible"), (PARETO, "pareto-set")):
+        print(f"\n{goal}", flush=True)
+        fresh = evaluate.fresh
+        result = select(goal, evaluate)
+        print(f"\n{result}")
+        new = evaluate.fresh - fresh
+        print(
+            f"Cost: {result.spent} evaluations ({new} made now, the others were on disk already) "
+            f"instead of {everything} for everything: {result.spent / everything:.0%}."
+        )
+        (output / f"{name}.json").write_text(json.dumps(result.to_dict(), indent=1))
+        picture = output / f"{name}.png"
+        result.plot().figure.savefig(picture, dpi=150)  # type: ignore[union-attr]
+        print(f"Picture: {picture}")
+    print(f"\nDone in {time.monotonic() - started:.0f} s.")
+
+
+def exhaustive(evaluate: Recorded) -> None:
+    """Evaluate every prompt on every example, and print where the selected ones stand."""
+    candidates = prompts()
+    names = list(candidates)
+    means = np.zeros((len(names), len(METRICS)))
+    for i, name in enumerate(tqdm(names, unit="prompt")):
+        cells = evaluate.evaluate([(candidates[name], example) for example in range(N_EXAMPLES)])
+        means[i] = [np.mean([cell[metric] for cell in cells]) for metric in METRICS]  # type: ignore[index]
+    front = pareto_mask(means)
+    best = select(CONSTRAINED, evaluate).selected[0]
+    found = {entry.id for entry in select(PARETO, evaluate).selected}
+    feasible = means[:, 1] >= THRESHOLD
+    order = np.lexsort((-means[:, 0], ~feasible))
+    print("| rank | prompt | ROUGE-Lsum | brevity | feasible | Pareto-optimal | selected |")
+    print("|---|---|---|---|---|---|---|")
+    for rank, i in enumerate(order, start=1):
+        chosen = ["best feasible"] * (names[i] == best.id) + ["Pareto set"] * (names[i] in found)
+        print(
+            f"| {rank} | {names[i]} | {means[i, 0]:.3f} | {means[i, 1]:.3f} | {'yes' if feasible[i] else 'no'} | "
+            f"{'yes' if front[i] else ''} | {', '.join(chosen)} |"
+        )
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder (default: %(default)s)")
+    parser.add_argument("--exhaustive", action="store_true", help="evaluate everything (about half an hour)")
+    args = parser.parse_args()
+    try:
+        with recorded(args.output) as evaluate:
+            if args.exhaustive:
+                exhaustive(evaluate)
+            else:
+                demo(args.output, evaluate)
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted. The same command goes on where this one stopped.")
+
+
+if __name__ == "__main__":
+    main()

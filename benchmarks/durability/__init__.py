@@ -1,0 +1,1 @@
+"""Whether anything is lost: crashes, many processes, malformed input."""

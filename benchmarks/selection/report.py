@@ -1,0 +1,251 @@
+"""From lines to docs/benchmarks.md: `python -m benchmarks.selection.report benchmark-output/small.jsonl`.
+
+Replaces the parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->`, and draws docs/images/*.png. The
+prose between them is written by hand. Means are over tables and seeds; intervals (95 %) are Student's over seeds, a
+seed's value being its mean over the tables, so they say how much of a difference is luck on these very tables.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asktell.goals import BestFeasible, ParetoSet
+from benchmarks import problems
+from benchmarks.docs.page import IMAGES, PAGE, table, update
+from benchmarks.selection import methods
+from benchmarks.selection.compare import LEVEL, compare
+from benchmarks.selection.plots import draw_all, half_width
+from benchmarks.selection.run import key, read_lines
+
+COLUMNS = {
+    "best": ("quality", "hard", "soft", "infeasible", "violation", "identified", "regret"),
+    "pareto": ("quality", "hypervolume", "f1", "precision", "recall", "size"),
+}
+HEADINGS = {"infeasible": "infeasible answers", "identified": "best identified", "hard": "hard reward"} | {
+    "soft": "soft reward"
+}
+
+MIDDLE = "best@.5"
+
+Line = dict[str, Any]
+
+
+class Mean(NamedTuple):
+    """A mean over tables and seeds, and half the width of its interval."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ± {self.error:.3f}" if np.isfinite(self.error) else f"{self.value:.3f}"
+
+
+def mean(lines: Iterable[Line], column: str) -> Mean:
+    """Over the lines: a seed's value is its mean over problems and thresholds."""
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for line in lines:
+        by_seed[line["seed"]].append(line.get(column, np.nan))
+    values = np.array([np.nanmean(row) for row in by_seed.values()])
+    return Mean(float(values.mean()), half_width(values))
+
+
+def load(paths: Iterable[Path]) -> list[Line]:
+    """The lines of all files; of several with the same key (other commits) the last."""
+    found: dict[Any, Line] = {}
+    for path in paths:
+        for line in read_lines(path):
+            found[key(line)] = line
+    return list(found.values())
+
+
+def select(lines: Iterable[Line], **wanted: Any) -> list[Line]:
+    """The lines that ran, of one goal, budget or method; a goal's beginning is enough."""
+    return [
+        line
+        for line in lines
+        if "refused" not in line
+        and all(
+            line[name].startswith(value) if isinstance(value, str) and name == "goal" else line[name] == value
+            for name, value in wanted.items()
+        )
+    ]
+
+
+def families(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    """Synthetic problems apart from recorded tables, and those apart by half."""
+    groups: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        recorded = not line["problem"].startswith("synthetic/")
+        groups[f"recorded tables, {problems.half(line['problem'])} half" if recorded else "synthetic"].append(line)
+    return dict(sorted(groups.items()))
+
+
+def rankable(lines: Iterable[Line]) -> list[Line]:
+    """Of the middle threshold and of Pareto sets, at budgets where three methods ran or more.
+
+    Methods that ran at different thresholds cannot be ranked, and the headline's grid has one method only.
+    """
+    middle = [line for line in lines if line["goal"] in (MIDDLE, problems.PARETO)]
+    ran: dict[float, set[str]] = defaultdict(set)
+    for line in middle:
+        ran[line["per_prompt"]].add(line["method"])
+    return [line for line in middle if len(ran[line["per_prompt"]]) >= 3]
+
+
+def ranking_table(lines: list[Line], goal: str) -> str:
+    """Every method and budget, best first, all metrics of the goal."""
+    columns = COLUMNS[goal]
+    titles = [HEADINGS.get(column, column) for column in columns]
+    rows = []
+    for b in sorted({line["per_prompt"] for line in lines}):
+        part = select(lines, goal=goal, per_prompt=b)
+        everywhere = {line["problem"] for line in part}
+        ranked = []
+        for method in methods.names():
+            mine = select(part, method=method)
+            if not mine:
+                continue
+            missing = len(everywhere - {line["problem"] for line in mine})
+            n_seeds = len({line["seed"] for line in mine})
+            name = f"`{method}`" + (f" (not on {missing} tables)" if missing else "")
+            means = [mean(mine, column) for column in columns]
+            spent = float(np.mean([line["spent"] / line["k"] for line in mine]))
+            ranked.append((means[0].value, [f"{b:g}", name, *map(str, means), f"{spent:.2f}", str(n_seeds)]))
+        rows += [row for _, row in sorted(ranked, key=lambda item: -item[0])]
+    header = ["b", "method", *titles, "spent / K", "seeds"]
+    return table(header, rows)
+
+
+def per_table(lines: list[Line], goal: str, b: float) -> str:
+    """Quality per problem: ours, the published reference, and the best rival with its name."""
+    part = select(lines, goal=goal, per_prompt=b)
+    reference = methods.REFERENCE[ParetoSet if goal == problems.PARETO else BestFeasible]
+    rows = []
+    for problem in sorted({line["problem"] for line in part}):
+        mine = {
+            m: mean(found, "quality") for m in methods.names() if (found := select(part, method=m, problem=problem))
+        }
+        rival = max((m for m in mine if m in methods.RIVALS), key=lambda m: mine[m].value, default=None)
+        cells = [str(mine[m]) if m in mine else "" for m in ("auto", "uniform", reference)]
+        k, n = next((line["k"], line["n"]) for line in part if line["problem"] == problem)
+        best = f"{mine[rival]} `{rival}`" if rival else ""
+        rows.append([problem, f"{k} x {n}", problems.half(problem), *cells, best])
+    header = ["problem", "K x N", "half", "`auto`", "`uniform`", f"`{reference}`", "best rival"]
+    return table(header, rows)
+
+
+def thresholds(lines: list[Line], b: float) -> str:
+    """Quality as the constraint tightens."""
+    goals = sorted({line["goal"] for line in lines if line["goal"] != problems.PARETO})
+    rows = []
+    for method in methods.names():
+        parts = [select(lines, method=method, goal=goal, per_prompt=b) for goal in goals]
+        if all(parts):
+            rows.append([f"`{method}`", *(str(mean(part, "quality")) for part in parts)])
+    header = ["method", *(f"feasible: {1 - float(goal.removeprefix('best@')):.0%}" for goal in goals)]
+    return table(header, rows)
+
+
+def base(line: Line) -> str:
+    """The problem without `@K`, its number of prompts."""
+    return str(line["problem"]).partition("@")[0]
+
+
+def pool_sizes(lines: list[Line], goal: str) -> str:
+    """Quality by number of prompts, on the problems that ran in several sizes; without `@K` they have their own."""
+    sized = [line for line in lines if "@" in line["problem"]]
+    several, budgets = {base(line) for line in sized}, {line["per_prompt"] for line in sized}
+    found: dict[tuple[str, float, str], dict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
+    for line in select(lines, goal=goal):
+        if base(line) in several and line["per_prompt"] in budgets:
+            kind = "synthetic" if line["problem"].startswith("synthetic/") else "recorded"
+            found[kind, line["per_prompt"], line["method"]][line["k"]].append(line)
+    sizes = sorted({k for cells in found.values() for k in cells})
+    rows = []
+    for kind, b, method in product(("synthetic", "recorded"), sorted(budgets), methods.names()):
+        cells = found[kind, b, method]
+        if any("@" in line["problem"] for part in cells.values() for line in part):
+            qualities = [str(mean(cells[k], "quality")) if k in cells else "" for k in sizes]
+            rows.append([kind, f"{b:g}", f"`{method}`", *qualities])
+    return table(["problems", "b", "method", *(f"K = {k}" for k in sizes)], rows)
+
+
+CLAIMS = {
+    "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "blup-csr", "blup-ege"),
+    "blup-csr": ("csr-sh", "lcsh"),
+    "blup-ege": ("ege-sh", "gege"),
+    "uniform+blup": ("uniform", "uniform+least-squares", "uniform+mlp"),
+}
+"""Methods that are meant to be nowhere worse than these, by more than noise."""
+
+
+def never_worse(lines: list[Line]) -> str:
+    """Paired comparisons on every recorded table, goal and budget; Holm's adjustment over all of a method's."""
+    recorded = [line for line in lines if not line["problem"].startswith("synthetic/")]
+    rows = []
+    for ours, others in CLAIMS.items():
+        everything = compare(recorded, [(ours, other) for other in others])
+        for other in others:
+            found = [c for c in everything if c.other == other]
+            if not found:
+                continue
+            worst = found[0]
+            n_losses = sum(c.adjusted < LEVEL for c in found)
+            average = np.mean([c.difference for c in found])
+            place = f"{worst.problem}, {worst.goal}, b = {worst.per_prompt:g}"
+            nearest = (
+                f"{place}: {worst.difference:+.3f} ({worst.error:.3f}), p {worst.p:.1g}, adjusted {worst.adjusted:.1g}"
+            )
+            rows.append([f"`{ours}`", f"`{other}`", str(len(found)), f"{average:+.3f}", str(n_losses), nearest])
+    header = ["method", "against", "comparisons", "mean difference", "losses beyond noise", "the likeliest loss"]
+    return table(header, rows)
+
+
+def parts(lines: list[Line]) -> dict[str, str]:
+    """The page's generated parts, by name."""
+    everything = select(lines)
+    ran = [line for line in everything if "@" not in line["problem"]]
+    ranked = rankable(ran)
+    budgets = sorted({line["per_prompt"] for line in ran})
+    b = 3 if 3 in budgets else budgets[0]
+    by_family: Callable[[str], str] = lambda goal: "\n\n".join(  # noqa: E731 - one expression, used twice
+        f"### {family.capitalize()} ({len({line['problem'] for line in group})})\n\n{ranking_table(group, goal)}"
+        for family, group in families(ranked).items()
+    )
+    commits = ", ".join(f"`{commit}`" for commit in sorted({line["commit"] for line in ran}))
+    n_problems = len({line["problem"] for line in ran})
+    return {
+        "runs": f"{len(everything):,} runs on {n_problems} problems; commits {commits}.",
+        "best": by_family("best"),
+        "pareto": by_family("pareto"),
+        "per-table-best": per_table(ranked, "best", b),
+        "per-table-pareto": per_table(ranked, "pareto", b),
+        "thresholds": thresholds(ran, b),
+        "never-worse": never_worse(ran),
+        "pool-sizes-best": pool_sizes(everything, MIDDLE),
+        "pool-sizes-pareto": pool_sizes(everything, problems.PARETO),
+    }
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lines", nargs="+", type=Path, help="files that benchmarks.selection.run has written")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--images", type=Path, default=IMAGES)
+    args = parser.parse_args()
+    lines = load(args.lines)
+    if not select(lines):
+        parser.error(f"no runs in {[str(path) for path in args.lines]}")
+    update(args.page, parts(lines))
+    pictures = draw_all([line for line in select(lines) if "@" not in line["problem"]], args.images)
+    print(f"{args.page}, and {', '.join(path.name for path in pictures)} in {args.images}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Run methods on problems: `python -m benchmarks.selection.run --suite small --tables FOLDER`.
+
+Writes one JSON line per (problem, goal, method, budget, seed, commit), and skips those that the file has already, so
+an interrupted run goes on where it was. The same command on the same commit gives the same lines, whatever the number
+of processes, but for `seconds`. A method that is not for a problem (wrong goal, budget below what it needs, no
+features) has a line with `refused`, the reason.
+"""
+
+import argparse
+import json
+import lzma
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+from benchmarks import problems
+from benchmarks.problems import replay
+from benchmarks.selection import methods
+from benchmarks.selection.metrics import evaluate
+
+OUTPUT = Path("benchmark-output")
+_ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "JAX_PLATFORMS": "cpu",
+}
+
+
+class Task(NamedTuple):
+    """One run; `per_prompt` is the budget over the number of prompts."""
+
+    problem: str
+    goal: str
+    method: str
+    per_prompt: float
+    seed: int
+
+
+class Suite(NamedTuple):
+    """What a named suite runs. Slow methods (those with a model to fit, and Optuna's) have fewer seeds and budgets."""
+
+    goals: tuple[str, ...]
+    per_prompt: tuple[float, ...]
+    seeds: int
+    slow_per_prompt: tuple[float, ...]
+    slow_seeds: int
+
+
+SLOW = ("blup-", "mlp-", "uniform+", "optuna-")
+SUITES = {
+    "small": Suite(("best@.5", "pareto"), (3, 5, 10), 4, (3,), 2),
+    "full": Suite(problems.GOALS, (1, 2, 3, 5, 8, 10), 100, (1, 3, 5, 10), 20),
+}
+
+
+def tasks(suite: Suite, problem_names: Sequence[str], method_names: Sequence[str]) -> list[Task]:
+    """Every combination, problem by problem."""
+    found = []
+    for problem, goal, method in product(problem_names, suite.goals, method_names):
+        slow = method.startswith(SLOW)
+        budgets = suite.slow_per_prompt if slow else suite.per_prompt
+        seeds = range(suite.slow_seeds if slow else suite.seeds)
+        found += [Task(problem, goal, method, b, seed) for b, seed in product(budgets, seeds)]
+    return found
+
+
+def run_task(task: Task, folder: Path | None) -> dict[str, Any]:
+    """The line of one run, without the commit."""
+    problem = problems.load(task.problem, task.goal, folder, task.seed)
+    k, n, _ = problem.scores.shape
+    budget = round(task.per_prompt * k)
+    line: dict[str, Any] = {**task._asdict(), "budget": budget, "k": k, "n": n}
+    start = time.perf_counter()
+    try:
+        outcome = methods.run(task.method, problem, budget, task.seed)
+    except methods.NotApplicableError as error:
+        return {**line, "refused": str(error)}
+    line["seconds"] = round(time.perf_counter() - start, 4)
+    found = {name: round(value, 6) for name, value in evaluate(problem, outcome.answer).items()}
+    return {**line, "spent": outcome.spent, "answer": outcome.answer, **found}
+
+
+def run_tasks(
+    wanted: Sequence[Task], path: Path, folder: Path | None, jobs: int, any_commit: bool = False
+) -> list[dict[str, Any]]:
+    """The lines of the tasks, in their order; those that the file lacks are run and appended to it."""
+    commit = this_commit()
+    known = {key(line): line for line in read_lines(path) if any_commit or line["commit"] == commit}
+    missing = [task for task in wanted if task not in known]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        for line in tqdm(_run_all(missing, folder, jobs), total=len(missing), unit="run", mininterval=2):
+            line["commit"] = commit
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            known[key(line)] = line
+    return [known[task] for task in wanted]
+
+
+def _run_all(missing: Sequence[Task], folder: Path | None, jobs: int) -> Iterator[dict[str, Any]]:
+    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
+    work = partial(run_task, folder=folder)
+    if jobs == 1:
+        yield from map(work, missing)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        yield from pool.map(work, missing, chunksize=4)
+
+
+def key(line: dict[str, Any]) -> Task:
+    """What a line is the result of."""
+    return Task(*(line[name] for name in Task._fields))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file, none if there is no such file; a last line cut short by a crash is cut off.
+
+    A file that ends in `.xz` is read only.
+    """
+    if not path.exists():
+        return []
+    if path.suffix == ".xz":
+        return [json.loads(line) for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
+    raw = path.read_bytes()
+    end = raw.rfind(b"\n") + 1
+    if end < len(raw):
+        os.truncate(path, end)
+    return [json.loads(line) for line in raw[:end].decode().splitlines()]
+
+
+def this_commit() -> str:
+    """The last commit that changed the engine or the benchmarks, with "+" if they have been changed since."""
+    paths = ["--", "asktell", "benchmarks"]
+    root = Path(__file__).parents[1]
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments, *paths], cwd=root, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return (git("log", "-1", "--format=%h") or "unknown") + ("+" if changed else "")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that every script of the suite has."""
+    parser.add_argument("--tables", type=Path, default=replay.default_folder(), help="folder of recorded tables")
+    parser.add_argument("--problems", nargs="+", help="names, or beginnings of names (default: all)")
+    parser.add_argument("--half", choices=("development", "report"), help="only the problems of that half")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
+    parser.add_argument("--any-commit", action="store_true", help="keep the lines of other commits too")
+
+
+def chosen_problems(args: argparse.Namespace) -> list[str]:
+    """The problems that the arguments name."""
+    everything = problems.names(args.tables)
+    names = everything
+    if args.problems:
+        names = [name for name in everything if name.startswith(tuple(args.problems))]
+        names += [name for name in args.problems if "@" in name]
+    return [name for name in names if args.half in (None, problems.half(name))]
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    parser.add_argument("--suite", choices=sorted(SUITES), default="small")
+    parser.add_argument("--output", type=Path, help="JSON-lines file (default: benchmark-output/SUITE.jsonl)")
+    parser.add_argument("--methods", nargs="+", choices=methods.names(), default=methods.names(), metavar="METHOD")
+    parser.add_argument("--goals", nargs="+", choices=problems.GOALS)
+    parser.add_argument("--per-prompt", nargs="+", type=float, help="budgets, in evaluations per prompt")
+    parser.add_argument("--seeds", type=int, help="of every method")
+    args = parser.parse_args()
+    suite = SUITES[args.suite]
+    if args.seeds:
+        suite = suite._replace(seeds=args.seeds, slow_seeds=args.seeds)
+    if args.goals:
+        suite = suite._replace(goals=tuple(args.goals))
+    if args.per_prompt:
+        suite = suite._replace(per_prompt=tuple(args.per_prompt), slow_per_prompt=tuple(args.per_prompt))
+    wanted = tasks(suite, chosen_problems(args), args.methods)
+    path = args.output or OUTPUT / f"{args.suite}.jsonl"
+    if path.suffix == ".xz":
+        parser.error(f"{path} is read only: unpack it first, by xz --decompress --keep")
+    started = time.monotonic()
+    lines = run_tasks(wanted, path, args.tables, args.jobs, args.any_commit)
+    refused = sum("refused" in line for line in lines)
+    print(f"{len(lines) - refused} runs ({refused} refused) in {path}, {time.monotonic() - started:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()

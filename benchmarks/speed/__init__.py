@@ -1,0 +1,1 @@
+"""What it costs: latency, throughput, studies, the service."""

@@ -1,0 +1,311 @@
+"""What a durable study costs, ours and Optuna's in one run: `python -m benchmarks.speed.studies`.
+
+K = 100 prompts, two metrics, `uniform`; Optuna's random sampler, one categorical parameter. All write to the same
+folder, in turns, so that they meet the same disk and the same neighbours; `fsync` is the time of appending 100 bytes
+to a file and syncing it, for scale. A study is filled up to a mark by single asks and tells that are not synced, the
+only difference to those that are measured. Throughput: so many processes, or threads that share one study, ask and
+tell for some seconds; PostgreSQL is a server of our own on this machine, with its settings as they come.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asktell import ParetoSet, Selector, Study
+from asktell.storages.base import Transaction
+from asktell.storages.sqlite import SQLiteStorage
+from asktell.testing.postgresql_server import find_binaries, postgresql_server
+from benchmarks.docs import page
+
+K = 100
+PAGE = page.DOCS / "explanation" / "durable-studies.md"
+SCORES = np.random.default_rng(0).uniform(size=(1000, 2)).round(4).tolist()
+
+
+class Unsynced(SQLiteStorage):
+    """Nothing waits for the disk."""
+
+    def transaction(self, key: int, durable: bool) -> contextlib.AbstractContextManager[Transaction]:
+        """See AbstractStorage."""
+        return super().transaction(key, durable=False)
+
+
+def new_selector(budget: int = 1_100_000) -> Selector:
+    """With room for a million evaluations."""
+    prompts = [f"prompt {i}" for i in range(K)]
+    return Selector(prompts, ParetoSet("a", "b"), budget, "uniform", examples=budget // K)
+
+
+def timed(step: Callable[[], None], n: int) -> list[float]:
+    """Seconds of each of n steps."""
+    times = []
+    for _ in range(n):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def ask_and_tell(study: Study, worker: str | None = None) -> Callable[[], None]:
+    """One step of ours."""
+
+    def step() -> None:
+        trial = study.ask(worker=worker)
+        assert trial is not None
+        study.tell(trial, SCORES[trial.id % 1000], worker=worker)
+
+    return step
+
+
+def optuna_step(url: str | None, journal: Path) -> Callable[[], None]:
+    """One step of Optuna's, in a database or a journal file."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = url or JournalStorage(JournalFileBackend(str(journal)))
+    sampler = optuna.samplers.RandomSampler(seed=0)
+    study = optuna.create_study(storage=storage, sampler=sampler, directions=["maximize"] * 2)
+    space: Any = {"prompt": optuna.distributions.CategoricalDistribution(range(K))}
+
+    def step() -> None:
+        trial = study.ask(space)
+        study.tell(trial, SCORES[trial.number % 1000])
+
+    return step
+
+
+def fsync_step(path: Path) -> Callable[[], None]:
+    """Append and sync."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def step() -> None:
+        os.write(handle, b"x" * 100)
+        os.fsync(handle)
+
+    return step
+
+
+def latency(folder: Path, rounds: int, server: str | None) -> dict[str, dict[str, float]]:
+    """Milliseconds per ask + tell."""
+    leases = Study.create(folder / "leases.db", "s", new_selector())
+    steps = {
+        "one fsync": fsync_step(folder / "fsync"),
+        "asktell, memory": ask_and_tell(Study.create("memory://benchmark", "s", new_selector())),
+        "asktell, SQLite": ask_and_tell(Study.create(folder / "plain.db", "s", new_selector())),
+        "asktell, SQLite, with leases": ask_and_tell(leases, "worker 1"),
+        "Optuna, journal file": optuna_step(None, folder / "journal"),
+        "Optuna, SQLite": optuna_step(f"sqlite:///{folder / 'optuna.db'}", folder),
+    }
+    if server is not None:
+        steps["asktell, PostgreSQL"] = ask_and_tell(Study.create(server, "latency", new_selector()))
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for step in steps.values():
+        timed(step, 20)
+    for _ in range(rounds):
+        for name, step in steps.items():
+            times[name] += timed(step, 25)
+    return {
+        name: {"median": 1e3 * statistics.median(found), "p99": 1e3 * float(np.quantile(found, 0.99))}
+        for name, found in times.items()
+    }
+
+
+def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
+    """Latency, size and reload time as a study grows."""
+    path, rows = folder / "growth.db", []
+    Study.create(path, "s", new_selector()).close()
+    synced = Study.open(path, "s")
+    fsync = fsync_step(folder / "fsync")
+    timed(ask_and_tell(synced, "worker 1"), 3)
+
+    def size() -> int:
+        (pages,), (bytes_,) = (
+            synced._replica.storage._query(f"PRAGMA {what}")[0]  # type: ignore[attr-defined]
+            for what in ("page_count", "page_size")
+        )
+        return int(pages * bytes_)
+
+    empty = size()
+    for mark in marks:
+        with Study.open(Unsynced(path), "s") as filler:
+            start, before = time.perf_counter(), filler.spent
+            step = ask_and_tell(filler, "worker 1")
+            while filler._replica.follower.spent < mark:
+                step()
+            seconds = time.perf_counter() - start
+            filler._replica.storage.close()
+        synced.spent  # noqa: B018 - catches up
+        found, syncs = [], []
+        for _ in range(10):
+            found += timed(ask_and_tell(synced, "worker 1"), 20)
+            syncs += timed(fsync, 20)
+        start = time.perf_counter()
+        with Study.open(path, "s") as again:
+            reload = time.perf_counter() - start
+            assert again._replica.follower.spent == synced.spent
+        log = synced._replica.storage._query(  # type: ignore[attr-defined]
+            "SELECT sum(length(entries)) FROM asktell_log"
+        )[0][0]
+        rows.append(
+            {
+                "told": mark,
+                "unsynced ms": 1e3 * seconds / max(1, mark - before),
+                "median ms": 1e3 * statistics.median(found),
+                "fsync ms": 1e3 * statistics.median(syncs),
+                "reload s": reload,
+                "log bytes": log / synced.spent,
+                "file bytes": (size() - empty) / synced.spent,
+            }
+        )
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def throughput(url: str, n: int, seconds: float, threads: bool) -> dict[str, float]:
+    """Ask + tells per second by n processes, or n threads that share one study, and the slowest of them all."""
+    name = f"{n} {'threads' if threads else 'processes'}"
+    study = Study.create(url, name, new_selector(200_000))
+    ask_and_tell(study)()
+    read, write = os.pipe()
+    go = time.time() + 0.5 + 0.1 * n  # once everybody is there
+
+    def work(mine: Study, worker: str) -> None:
+        step = ask_and_tell(mine, worker)
+        mine.pending  # noqa: B018 - folds what there is
+        time.sleep(max(0.0, go - time.time()))
+        times, end = [], time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            times += timed(step, 1)
+        os.write(write, f"{len(times)} {max(times)}\n".encode())
+
+    if threads:
+        running = [threading.Thread(target=work, args=(study, f"w{i}")) for i in range(n)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+    else:
+        children = []
+        for i in range(n):
+            pid = os.fork()
+            if not pid:
+                try:
+                    with Study.open(url, name) as mine:
+                        work(mine, f"w{i}")
+                finally:
+                    os._exit(0)
+            children.append(pid)
+        for pid in children:
+            os.waitpid(pid, 0)
+    os.close(write)
+    with os.fdopen(read) as lines:
+        found = [line.split() for line in lines]
+    assert len(found) == n
+    total = sum(int(count) for count, _ in found)
+    assert study.spent == total + 1
+    study.close()
+    return {"per second": total / seconds, "slowest ms": 1e3 * max(float(slowest) for _, slowest in found)}
+
+
+def parts(seen: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The tables of the page."""
+    if "latency" in seen:
+        ours = seen["latency"]["asktell, SQLite"]["median"]
+        yield (
+            "latency",
+            page.table(
+                ["storage", "median ms", "p99 ms", "median, by asktell with SQLite"],
+                [
+                    [name, f"{t['median']:.3g}", f"{t['p99']:.3g}", f"{t['median'] / ours:.2g}"]
+                    for name, t in sorted(seen["latency"].items(), key=lambda item: item[1]["median"])
+                ],
+            ),
+        )
+    if "growth" in seen:
+        yield (
+            "growth",
+            page.table(
+                ["evaluations told", "ask + tell, not synced", "ask + tell", "one fsync", "opening", "log", "file"],
+                [
+                    [
+                        f"{row['told']:,}",
+                        f"{row['unsynced ms']:.2f} ms",
+                        f"{row['median ms']:.2f} ms",
+                        f"{row['fsync ms']:.2f} ms",
+                        f"{row['reload s']:.2f} s",
+                        f"{row['log bytes']:.0f} B",
+                        f"{row['file bytes']:.0f} B",
+                    ]
+                    for row in seen["growth"]
+                ],
+            ),
+        )
+    if "throughput" in seen:
+        yield (
+            "throughput",
+            page.table(
+                ["workers", *[f"{kind}: per second, slowest" for kind in seen["throughput"]]],
+                [
+                    [
+                        str(n),
+                        *[
+                            f"{t[n]['per second']:.0f}, {t[n]['slowest ms']:.0f} ms"
+                            for t in seen["throughput"].values()
+                        ],
+                    ]
+                    for n in next(iter(seen["throughput"].values()))
+                ],
+            ),
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Durable ask + tell, ours and Optuna's.")
+    parser.add_argument("--rounds", type=int, default=20, help="of 25 steps each")
+    parser.add_argument("--marks", type=int, nargs="*", default=[100, 10_000, 1_000_000])
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4, 8, 16])
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each throughput")
+    parser.add_argument("--folder", type=Path, help="on the disk to be measured (default: the system's temporary one)")
+    parser.add_argument("--write", action="store_true", help=f"renew the tables in docs/{PAGE.relative_to(page.DOCS)}")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name, contextlib.ExitStack() as stack:
+        folder, seen = Path(name), dict[str, Any]()
+        folder.chmod(0o755)
+        server = None
+        if find_binaries() is not None:
+            server = stack.enter_context(postgresql_server(folder / "server", options="")).url
+        if arguments.rounds:
+            seen["latency"] = latency(folder, arguments.rounds, server)
+            print(json.dumps(seen["latency"], indent=1), flush=True)
+        if arguments.workers:
+            kinds = {
+                "SQLite, processes": (str(folder / "x.db"), False),
+                "SQLite, threads": (str(folder / "x.db"), True),
+            }
+            if server is not None:
+                kinds["PostgreSQL, processes"] = (server, False)
+            seen["throughput"] = {
+                kind: {n: throughput(url, n, arguments.seconds, threads) for n in arguments.workers}
+                for kind, (url, threads) in kinds.items()
+            }
+            print(json.dumps(seen["throughput"], indent=1), flush=True)
+        if arguments.marks:
+            seen["growth"] = growth(folder, arguments.marks)
+        if arguments.write:
+            page.update(PAGE, dict(parts(seen)))
+
+
+if __name__ == "__main__":
+    main()
