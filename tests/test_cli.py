@@ -685,3 +685,28 @@ def test_replay_uses_each_evaluation_once(sampling: str, examples: int | None) -
     stranger = Evaluation(99, 2, 3 if examples else None, {"a": 1.0})
     again = selector()
     assert replay(again, [*evaluations, stranger]) == [stranger]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_holds_prompts_and_answers_is_for_its_owner_only(project: Project, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        assert project.run() == 0
+        goal = asktell.BestFeasible("x")
+        with asktell.Study.create(project.home / "s.db", "s", asktell.Selector(["a", "b"], goal, 4)) as study:
+            study.export(project.home / "s.jsonl")
+    finally:
+        os.umask(before)
+    folder = project.folder
+    files = [folder.log_file, folder.state_file, folder.result_file, folder.setup_file, project.home / "s.jsonl"]
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {path.name: "0o600" for path in files}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+def test_permissions_that_were_given_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_atomically(path, "old")
+    path.chmod(0o640)
+    write_atomically(path, "new")
+    assert (path.read_text(), oct(path.stat().st_mode & 0o777)) == ("new", "0o640")
