@@ -149,7 +149,7 @@ def _tf_idf(prompts: Sequence[str], seed: int) -> Any:
 
 def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
     """Buckets of the n-grams of a text: of its bytes between spaces at the ends, and of its words."""
-    raw = np.frombuffer(f" {text} ".encode(), dtype=np.uint8).astype(np.uint64)
+    raw = np.frombuffer(f" {text} ".encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.uint64)
     keys = []
     with np.errstate(over="ignore"):
         for n in (3, 4, 5):

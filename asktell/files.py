@@ -1,7 +1,8 @@
-"""Files that are replaced whole."""
+"""Files that are replaced whole. They hold prompts and answers: a new one is for its owner's eyes only."""
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ def replacing(path: Path) -> Iterator[TextIO]:
     """A file to write to, that takes the place of the one at `path` once it is on the disk.
 
     A reader, and a crash at any instant, sees the old or the new content, whole; after an exception it is the old one.
+    The permissions of one that was there stay.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
@@ -20,7 +22,8 @@ def replacing(path: Path) -> Iterator[TextIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(name, stat.S_IMODE(path.stat().st_mode))
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -182,7 +182,8 @@ class Selector:
 
         Raises:
             InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
-            InvalidArgumentError: the cost is not a finite number of at least 0, or is missing.
+            InvalidArgumentError: the cost is not a finite number of at least 0, or is missing; or the prompt that is
+                named is two: an id of one and the text of another.
             UnknownTrialError: the trial was never asked, or has failed.
             ConflictingTellError: the trial was told before, with other scores.
         """
@@ -220,7 +221,7 @@ class Selector:
 
         Raises:
             InvalidScoresError: as for `tell`.
-            InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
+            InvalidArgumentError: the prompt is unknown or ambiguous, or the example is not in range(examples).
         """
         with self._lock:
             vector = self._state.problem.goal.vector(scores)
@@ -239,6 +240,7 @@ class Selector:
 
         Raises:
             UnknownTrialError: the trial is not out.
+            InvalidArgumentError: the prompt that is named is ambiguous.
         """
         with self._lock:
             id_ = self._trial_id(trial)
@@ -255,7 +257,8 @@ class Selector:
 
         Raises:
             UnknownTrialError: the trial is not out.
-            InvalidArgumentError: the reason is neither text nor an exception, or the cost is not a number >= 0.
+            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or the
+                prompt that is named is ambiguous.
         """
         with self._lock:
             id_ = self._trial_id(trial)
@@ -444,18 +447,30 @@ class Selector:
         """The arm of a prompt's id or text."""
         arm = self._arm_or_none(prompt)
         if arm is None:
-            raise InvalidArgumentError(
-                f"There is no prompt {short(prompt)}. Name one by its text, or its id: {self._some(list(self._ids))}."
-            )
+            raise InvalidArgumentError(self._no_prompt(prompt))
         return arm
 
     def _arm_or_none(self, prompt: object) -> int | None:
-        """Looked up by building an index the first time."""
-        if not hasattr(self, "_index"):
-            index: dict[str | int, int] = {id_: arm for arm, id_ in enumerate(self._ids)}
-            index.update({text: arm for arm, text in enumerate(self._texts)})
-            self._index = index  # once it is whole: a fork may come in between
-        return self._index.get(prompt) if isinstance(prompt, (str, int)) and not isinstance(prompt, bool) else None
+        """Looked up by building indices the first time.
+
+        Raises:
+            InvalidArgumentError: it is the id of one prompt and the text of another.
+        """
+        if not isinstance(prompt, (str, int)) or isinstance(prompt, bool):
+            return None
+        if not hasattr(self, "_by_name"):
+            names: tuple[Sequence[str | int], Sequence[str | int]] = (self._ids, self._texts)
+            self._by_name = [{name: arm for arm, name in enumerate(of_all)} for of_all in names]
+        by_id, by_text = (index.get(prompt) for index in self._by_name)
+        if by_id is not None and by_text is not None and by_id != by_text:
+            raise InvalidArgumentError(
+                f"{short(prompt)} is the id of the prompt {short(self._texts[by_id])} and the text of the prompt with "
+                f"the id {short(self._ids[by_text])}. Say which: name the one by its text, or the other by its id."
+            )
+        return by_text if by_id is None else by_id
+
+    def _no_prompt(self, prompt: object) -> str:
+        return f"There is no prompt {short(prompt)}. Name one by its text, or its id: {self._some(list(self._ids))}."
 
     def _trial_id(self, trial: object) -> int:
         if type(trial) is Trial:
@@ -463,10 +478,9 @@ class Selector:
                 return trial.id
             trial = trial.id if isinstance(trial.id, np.integer) else trial  # a str would name a prompt
         if isinstance(trial, str):
-            try:
-                arm = self._arm(trial)
-            except InvalidArgumentError as error:
-                raise UnknownTrialError(f"{error} {self._pending_text()}") from None
+            arm = self._arm_or_none(trial)
+            if arm is None:
+                raise UnknownTrialError(f"{self._no_prompt(trial)} {self._pending_text()}")
             out = [p.trial for p in self._out() if p.arm == arm and p.trial is not None]
             if not out:
                 raise UnknownTrialError(f"The prompt {short(trial)} has no trial out. {self._pending_text()}")

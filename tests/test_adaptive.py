@@ -1,5 +1,6 @@
 """Adaptive: no barrier, no herd, exact resume, robust on degenerate problems."""
 
+import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -318,3 +319,27 @@ def test_features_are_used_and_saved() -> None:
     informed = np.mean([run(x, seed)[1] for seed in range(12)])
     alone = np.mean([run(None, seed)[1] for seed in range(12)])
     assert informed < 0.85 * alone
+
+
+def test_asking_takes_no_memory_for_examples_that_nobody_has_seen() -> None:
+    n = 10**6
+    s = Selector(["a", "b"], BestFeasible("x"), 1000, examples=n)
+    s.ask(2)
+    for value in (0.0, 1.0):
+        s.observe("a", [value])
+    tracemalloc.start()
+    try:
+        asked = s.ask(50)
+        s.tell(asked[0], [1.0])
+        s.ask(50)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < n
+
+
+def test_what_is_out_makes_batches_larger() -> None:
+    """Otherwise the n-th of many asks at once would look at the n - 1 before it."""
+    s = Selector(["a", "b"], BestFeasible("x"), 10**5, examples=10**5)
+    assert len(s.ask(3000)) == 3000
+    assert len(s.state.decisions) < 600

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import asktell
 from asktell import BestFeasible, Budget, IncompatibleMethodError, InvalidArgumentError, ParetoSet, Selector, Trial
 from asktell.budget import Costs
+from asktell.state import Asked, Failed, Released, State, Told, apply, initial
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
 PARETO = ParetoSet("a", "b")
@@ -123,6 +124,64 @@ def test_the_budget_is_never_exceeded_in_any_order(
     assert evaluations is None or s.spent <= evaluations
     assert result.max_cost == limit
     assert result.to_dict()["max_cost"] == limit
+
+
+def fits_by_summing(state: State, arm: int) -> bool:
+    """As the docstring of `Budget` says, of everything that is out."""
+    problem, costs = state.problem, state.costs
+    assert problem.max_cost is not None
+    most = problem.max_cost_per_evaluation
+    if most is None and not costs.pool.n:
+        return not state.pending
+    arms = [arm, *(pull.arm for pull in state.pending.values())]
+    return state.cost + (sum(map(costs.reserve, arms)) if most is None else most * len(arms)) <= problem.max_cost
+
+
+COSTS = st.one_of(st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 1e-100, 1e100]), st.floats(0, 2))
+
+
+@settings(deadline=None)
+@given(
+    limit=st.sampled_from([0.3, 0.7, 1.0, 3.0, 1e100]) | st.floats(0.01, 30),
+    ceiling=st.sampled_from([None, 0.1, 0.3]),
+    steps=st.lists(st.tuples(st.sampled_from("aatfrr"), st.integers(0, 99), st.none() | COSTS), max_size=60),
+)
+def test_what_fits_is_what_the_sum_over_all_that_is_out_says(
+    limit: float, ceiling: float | None, steps: list[tuple[str, int, float | None]]
+) -> None:
+    budget = Budget(cost=limit, max_cost_per_evaluation=ceiling if ceiling is not None and ceiling <= limit else None)
+    state = initial(Selector(prompts(4), BEST, budget, examples=30, max_failures=99).state.problem)
+    state = state._replace(plan_arms=tuple(i % 4 for i in range(60)), plan_examples=tuple(i // 4 for i in range(60)))
+    for kind, number, cost in steps:
+        out = sorted(state.pending) or sorted(p.trial for p in state.returned if p.trial is not None)
+        pull = state.next_pull()
+        if kind == "a" and pull is not None:
+            trial = state.asked if pull.trial is None else pull.trial
+            state = apply(state, Asked(trial, pull.arm, pull.example))
+        elif out:
+            trial = out[number % len(out)]
+            events = {"t": Told(trial, (0.5, 0.5), cost), "f": Failed(trial, "no", cost), "r": Released(trial)}
+            if kind in "tf" or (kind == "r" and trial in state.pending):
+                state = apply(state, events[kind])
+        for arm in range(4):
+            assert state.fits(arm) == fits_by_summing(state, arm)
+
+
+def test_what_is_out_is_added_up_once_for_many_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = Selector(prompts(50), BEST, Budget(cost=1e6), examples=100)
+    s.tell(s.ask() or "", [0.5, 0.5], cost=1.0)
+    calls = 0
+    reserve = Costs.reserve
+
+    def counted(costs: Costs, arm: int) -> float:
+        nonlocal calls
+        calls += 1
+        return reserve(costs, arm)
+
+    monkeypatch.setattr(Costs, "reserve", counted)
+    asked = len(s.ask(1000))
+    assert asked >= 500
+    assert calls < 5 * asked
 
 
 def test_alone_and_without_surprises_it_keeps_to_the_cost_and_spends_it() -> None:

@@ -447,6 +447,36 @@ def test_a_metric_beyond_the_goal_may_be_no_number(project: Project) -> None:
     assert {line["scores"]["odd"] for line in project.lines} == {None}
 
 
+@pytest.mark.parametrize("error", ["SystemExit(0)", "asyncio.CancelledError()"])
+def test_an_exit_of_a_metric_is_a_failure_of_its_evaluation(either: Project, error: str) -> None:
+    (either.home / f"{either.module}_metrics.py").write_text(
+        f"import asyncio\ndef odd(completion, example):\n    if example.id == '3': raise {error}\n    return 1.0\n"
+    )
+    either.write(changes={"cost = true": f'odd = {{ loader = "{either.module}_metrics:odd" }}'})
+    assert either.run() == 0
+    assert either.result["done"]
+    failed = [line for line in either.lines if "error" in line]
+    assert {line["example_id"] for line in failed} == {"3"}
+    assert all(f"metric 'odd' failed: {error.partition('(')[0].rpartition('.')[2]}" in line["error"] for line in failed)
+
+
+def test_an_exit_of_the_llm_is_a_failure_of_its_evaluations(either: Project, capsys: Any) -> None:
+    module = either.home / f"{either.module}.py"
+    module.write_text(module.read_text().replace("class Down(Exception)", "class Down(SystemExit)"))
+    either.write(raising=["noise 1"])
+    assert either.run() == 0
+    assert {entry["id"] for entry in either.result["prompts"] if entry["status"] == "failed"} >= {"p1"}
+
+
+@pytest.mark.parametrize("stage", ["cannot be imported", "failed"])
+def test_an_exit_of_a_loader_is_a_mistake_in_the_file(project: Project, stage: str, capsys: Any) -> None:
+    code = "import sys\nsys.exit(0)\n" if stage == "cannot be imported" else "def odd():\n    raise SystemExit(0)\n"
+    (project.home / f"{project.module}_data.py").write_text(code)
+    project.write(changes={'file = "data.jsonl"': f'loader = "{project.module}_data:odd"'})
+    assert project.run() == 2
+    assert stage in capsys.readouterr().err
+
+
 def test_a_missing_package_ends_the_run_with_its_cure(project: Project, capsys: Any) -> None:
     (project.home / f"{project.module}_metrics.py").write_text(
         "from asktell import MissingExtraError\n"
@@ -657,3 +687,28 @@ def test_replay_uses_each_evaluation_once(sampling: str, examples: int | None) -
     stranger = Evaluation(99, 2, 3 if examples else None, {"a": 1.0})
     again = selector()
     assert replay(again, [*evaluations, stranger]) == [stranger]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_holds_prompts_and_answers_is_for_its_owner_only(project: Project, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        assert project.run() == 0
+        goal = asktell.BestFeasible("x")
+        with asktell.Study.create(project.home / "s.db", "s", asktell.Selector(["a", "b"], goal, 4)) as study:
+            study.export(project.home / "s.jsonl")
+    finally:
+        os.umask(before)
+    folder = project.folder
+    files = [folder.log_file, folder.state_file, folder.result_file, folder.setup_file, project.home / "s.jsonl"]
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {path.name: "0o600" for path in files}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+def test_permissions_that_were_given_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_atomically(path, "old")
+    path.chmod(0o640)
+    write_atomically(path, "new")
+    assert (path.read_text(), oct(path.stat().st_mode & 0o777)) == ("new", "0o640")

@@ -112,3 +112,8 @@ def test_one_dimension_is_the_length() -> None:
     assert (np.diff(x[:, 0]) > 0).all()
     with pytest.raises(InvalidArgumentError):
         text_features(["a"], d=0)
+
+
+def test_half_a_character_in_a_text_has_features_too() -> None:
+    features = text_features(["half \ud800 a character", "none", "another \udfff"])
+    assert np.isfinite(features).all()

@@ -1,17 +1,22 @@
 """Pictures of results; drawn without a display."""
 
+import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
 from asktell import BestFeasible, ParetoSet, Selector, at_most, minimize
+from asktell.results.plot import _drawable
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +100,35 @@ def test_dollars_in_names_are_no_formulas() -> None:
     assert "$\\a" in axes.get_title()
     axes = selector(BestFeasible("$\\a", {"^$": 3}), prompts=prompts).result().plot()
     axes.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("half", [chr(0xD83D), chr(0xDE00)])
+@pytest.mark.parametrize("kind", ["best", "front"])
+def test_half_a_character_is_drawn_as_a_replacement(half: str, kind: str) -> None:
+    metric, other = f"a{half}", "b"
+    goal = BestFeasible(metric, {other: 0.5}) if kind == "best" else ParetoSet(other, minimize(metric))
+    selector = Selector({f"x{half}y": "one", "z": "two"}, goal, 8)
+    while trial := selector.ask():
+        selector.tell(trial, [trial.prompt == "one", trial.prompt == "one"])
+    result = Selector.from_json(selector.to_json()).result()
+    assert f"x{half}y" in {entry.id for entry in result.prompts}
+    ax = result.plot()
+    ax.figure.savefig(io.BytesIO())  # type: ignore[union-attr]
+    assert "a\ufffd" in ax.get_xlabel() + ax.get_ylabel()
+    if kind == "best":
+        assert [text.get_text() for text in ax.texts] == ["x\ufffdy"]
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=20))
+def test_any_text_can_be_drawn_saved_and_printed(text: str) -> None:
+    drawn = _drawable(text)
+    assert _drawable(drawn) == drawn
+    drawn.encode()
+    if not any("\ud800" <= c <= "\udfff" for c in text):
+        assert drawn == text
+    selector = Selector({text: f"a prompt {text}", "other": "b"}, BestFeasible("a"), 2)
+    selector.tell(selector.ask() or "", [1.0])
+    result = Selector.from_json(selector.to_json().encode()).result()
+    assert {entry.id for entry in result.prompts} == {text, "other"}
+    json.dumps(result.to_dict()).encode()
+    str(result).encode()

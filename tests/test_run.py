@@ -1,5 +1,8 @@
 """`asktell.run` over executors: batches, and what is lost with a worker."""
 
+import asyncio
+import concurrent.futures
+import contextlib
 import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -117,3 +120,104 @@ def test_an_async_failure_has_no_foreign_context() -> None:
         seen.append(type(error))
         error = error.__context__
     assert RuntimeError not in seen
+
+
+EXITS = [SystemExit(0), SystemExit("enough"), asyncio.CancelledError(), concurrent.futures.CancelledError()]
+
+
+class Leaving:
+    """Raises `error` on one cell, as a metric or a client may; else scores."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
+        if (prompt, example) == (PROMPTS[1], 2):
+            raise self.error
+        return {"score": len(prompt)}
+
+
+class LeavingBatches(Leaving):
+    def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
+        return [self(trial.prompt, trial.example) for trial in trials]
+
+
+def asynchronous(evaluator: Leaving) -> Any:
+    async def evaluate(prompt: str, example: int | None) -> dict[str, float]:
+        await asyncio.sleep(0)
+        return evaluator(prompt, example)
+
+    return evaluate
+
+
+def asynchronous_batches(evaluator: Leaving) -> Any:
+    class Batches:
+        async def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
+            return [evaluator(trial.prompt, trial.example) for trial in trials]
+
+    return Batches()
+
+
+WAYS: dict[str, Any] = {
+    "here": (lambda error: Leaving(error), None, 1),
+    "batches": (LeavingBatches, None, 1),
+    "threads": (Leaving, ThreadPoolExecutor, 1),
+    "batches in threads": (LeavingBatches, ThreadPoolExecutor, 3),
+    "async": (lambda error: asynchronous(Leaving(error)), None, 1),
+    "async batches": (lambda error: asynchronous_batches(Leaving(error)), None, 1),
+}
+
+
+@pytest.mark.parametrize("error", EXITS, ids=repr)
+@pytest.mark.parametrize("way", WAYS)
+def test_an_exit_of_the_evaluator_is_its_trials_failure(
+    way: str, error: BaseException, selector: asktell.Selector
+) -> None:
+    make, pool, size = WAYS[way]
+    with contextlib.ExitStack() as stack:
+        executor = None if pool is None else stack.enter_context(pool(2))
+        result = asktell.run(selector, make(error), executor, 3, False, batch_size=size)
+    assert result.done
+    assert [entry.failures for entry in result.prompts] == [0, 1, 0]
+    assert result.spent == 11
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_interrupt_ends_the_run_and_hands_everything_back(way: str, selector: asktell.Selector) -> None:
+    make, pool, size = WAYS[way]
+    with contextlib.ExitStack() as stack:
+        executor = None if pool is None else stack.enter_context(pool(2))
+        with pytest.raises(KeyboardInterrupt):
+            asktell.run(selector, make(KeyboardInterrupt()), executor, 3, False, batch_size=size)
+    assert not selector.pending
+    assert not any(entry.failures for entry in selector.result().prompts)
+
+
+def test_a_task_that_cancels_itself_has_failed(selector: asktell.Selector) -> None:
+    async def evaluate(prompt: str, example: int | None) -> dict[str, float]:
+        if (prompt, example) == (PROMPTS[1], 2):
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+        return {"score": len(prompt)}
+
+    assert asktell.run(selector, evaluate, progress=False).spent == 11
+
+
+def test_an_interrupt_cancels_what_else_runs(selector: asktell.Selector) -> None:
+    cancelled = 0
+
+    async def evaluate(prompt: str, example: int | None) -> dict[str, float]:
+        nonlocal cancelled
+        try:
+            await asyncio.sleep(0.01 if prompt == PROMPTS[0] else 60)
+        except asyncio.CancelledError:
+            cancelled += 1
+            raise
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        asktell.run(selector, evaluate, concurrency=8, progress=False)
+    assert cancelled > 0
+    assert not selector.pending

@@ -18,6 +18,7 @@ from asktell import (
     InvalidStateError,
     ParetoSet,
     Selector,
+    Study,
     Trial,
     UnknownTrialError,
     preset,
@@ -26,6 +27,7 @@ from asktell.allocators import Uniform
 from asktell.elimination import ConstrainedRanking, ParetoGap
 from asktell.estimators import SampleMean
 from asktell.schedulers import SequentialHalving, SuccessiveRejects
+from asktell.storages.memory import MemoryStorage
 
 NAN, INF = float("nan"), float("inf")
 GOAL = ParetoSet("a", "b")
@@ -297,3 +299,45 @@ def test_a_scheduler_of_ones_own_cannot_be_combined_with_a_wrong_goal_rule() -> 
     method = asktell.Elimination(SequentialHalving(), Uniform(), SampleMean(), ConstrainedRanking())
     with pytest.raises(IncompatibleMethodError, match="does not fit the goal ParetoSet"):
         selector(method=method)
+
+
+CROSSED = {"a": "b", "b": "a", "c": "c", "d": "Answer."}
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_name_of_two_prompts_is_refused(name: str) -> None:
+    selector = Selector(CROSSED, BestFeasible("score"), 8, "uniform")
+    trials = selector.ask(4)
+    calls: list[Callable[[], object]] = [
+        lambda: selector.observe(name, [1.0]),
+        lambda: selector.tell(name, [1.0]),
+        lambda: selector.fail(name, "no"),
+        lambda: selector.release(name),
+    ]
+    other = CROSSED[name]
+    both = rf"'{name}' is the id of the prompt '{other}' and the text of the prompt with the id '{other}'"
+    for call in calls:
+        with pytest.raises(InvalidArgumentError, match=both):
+            call()
+    assert selector.pending == trials
+    assert not len(selector.state.history)
+
+
+def test_an_id_that_is_its_own_prompts_text_is_clear() -> None:
+    selector = Selector(CROSSED, BestFeasible("score"), 8, "uniform")
+    selector.ask(4)
+    for name in ("c", "d", "Answer."):
+        selector.observe(name, [1.0])
+    selector.tell("c", [1.0])
+    assert selector.state.history.arms().tolist() == [2, 3, 3, 2]
+
+
+@pytest.mark.parametrize("worker", [None, "w"])
+def test_a_study_refuses_a_name_of_two_prompts(worker: str | None) -> None:
+    with Study.create(MemoryStorage(), "s", Selector(CROSSED, BestFeasible("score"), 8, "uniform")) as study:
+        study.ask(4, worker="w", lease=60)
+        for call in (study.release, lambda name, worker: study.tell(name, [1.0], worker=worker)):
+            with pytest.raises(InvalidArgumentError, match=r"'a' is the id of"):
+                call("a", worker=worker)
+        with pytest.raises(InvalidArgumentError, match=r"'a' is the id of"):
+            study.observe("a", [1.0])

@@ -42,7 +42,7 @@ class Belief(NamedTuple):
     p_optimal: Vector  # (K,) of being the best feasible prompt, or in the Pareto set
     interest: Vector  # (K,) how much a prompt's membership is in doubt
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
-    informative: Vector | None  # (N,) how much a score on each example tells; None if all tell the same
+    informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
     is_guess: bool  # after a single evaluation, which supports no error and no probability
 
 
@@ -105,7 +105,7 @@ class Adaptive:
         if self.confidence is not None and self._is_settled(state):
             return self._finish(state, number)._replace(settled=True)
         arms = self._choose(state, open_, min(room, self._batch_size(state)), number)
-        n_pulls = min(room, max(len(arms), state.spent // _PULLS_BEFORE_A_LOOK))
+        n_pulls = min(room, max(len(arms), (state.spent + len(state.pending)) // _PULLS_BEFORE_A_LOOK))
         return Decided(number, plan=self._cells(state, arms, n_pulls))
 
     def belief(self, state: State) -> Belief | None:
@@ -219,14 +219,12 @@ class Adaptive:
         doubt, informative = (None, None) if first or belief is None else (belief.interest, belief.informative)
         share = _FIRST_SHARE if first and self.share is None else self._share(problem)
         used_arms, used_examples = _used(state)
+        used = problem.place[used_examples]
         cells: list[tuple[int, int]] = []
         while len(arms) and len(cells) < n_pulls:
-            arms, examples = design.next_examples(
-                arms, used_arms, used_examples, problem.order, share, doubt, informative
-            )
-            cells += zip(arms.tolist(), examples.tolist(), strict=True)
-            used_arms = np.concatenate((used_arms, arms))
-            used_examples = np.concatenate((used_examples, examples))
+            arms, places = design.next_examples(arms, used_arms, used, len(problem.order), share, doubt, informative)
+            cells += zip(arms.tolist(), problem.order[places].tolist(), strict=True)
+            used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
         return tuple(cells[:n_pulls])
 
     def _share(self, problem: Problem) -> float:
@@ -312,6 +310,7 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
     n_metrics = len(goal.metrics)
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
     draws, informative = np.empty((n_draws, n_arms, n_metrics)), []
+    seen = distinct(cells.examples[cells.examples >= 0])
     for j, metric in enumerate(goal.metrics):
         fit = posterior(cells, j, n_arms, problem.n_examples, None, _range(goal, metric), averaged, _basis(problem))
         means[:, j], errors[:, j] = fit.mean, fit.sd
@@ -320,8 +319,8 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
         if problem.n_examples is not None and _is_binary(cells.scores[:, j]):
             prompt, example, residual = fit.variances
             correlation = example / (prompt + example + residual)
-            tells = design.information(cells.examples, cells.scores[:, j], correlation, problem.n_examples)
-            informative.append(tells)
+            places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
+            informative.append(design.information(places, cells.scores[:, j], correlation, len(seen)))
     values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
     p_feasible = membership.feasible(values).mean(axis=0) if _is_constrained(goal) else None
     # Failed prompts are no rivals, unless all have failed.
@@ -345,7 +344,7 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
         p_optimal=p_optimal,
         interest=interest,
         expected=expected,
-        informative=np.mean(informative, axis=0) if informative else None,
+        informative=design.Informative(problem.place[seen], np.mean(informative, axis=0)) if informative else None,
         is_guess=len(cells.arms) < 2,
     )
 

@@ -9,6 +9,8 @@ Where scores are 0 or 1, an example that every prompt gets right, or wrong, tell
 example that has divided the others, or one that nobody has seen.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +21,20 @@ Vector = npt.NDArray[np.float64]
 POOL = 256  # examples in use at most, unless a prompt has seen them all; keeps the equations small
 _ALONE = 0.3  # of the largest doubt: what an example is worth that no prompt in doubt has seen
 _CORRELATIONS = (0.02, 0.98)  # of scores on one example, at least and at most
+
+
+class Informative(NamedTuple):
+    """How much another score on the examples at `places` of the order tells, in `units` of one on any other."""
+
+    places: Indices
+    units: Vector
+
+    def of_first(self, n: int) -> Vector:
+        """(n,) of the first examples in the order."""
+        result = np.ones(n)
+        near = self.places < n
+        result[self.places[near]] = self.units[near]
+        return result
 
 
 def information(examples: Indices, scores: Vector, correlation: float, n_examples: int) -> Vector:
@@ -47,47 +63,47 @@ def information(examples: Indices, scores: Vector, correlation: float, n_example
 def next_examples(
     arms: Indices,
     used_arms: Indices,
-    used_examples: Indices,
-    order: Indices,
+    used: Indices,
+    n_examples: int,
     share: float,
     doubt: Vector | None = None,
-    informative: Vector | None = None,
+    informative: Informative | None = None,
 ) -> tuple[Indices, Indices]:
     """Arms and examples of new cells: one for every one of the (distinct) `arms` that has an unused one.
 
-    `used_arms`, `used_examples`: the cells known, out, planned or failed. `order`: all examples, in the seeded order.
-    `doubt` (K,) is how much each prompt is in question, None if nothing is known. `informative` (N,) is how much a
-    score on each example tells, None if all tell the same.
+    Examples are named by their place in the seeded order. `used_arms`, `used`: the cells known, out, planned or failed,
+    each once. `doubt` (K,) is how much each prompt is in question, None if nothing is known. `informative` is how much
+    a score on an example tells, None if all tell the same.
     """
-    n_examples = len(order)
-    place = np.empty(n_examples, dtype=np.int64)
-    place[order] = np.arange(n_examples)
-    places = place[used_examples]
-    # What an example is chosen for: the doubt about those who have it, or that few have it.
-    each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
-    appeal = np.bincount(places, each, minlength=n_examples)
-    appeal = -appeal if doubt is None else appeal
-    tells = None if informative is None or doubt is None else informative[order]
-    alone = 0.0 if doubt is None else _ALONE * float(doubt.max())
-    in_use = int(places.max(initial=-1)) + 1
     row_of = np.full(int(max(arms.max(initial=-1), used_arms.max(initial=-1))) + 1, -1, dtype=np.int64)
     row_of[arms] = np.arange(len(arms))
-    mine = row_of[used_arms] >= 0
-    used: npt.NDArray[np.bool_] = np.zeros((len(arms), n_examples), dtype=bool)
-    used[row_of[used_arms[mine]], places[mine]] = True
-    seen = used.sum(axis=1)
+    rows = row_of[used_arms]
+    seen = np.bincount(rows[rows >= 0], minlength=len(arms))
+    n_used, in_use = len(used), int(used.max(initial=-1)) + 1
+    # No prompt goes further in the order than this: the work is the same however many examples there are.
+    reach = min(n_examples, max(POOL, int(seen.max(initial=0)) + 1))
+    near = used < reach
+    used_arms, rows, used = used_arms[near], rows[near], used[near]
+    # What an example is chosen for: the doubt about those who have it, or that few have it.
+    each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
+    appeal = np.bincount(used, each, minlength=reach)
+    appeal = -appeal if doubt is None else appeal
+    tells = None if informative is None or doubt is None else informative.of_first(reach)
+    alone = 0.0 if doubt is None else _ALONE * float(doubt.max())
+    has: npt.NDArray[np.bool_] = np.zeros((len(arms), reach), dtype=bool)
+    has[rows[rows >= 0], used[rows >= 0]] = True
     taken = np.full(len(arms), -1, dtype=np.int64)
-    for row, total in enumerate(range(len(used_arms) + 1, len(used_arms) + 1 + len(arms))):
+    for row, total in enumerate(range(n_used + 1, n_used + 1 + len(arms))):
         if seen[row] == n_examples:
             continue
         pool = min(n_examples, max(int(seen[row]) + 1, min(POOL, int(np.ceil(total / share)))))
         if tells is not None:
             pool = max(pool, min(n_examples, POOL, in_use + 1))
-        if used[row, :pool].all():  # it has seen examples beyond the pool
-            pool = int(used[row].argmin()) + 1
+        if has[row, :pool].all():  # it has seen examples beyond the pool
+            pool = int(has[row].argmin()) + 1
         worth = appeal[:pool] if tells is None else (appeal[:pool] + alone) * tells[:pool]
-        at = int(np.where(used[row, :pool], -np.inf, worth).argmax())
+        at = int(np.where(has[row, :pool], -np.inf, worth).argmax())
         taken[row], in_use = at, max(in_use, at + 1)
         appeal[at] += -1.0 if doubt is None else doubt[arms[row]]
     found = taken >= 0
-    return arms[found], order[taken[found]]
+    return arms[found], taken[found]

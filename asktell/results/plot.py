@@ -37,14 +37,14 @@ def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "
         _front(ax, result.goal, [e for e in drawn if e.id in chosen], x, y)
     for entry in [e for e in drawn if e.id in chosen][:20]:
         ax.annotate(
-            str(entry.id), (entry.estimate[x], entry.estimate[y]), xytext=(6, 6), textcoords="offset points",
+            _drawable(str(entry.id)), (entry.estimate[x], entry.estimate[y]), xytext=(6, 6), textcoords="offset points",
             color=_BLUE, fontsize=9, fontweight="bold", zorder=5, parse_math=False,
         )  # fmt: skip
     # Names are the user's: a dollar in them is no formula.
-    ax.set_xlabel(_label(result, x), parse_math=False)
-    ax.set_ylabel(_label(result, y), parse_math=False)
+    ax.set_xlabel(_drawable(_label(result, x)), parse_math=False)
+    ax.set_ylabel(_drawable(_label(result, y)), parse_math=False)
     title = f"{result.goal}\n{result.spending}, {len(drawn)} prompts"
-    ax.set_title(title, fontsize=10, parse_math=False)
+    ax.set_title(_drawable(title), fontsize=10, parse_math=False)
     ax.grid(alpha=0.25)
     # Below the points rather than on them.
     if ax.get_legend_handles_labels()[0]:
@@ -75,7 +75,9 @@ def _thresholds(ax: "Axes", goal: BestFeasible, x: str, y: str) -> None:
         if constraint.metric not in (x, y):
             continue
         along_x = constraint.metric == x
-        (ax.axvline if along_x else ax.axhline)(constraint.bound, color=_RED, lw=1.2, ls="--", label=str(constraint))
+        (ax.axvline if along_x else ax.axhline)(
+            constraint.bound, color=_RED, lw=1.2, ls="--", label=_drawable(str(constraint))
+        )
         low, high = ax.get_xlim() if along_x else ax.get_ylim()
         # The infeasible side; the limits are set again because a span would stretch them.
         side = (
@@ -97,6 +99,11 @@ def _front(ax: "Axes", goal: ParetoSet, selected: "list[PromptResult]", x: str, 
     minimized = {o.metric: o.minimize for o in goal.objectives}
     where = "pre" if not minimized[x] else "post"
     ax.step([p[0] for p in points], [p[1] for p in points], where=where, color=_BLUE, lw=1.2, alpha=0.6, label="front")  # type: ignore[arg-type]
+
+
+def _drawable(text: str) -> str:
+    """With U+FFFD for half characters (lone surrogates), which no font has."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _label(result: "Result", metric: str) -> str:

@@ -75,8 +75,9 @@ def run(
             is down). The selector is then as before the first of them: they count against no prompt, and the same
             call goes on from there. In a study, where others may have seen them, they stay. None: never.
 
-    An exception of the evaluator, or scores that the selector refuses, are that trial's failure and not the run's. A
-    batch that is lost as a whole over an executor (its worker died) is tried again trial by trial.
+    An exception of the evaluator, its exit or cancellation too, or scores that the selector refuses, are that trial's
+    failure and not the run's. A batch that is lost as a whole over an executor (its worker died) is tried again trial
+    by trial.
 
     After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
     selector can be saved and continued.
@@ -289,16 +290,40 @@ def goal_scores(selector: "Selector | Worker", scores: Mapping[str, Any]) -> tup
     return {name: scores[name] for name in metrics if name in scores}, cost
 
 
-def _attempt(call: Callable[..., Any], *args: Any) -> Any:
+def is_failure(error: BaseException) -> bool:
+    """Whether what an evaluator raised is its trial's failure: an exit or a cancellation is, an interrupt is not."""
+    import asyncio
+
+    return isinstance(error, (Exception, SystemExit, asyncio.CancelledError))
+
+
+def attempt(call: Callable[..., Any], *args: Any) -> Any:
+    """What the call returns, or its failure."""
     try:
         return call(*args)
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        return error
+
+
+async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
+    """The same of what is awaited; a cancellation of the task that awaits it goes on."""
+    import asyncio
+
+    try:
+        return await call(*args)
+    except BaseException as error:
+        task = asyncio.current_task()
+        ended = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+        if ended or not is_failure(error):
+            raise
         return error
 
 
 def _run_here(board: Board, how: Calling, size: int) -> None:
     while trials := board.ask(size):
-        outcome = _attempt(how.call, *how.arguments(trials))
+        outcome = attempt(how.call, *how.arguments(trials))
         if how.in_batches:
             board.settle_batch(trials, outcome)
         else:
@@ -328,6 +353,8 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                     raise _broken(cancelled) from cancelled
                 if isinstance(error, BrokenExecutor):
                     raise _broken(error) from error
+                if error is not None and not is_failure(error):
+                    raise error
                 group = running.pop(future)
                 if error is not None and len(group) > 1:
                     _log.warning("A batch of %d trials was lost, and is tried again one by one: %r", len(group), error)
@@ -348,26 +375,24 @@ def _broken(error: BaseException) -> EvaluatorError:
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
     import asyncio
 
-    async def attempt(group: list[Trial]) -> Any:
-        try:
-            return await how.call(*how.arguments(group))
-        except Exception as error:
-            return error
-
     running: dict[Any, list[Trial]] = {}
     try:
         while True:
             for group in _groups(board.ask(at_once - sum(map(len, running.values()))), size):
-                running[asyncio.create_task(attempt(group))] = group
+                running[asyncio.create_task(attempt_async(how.call, *how.arguments(group)))] = group
             if not running:
                 return
             finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in finished:
                 group = running.pop(task)
+                try:
+                    outcome = task.result()
+                except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
+                    outcome = error
                 if how.in_batches:
-                    board.settle_batch(group, task.result())
+                    board.settle_batch(group, outcome)
                 else:
-                    board.settle(group[0], task.result())
+                    board.settle(group[0], outcome)
     finally:
         for task in running:
             task.cancel()

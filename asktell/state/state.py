@@ -5,7 +5,7 @@ and every function is pure: no clock, no I/O, no random state. An event is data;
 when it is made and never computed again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -56,6 +56,13 @@ class Problem:
     def population(self) -> int | None:
         """How many distinct pulls an arm has, None for any number."""
         return self.n_examples if self.sampling == "shared" else None
+
+    @cached_property
+    def place(self) -> Indices:
+        """(N,) where each example stands in the shared order."""
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(place))
+        return place
 
     @cached_property
     def feature_rank(self) -> int | None:
@@ -162,6 +169,7 @@ class State(NamedTuple):
     spent: int
     cost: float
     costs: Costs
+    reserve: float | None  # of the trials out, under a budget of cost; None: to be added up
     left: "Map[int, tuple[int, Departure]]"  # by arm: the round in which it left, and how
     failures: "Map[int, tuple[Failure, ...]]"  # by arm
     draws: Counts  # (K,) examples drawn by the end of the plan
@@ -205,9 +213,21 @@ class State(NamedTuple):
         most = problem.max_cost_per_evaluation
         if most is None and not costs.pool.n:
             return not self.pending
-        arms = [arm, *(pull.arm for pull in self.pending.values())]
-        reserve = sum(costs.reserve(a) for a in arms) if most is None else most * len(arms)
-        return self.cost + reserve <= problem.max_cost
+        if most is not None:
+            return self.cost + most * (1 + len(self.pending)) <= problem.max_cost
+        own = costs.reserve(arm)
+        left = problem.max_cost - (self.cost + own + self.reserved())
+        # Rounding depends on the order of summation: where it may decide, one order does.
+        if abs(left) > 1e-15 * (2 + len(self.pending)) * problem.max_cost:
+            return left > 0
+        return self.cost + sum([own, *self._reserves()]) <= problem.max_cost
+
+    def reserved(self) -> float:
+        """What the trials out may cost, as a guess; there must be a cost."""
+        return sum(self._reserves()) if self.reserve is None else self.reserve
+
+    def _reserves(self) -> Iterator[float]:
+        return (self.costs.reserve(pull.arm) for pull in self.pending.values())
 
     def open(self, trial: int) -> Pull | None:
         """The pull of a trial that was asked and neither told nor failed."""
@@ -289,6 +309,7 @@ def initial(problem: Problem) -> State:
         spent=0,
         cost=0.0,
         costs=Costs(),
+        reserve=None,
         left=Map(),
         failures=Map(),
         draws=np.zeros(problem.n_arms, dtype=np.int64),
@@ -315,6 +336,9 @@ def _asked(state: State, event: Asked) -> State:
     pull = Pull(event.trial, event.arm, event.example)
     pending = state.pending.set(event.trial, pull)
     asked = max(state.asked, event.trial + 1)
+    if state.problem.max_cost is not None and state.costs.pool.n:
+        # Kept from one ask to the next, until costs change: many asks at once are linear.
+        state = state._replace(reserve=state.reserved() + state.costs.reserve(event.arm))
     if state.returned:
         return state._replace(pending=pending, returned=state.returned.without_front(), asked=asked)
     return state._replace(pending=pending, position=state.position + 1, asked=asked)
@@ -366,19 +390,22 @@ def _observed(state: State, event: Observed) -> State:
     if example is None or state.problem.population is None or arm in state.left:
         return state
     # What was planned on this example takes another one, and only what is out already stays.
-    plan_arms, plan_examples, returned = list(state.plan_arms), list(state.plan_examples), list(state.returned)
+    planned = zip(state.plan_arms[state.position :], state.plan_examples[state.position :], strict=True)
+    i = next((i for i, cell in enumerate(planned, state.position) if cell == (arm, example)), None)
+    if i is None and Pull(None, arm, example) not in state.returned:
+        return state
     replacement = None if state.is_explicit else _next_example(state, arm)
-    for i in range(state.position, len(plan_arms)):
-        if (plan_arms[i], plan_examples[i]) == (arm, example):
-            if replacement is None or replacement.example is None:
-                del plan_arms[i], plan_examples[i]
-            else:
-                plan_examples[i] = replacement.example
-            return state._replace(plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples))
-    if Pull(None, arm, example) in returned:
+    if i is None:
+        returned = list(state.returned)
         i = returned.index(Pull(None, arm, example))
         returned[i : i + 1] = [] if replacement is None else [replacement]
-    return state._replace(returned=Queue(returned))
+        return state._replace(returned=Queue(returned))
+    plan_arms, plan_examples = list(state.plan_arms), list(state.plan_examples)
+    if replacement is None or replacement.example is None:
+        del plan_arms[i], plan_examples[i]
+    else:
+        plan_examples[i] = replacement.example
+    return state._replace(plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples))
 
 
 def _decided(state: State, event: Decided) -> State:
@@ -431,8 +458,9 @@ def plan(state: State, active: Indices, pulls: Counts) -> tuple[Indices, Indices
     examples[usual] = state.problem.draw(arms[usual], (state.drawn()[arms] + nth)[usual])
     for arm, seen in observed.items():
         mine = arms == arm
-        free = state.problem.order[~np.isin(state.problem.order, list(seen))]
-        examples[mine] = free[: int(mine.sum())]
+        n_mine = int(mine.sum())
+        first = state.problem.order[: len(seen) + n_mine]
+        examples[mine] = first[~np.isin(first, list(seen))][:n_mine]
     order = np.argsort(nth, kind="stable")
     return arms[order], examples[order]
 
@@ -455,7 +483,8 @@ def _leave(state: State, departures: tuple[Departure, ...], round_: int) -> Stat
 
 
 def _close(state: State, trial: int) -> tuple[Pull, State]:
-    """Take a trial off the list of those out, or off those to be handed out again."""
+    """Take a trial off the list of those out, or off those to be handed out again; what is out changes, or costs."""
+    state = state._replace(reserve=None)
     pull = state.pending.get(trial)
     if pull is not None:
         return pull, state._replace(pending=state.pending.delete(trial))
@@ -470,8 +499,8 @@ def _next_example(state: State, arm: int) -> Pull | None:
     if observed is not None:
         planned = {state.plan_examples[i] for i in range(len(state.plan_arms)) if state.plan_arms[i] == arm}
         planned |= {p.example for p in (*state.pending.values(), *state.returned) if p.arm == arm}
-        free = [j for j in state.problem.order.tolist() if j not in observed and j not in planned]
-        return Pull(None, arm, free[0]) if free else None
+        free = next((j for j in map(int, state.problem.order) if j not in observed and j not in planned), None)
+        return None if free is None else Pull(None, arm, free)
     nth = int(state.draws[arm]) + state.redraws.get(arm, 0)
     if state.problem.population is not None and nth >= state.problem.population:
         return None

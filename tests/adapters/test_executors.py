@@ -21,6 +21,7 @@ from asktell.running.run import Evaluator
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Script, good
 from asktell_adapters.executors import per_process
 from asktell_adapters.executors._evaluation import BatchEvaluation
+from asktell_adapters.executors._ray_crew import _Actor
 from asktell_adapters.executors.ray import run as run_on_ray
 from asktell_adapters.executors.submitit import SubmititExecutor
 
@@ -141,6 +142,42 @@ def test_errors_travel_with_their_cost() -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == "Refused: by the server"
     assert copy.cost == 0.25
+
+
+def leave(*_: object) -> Any:
+    raise SystemExit(0)
+
+
+class Leaving:
+    def evaluate_batch(self, trials: list[Trial]) -> Any:
+        leave()
+
+
+class Cancelled:
+    async def evaluate(self, prompt: str, example: int) -> Any:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(("evaluator", "name"), [(leave, "SystemExit: 0"), (Cancelled(), "CancelledError: ")])
+def test_an_exit_is_an_error_of_its_trial(evaluator: Any, name: str) -> None:
+    outcomes = BatchEvaluation(evaluator)(TRIALS)
+    assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(EvaluatorError, name)] * len(TRIALS)
+
+
+@pytest.mark.parametrize("factory", [leave, Leaving])
+def test_an_exit_does_not_end_the_process_of_a_worker(factory: Any) -> None:
+    with pytest.raises(EvaluatorError, match="SystemExit: 0"):
+        per_process(factory).evaluate_batch(TRIALS)
+
+
+@pytest.mark.parametrize("stage", ["load", "evaluate"])
+def test_an_exit_does_not_end_an_actor(stage: str) -> None:
+    actor = _Actor()
+    outcome: Any = actor.load(leave if stage == "load" else Leaving)
+    if stage == "evaluate":
+        assert outcome is None
+        outcome = actor.evaluate(TRIALS)
+    assert (type(outcome), str(outcome)) == (EvaluatorError, "SystemExit: 0")
 
 
 def counting_factory(folder: Path) -> Callable[[], Evaluator]:

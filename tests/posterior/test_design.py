@@ -5,16 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.posterior.design import information, next_examples
+from asktell.posterior.design import Informative, information, next_examples
 
 NONE = np.zeros(0, dtype=np.int64)
 
 
 def fill(n_arms: int, n_examples: int, pulls: int, share: float) -> np.ndarray:
-    order = np.random.default_rng(0).permutation(n_examples)
     arms, examples = NONE, NONE
     for _ in range(pulls):
-        more, on = next_examples(np.arange(n_arms), arms, examples, order, share)
+        more, on = next_examples(np.arange(n_arms), arms, examples, n_examples, share)
         arms, examples = np.concatenate((arms, more)), np.concatenate((examples, on))
     table = np.zeros((n_arms, n_examples), dtype=int)
     np.add.at(table, (arms, examples), 1)
@@ -40,14 +39,13 @@ def test_sharing_fully_gives_every_prompt_the_same_examples() -> None:
 def test_a_prompt_never_sees_an_example_twice_and_stops_when_it_has_seen_all() -> None:
     table = fill(4, 5, 7, 2.0)
     assert (table == 1).all()
-    order = np.arange(5)
     arms, examples = np.nonzero(table)
-    assert not len(next_examples(np.arange(4), arms, examples, order, 2.0)[0])
+    assert not len(next_examples(np.arange(4), arms, examples, 5, 2.0)[0])
 
 
 def test_a_prompt_beyond_the_pool_goes_on() -> None:
     arms, examples = np.zeros(6, dtype=np.int64), np.arange(6)
-    more, on = next_examples(np.array([0, 1]), arms, examples, np.arange(10), 100.0)
+    more, on = next_examples(np.array([0, 1]), arms, examples, 10, 100.0)
     assert more.tolist() == [0, 1]
     assert on.tolist() == [6, 0]
 
@@ -77,19 +75,29 @@ def test_what_divides_the_prompts_tells_most(counts: list[tuple[int, int]], corr
 
 def test_a_prompt_takes_the_example_that_has_divided_the_others() -> None:
     arms, used = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    doubt, order = np.array([1.0, 1.0, 1.0]), np.arange(5)
+    doubt = np.array([1.0, 1.0, 1.0])
     for best in range(2):
-        informative = np.full(5, 1.0)
-        informative[1 - best] = 0.1
-        found, on = next_examples(np.array([2]), arms, used, order, 6.0, doubt, informative)
+        informative = Informative(np.array([1 - best]), np.array([0.1]))
+        found, on = next_examples(np.array([2]), arms, used, 5, 6.0, doubt, informative)
         assert (found.tolist(), on.tolist()) == ([2], [best])
 
 
 def test_a_new_example_is_opened_where_those_in_use_tell_nothing() -> None:
     arms, used = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    doubt, order = np.array([1.0, 1.0, 1.0]), np.arange(5)
-    informative = np.array([0.1, 0.1, 1.0, 1.0, 1.0])
-    _, on = next_examples(np.array([2]), arms, used, order, 6.0, doubt, informative)
+    doubt = np.array([1.0, 1.0, 1.0])
+    informative = Informative(np.array([0, 1]), np.array([0.1, 0.1]))
+    _, on = next_examples(np.array([2]), arms, used, 5, 6.0, doubt, informative)
     assert on.tolist() == [2]
-    _, on = next_examples(np.array([2, 0, 1]), arms, used, order, 6.0, doubt, informative)
+    _, on = next_examples(np.array([2, 0, 1]), arms, used, 5, 6.0, doubt, informative)
     assert on.tolist() == [2, 2, 2]
+
+
+@given(seed=st.integers(0, 2**32), told=st.booleans())
+def test_examples_that_nobody_reaches_change_nothing(seed: int, told: bool) -> None:
+    rng = np.random.default_rng(seed)
+    arms, used = np.nonzero(rng.random((4, 300)) < rng.choice([0.01, 0.5, 0.9]))
+    doubt = rng.random(4) if told else None
+    places = np.unique(used)
+    informative = Informative(places, rng.random(len(places))) if told else None
+    few, many = (next_examples(np.arange(4), arms, used, n, 3.0, doubt, informative) for n in (600, 10**12))
+    np.testing.assert_equal(few, many)

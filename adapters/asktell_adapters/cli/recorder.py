@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidScoresError, MissingExtraError
-from asktell.running.run import cost_of, goal_scores
+from asktell.running.run import attempt, attempt_async, cost_of, goal_scores
 from asktell.selector import Selector
 from asktell.trial import Trial
 from asktell_adapters.cli.evaluations import Evaluation
@@ -195,10 +195,9 @@ class BatchRecorder(Recorder):
         new = [trial for trial in trials if trial.id not in outcomes]
         for chunk in (new[i : i + self.size] for i in range(0, len(new), self.size)):
             start = time.perf_counter()
-            try:
-                found = self.evaluator.evaluate_batch(chunk)
-            except Exception as error:
-                found = [error] * len(chunk)
+            found = attempt(self.evaluator.evaluate_batch, chunk)
+            if isinstance(found, BaseException):
+                found = [found] * len(chunk)
             seconds = (time.perf_counter() - start) / len(chunk)
             for trial, outcome in zip(chunk, found, strict=True):
                 outcomes[trial.id] = self.record(trial, outcome, seconds)
@@ -222,10 +221,7 @@ class AsyncRecorder(Recorder):
         found = self.recall(trial)
         if found is None:
             start = time.perf_counter()
-            try:
-                found = await self.evaluator(prompt, example)
-            except Exception as error:
-                found = error
+            found = await attempt_async(self.evaluator, prompt, example)
             found = self.record(trial, found, time.perf_counter() - start)
         if isinstance(found, BaseException):
             raise found

@@ -173,7 +173,7 @@ class RunFolder:
     @contextlib.contextmanager
     def appending(self) -> Iterator[int]:
         """A handle of the evaluations, to append whole lines to; a last line that was cut off is removed first."""
-        handle = os.open(self.log_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        handle = os.open(self.log_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             data = self.log_file.read_bytes()
             whole, last = data.rfind(b"\n") + 1, data[data.rfind(b"\n") + 1 :]

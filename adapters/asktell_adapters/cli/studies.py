@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from asktell.errors import EvaluatorError, MissingExtraError
 from asktell.results.result import Result
-from asktell.running.run import run
+from asktell.running.run import attempt, attempt_async, run
 from asktell.studies.study import Holding, Study
 from asktell.terminal import aligned
 from asktell.trial import Trial
@@ -86,10 +86,10 @@ class PatientBatches(_Patient):
         """Scores or an exception for each trial, by chunks of the model's own size."""
         outcomes: list[Any] = []
         for start in range(0, len(trials), self.size):
-            try:
-                outcomes += self.evaluator.evaluate_batch(trials[start : start + self.size])
-            except Exception as error:
-                raise StopRun(error) from error  # one trial's failure would stand in the list
+            found = attempt(self.evaluator.evaluate_batch, trials[start : start + self.size])
+            if isinstance(found, BaseException):
+                raise StopRun(found) from found  # one trial's failure would stand in the list
+            outcomes += found
         return [self.note(outcome) for outcome in outcomes]
 
 
@@ -98,11 +98,10 @@ class PatientCalls(_Patient):
 
     async def __call__(self, prompt: str, example: int | None) -> Any:
         """The scores."""
-        try:
-            outcome = await self.evaluator(prompt, example)
-        except Exception as error:
-            raise self.note(error) from None
-        return self.note(outcome)
+        outcome = self.note(await attempt_async(self.evaluator, prompt, example))
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
 
 def list_studies(arguments: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ def import_named(table: Table, dotted: str) -> Any:
         target = importlib.import_module(module)
         for part in name.split("."):
             target = getattr(target, part)
-    except Exception as error:  # a module of the user's own may raise anything
+    except (Exception, SystemExit) as error:  # a module of the user's own may raise anything
         raise table.error("loader", f"cannot be imported: {type(error).__name__}: {error}", dotted) from error
     return target
 
@@ -37,5 +37,5 @@ def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
         return target(**arguments)
     except MissingExtraError:
         raise
-    except Exception as error:  # a function of the user's own may raise anything
+    except (Exception, SystemExit) as error:  # a function of the user's own may raise anything
         raise table.error("loader", f"failed: {dotted} raised {type(error).__name__}: {error}") from error

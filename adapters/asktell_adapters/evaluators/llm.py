@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.running.run import is_failure
 from asktell_adapters.llms.base import (
     LLM,
     SYSTEM_INSTRUCTION,
@@ -116,7 +117,9 @@ class _Scoring:
                 scores[name] = float(metric(completion, row))
             except EvaluatorError:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 raise EvaluatorError(f"metric {name!r} failed: {type(error).__name__}: {error}") from error
         if self.with_cost:
             scores["cost"] = completion.cost

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from asktell.errors import EvaluatorError
-from asktell.running.run import Calling, Evaluator, Outcome, cost_of, one_each
+from asktell.running.run import Calling, Evaluator, Outcome, attempt, attempt_async, cost_of, one_each
 from asktell.trial import Trial
 
 
@@ -39,34 +39,33 @@ class BatchEvaluation:
         """
         groups = [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
         if self._loop is None:
-            results = [self._attempt(group) for group in groups]
+            results = [attempt(self._how.call, *self._how.arguments(group)) for group in groups]
         else:
             results = self._loop.run_until_complete(self._attempt_all(groups))
         outcomes = results[0] if self._how.in_batches else results
-        if isinstance(outcomes, Exception):
-            raise outcomes
+        if isinstance(outcomes, BaseException):
+            raise survivable(outcomes)
         return [_plain(outcome) for outcome in one_each(trials, outcomes)]
 
-    def _attempt(self, group: list[Trial]) -> Any:
-        try:
-            return self._how.call(*self._how.arguments(group))
-        except Exception as error:
-            return error
-
     async def _attempt_all(self, groups: list[list[Trial]]) -> list[Any]:
-        calls = (self._how.call(*self._how.arguments(group)) for group in groups)
+        calls = (attempt_async(self._how.call, *self._how.arguments(group)) for group in groups)
         return await asyncio.gather(*calls, return_exceptions=True)
 
 
 def _plain(outcome: Any) -> Outcome:
     """The same in builtin types and asktell's errors: an exception of some package may fail to be read elsewhere."""
-    if isinstance(outcome, Exception):
+    if isinstance(outcome, BaseException):
         return plain_error(outcome)
     if isinstance(outcome, Mapping):
         return {str(name): _number(value) for name, value in outcome.items()}
     if isinstance(outcome, Sequence) and not isinstance(outcome, str):
         return [_number(value) for value in outcome]
     return EvaluatorError(f"The evaluator returned {type(outcome).__name__} instead of scores.")
+
+
+def survivable(error: BaseException) -> Exception:
+    """The same, or in place of an exit an error: the process is not the evaluator's to end."""
+    return error if isinstance(error, Exception) else plain_error(error)
 
 
 def plain_error(error: BaseException) -> EvaluatorError:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.running.run import Evaluator, Outcome
+from asktell.running.run import Evaluator, Outcome, attempt
 from asktell.trial import Trial
 from asktell_adapters.executors._evaluation import BatchEvaluation, plain_error
 
@@ -41,17 +41,15 @@ class _Actor:
         return socket.gethostname()
 
     def load(self, factory: Callable[[], Evaluator]) -> EvaluatorError | None:
-        try:
-            self._evaluation = BatchEvaluation(factory())
-        except Exception as error:
-            return plain_error(error)
+        made = attempt(lambda: BatchEvaluation(factory()))
+        if isinstance(made, BaseException):
+            return plain_error(made)
+        self._evaluation: BatchEvaluation = made
         return None
 
     def evaluate(self, trials: list[Trial]) -> list[Outcome] | EvaluatorError:
-        try:
-            return self._evaluation(trials)
-        except Exception as error:
-            return plain_error(error)
+        found = attempt(self._evaluation, trials)
+        return plain_error(found) if isinstance(found, BaseException) else found
 
 
 class _Stage(Enum):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from asktell.errors import InvalidArgumentError
-from asktell.running.run import Evaluator, Outcome
+from asktell.running.run import Evaluator, Outcome, attempt
 from asktell.trial import Trial
-from asktell_adapters.executors._evaluation import BatchEvaluation
+from asktell_adapters.executors._evaluation import BatchEvaluation, survivable
 
 _lock = threading.Lock()
 _made: dict[str, BatchEvaluation] = {}  # at most one: the model before it must make room
@@ -49,5 +49,8 @@ class PerProcess:
             if self.key not in _made:
                 _made.clear()
                 gc.collect()
-                _made[self.key] = BatchEvaluation(self.factory())
+                evaluator = attempt(self.factory)
+                if isinstance(evaluator, BaseException):
+                    raise survivable(evaluator)
+                _made[self.key] = BatchEvaluation(evaluator)
             return _made[self.key](trials)
