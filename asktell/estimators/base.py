@@ -4,82 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
-from asktell.numerics.arrays import Counts, Features, Indices, Mask, Means
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Sums of the scores per arm: `counts` (K,), and for every metric (K, m) sums about the arm's first score.
-
-    Summing about the first score keeps a constant metric exact and the variance free of cancellation.
-    """
-
-    counts: Counts
-    first: Means
-    sums: Means
-    squares: Means
-
-    @classmethod
-    def empty(cls, n_arms: int, n_metrics: int) -> "Tally":
-        """Nothing told yet."""
-        zeros = np.zeros((n_arms, n_metrics))
-        return cls(np.zeros(n_arms, dtype=np.int64), zeros, zeros, zeros)
-
-    def plus(self, arms: Indices, scores: Means) -> "Tally":
-        """With more rows, (n,) and (n, m), summed strictly in their order."""
-        if not len(arms):
-            return self
-        counts = self.counts + np.bincount(arms, minlength=len(self.counts))
-        first, sums, squares = self.first.copy(), self.sums.copy(), self.squares.copy()
-        seen, row = np.unique(arms, return_index=True)
-        new = self.counts[seen] == 0
-        first[seen[new]] = scores[row[new]]
-        deviations = scores - first[arms]
-        np.add.at(sums, arms, deviations)
-        np.add.at(squares, arms, deviations**2)
-        return Tally(counts, first, sums, squares)
-
-    @property
-    def means(self) -> Means:
-        """(K, m) sample means; NaN for an arm without a pull."""
-        with np.errstate(invalid="ignore"):
-            return np.where(
-                self.counts[:, None] > 0, self.first + self.sums / np.maximum(self.counts, 1)[:, None], np.nan
-            )
-
-    @property
-    def deviations(self) -> Means:
-        """(K, m) sums of squared deviations from the arm's mean; 0 for fewer than two pulls."""
-        n = np.maximum(self.counts, 1)[:, None]
-        return np.maximum(0.0, self.squares - self.sums**2 / n)
-
-    @property
-    def pooled_variance(self) -> Means:
-        """(m,) variance within arms, pooled over all arms; NaN without an arm pulled twice."""
-        return self._pooled(self.deviations)
-
-    def _pooled(self, deviations: Means) -> Means:
-        total: Means = deviations.sum(axis=0)
-        freedom = int(np.maximum(self.counts - 1, 0).sum())
-        return np.asarray(total / freedom) if freedom else np.full(total.shape, np.nan)
-
-    def standard_errors(self, population: int | None) -> Means:
-        """(K, m) standard errors of the sample means, with the finite-population correction for `population` examples.
-
-        s_i sqrt((1 - n_i / N) / n_i), where s_i is the arm's own sample deviation, or the pooled one for an arm
-        pulled once; NaN where neither exists, or without a pull. Exactly 0 for an arm that has seen every example.
-        """
-        n = self.counts[:, None].astype(float)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            deviations = self.deviations
-            variance = np.where(n >= 2, deviations / (n - 1), self._pooled(deviations))
-            left = np.ones_like(n) if population is None else np.clip(1 - n / population, 0.0, None)
-            errors: Means = np.sqrt(variance * left / n)
-        errors[self.counts == 0] = np.nan
-        errors[(self.counts > 0) & (left[:, 0] == 0)] = 0.0
-        return errors
+from asktell.numerics.arrays import Features, Indices, Mask, Means
+from asktell.state.tally import Tally
 
 
 class Estimates(NamedTuple):

@@ -11,9 +11,10 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.estimators.base import AbstractEstimator, Estimates, Evidence, Tally
+from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
 from asktell.numerics.arrays import Counts, Features, Means
 from asktell.numerics.padding import pad_rows, padded_size
+from asktell.state import Tally
 
 _BLOCK = 2048
 _FEWEST_ARMS = 10  # pulled twice, to tell whether arms differ in noise

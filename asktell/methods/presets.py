@@ -1,255 +1,28 @@
-"""Methods: `Adaptive`, compositions of the four parts, and the names of the usual ones.
-
-`auto` is `Adaptive`, for both goals; the others are compositions:
-
-| name       | scheduler           | allocator         | estimator     | rule                |
-|------------|---------------------|-------------------|---------------|---------------------|
-| `uniform`  | one round           | uniform           | sample mean   | of the goal         |
-| `csr`      | successive rejects  | uniform           | sample mean   | constrained ranking |
-| `csr-sh`   | sequential halving  | uniform           | sample mean   | constrained ranking |
-| `blup-csr` | sequential halving  | uniform           | BLUP          | constrained ranking |
-| `mlp-csr`  | sequential halving  | uniform           | MLP           | constrained ranking |
-| `lcsh`     | sequential halving  | G-optimal design  | least squares | constrained ranking |
-| `ege-sr`   | successive rejects  | uniform           | sample mean   | Pareto gap          |
-| `ege-sh`   | sequential halving  | uniform           | sample mean   | Pareto gap          |
-| `blup-ege` | sequential halving  | uniform           | BLUP          | Pareto gap          |
-| `mlp-ege`  | sequential halving  | uniform           | MLP           | Pareto gap          |
-| `gege`     | halving of the rank | G-optimal design  | least squares | Pareto gap          |
-"""
+"""Methods by name: which parts make which paper's method, and `auto`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from asktell.allocators import AbstractAllocator, GOptimalDesign, Request, Uniform
-from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, Judgement, ParetoGap
-from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
+from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
+from asktell.elimination import ConstrainedRanking, ParetoGap
+from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
     BLUP,
     MLP,
     AbstractEstimator,
-    Estimates,
-    Evidence,
     LeastSquares,
     SampleMean,
-    Tally,
 )
 from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.methods.adaptive import Adaptive
-from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Indices, Means
+from asktell.methods.elimination import Elimination
 from asktell.schedulers import (
     AbstractScheduler,
     GEGEHalving,
-    Round,
     SequentialHalving,
     Single,
     SuccessiveRejects,
 )
-from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
-
-DATA = ("pooled", "round")
-
-
-@final
-@dataclass(frozen=True)
-class Elimination:
-    """Rounds: pull, estimate, let the least promising go.
-
-    `data="pooled"` estimates from all rounds, "round" from the current one only, as the paper's theorem assumes.
-    """
-
-    scheduler: AbstractScheduler
-    allocator: AbstractAllocator
-    estimator: AbstractEstimator
-    rule: AbstractEliminationRule
-    data: str = "pooled"
-
-    def __post_init__(self) -> None:
-        """Refuse parts of the wrong kind."""
-        parts = (
-            ("scheduler", AbstractScheduler),
-            ("allocator", AbstractAllocator),
-            ("estimator", AbstractEstimator),
-            ("rule", AbstractEliminationRule),
-        )
-        for name, kind in parts:
-            if not isinstance(getattr(self, name), kind):
-                raise IncompatibleMethodError(
-                    f"The {name} of an Elimination must be an {kind.__name__}, got {getattr(self, name)!r}."
-                )
-        if self.data not in DATA:
-            raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {self.data!r}.")
-
-    def check(self, problem: Problem) -> None:
-        """Refuse a problem that the method cannot work on.
-
-        Raises:
-            IncompatibleMethodError: the rule does not fit the goal, features are needed and missing, or the budget is
-                a cost.
-            BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
-        """
-        if problem.max_cost is not None:
-            raise IncompatibleMethodError(
-                "A budget of cost is for method 'auto' only: methods with rounds plan their evaluations beforehand. "
-                "Give them a number of evaluations."
-            )
-        rule = ConstrainedRanking if isinstance(problem.goal, BestFeasible) else ParetoGap
-        if isinstance(self.rule, (ConstrainedRanking, ParetoGap)) and not isinstance(self.rule, rule):
-            raise IncompatibleMethodError(
-                f"The rule {type(self.rule).__name__} does not fit the goal {type(problem.goal).__name__}, "
-                f"which needs {rule.__name__}."
-            )
-        for part in (self.allocator, self.estimator):
-            if part.needs_features and problem.features is None:
-                raise IncompatibleMethodError(
-                    f"{type(part).__name__} needs features, one row of numbers per prompt: Selector(..., "
-                    'features=embeddings), or features="text" to make them from the prompts\' texts.'
-                )
-        if self.estimator.needs_every_arm:
-            rounds = self.rounds(problem)
-            if problem.budget < problem.n_arms or (rounds and not any(r.pulls for r in rounds)):
-                raise BudgetTooSmallError(
-                    f"A budget of {problem.budget} evaluations is too small: {type(self.estimator).__name__} with "
-                    f"{type(self.scheduler).__name__} needs to evaluate each of the {problem.n_arms} prompts at least "
-                    f"once. Raise the budget, or drop prompts."
-                )
-
-    def rounds(self, problem: Problem) -> tuple[Round, ...]:
-        """The schedule."""
-        return _rounds(self.scheduler, problem.n_arms, problem.budget, problem.feature_rank)
-
-    def due(self, state: State) -> bool:
-        """At the end of a round: all of its pulls are told."""
-        return state.plan_is_empty and not state.pending
-
-    def estimates(self, state: State, active: Indices, pooled: Tally | None = None) -> Estimates:
-        """Of the active arms from what is known now; flagged zeros where nothing is.
-
-        `pooled` is `state.current_tally()`, for callers that have it.
-        """
-        tally = state.round_tally() if self.data == "round" else pooled or state.current_tally()
-        if not tally.counts.any():
-            shape = (len(active), tally.sums.shape[1])
-            return Estimates(np.zeros(shape), np.full(shape, np.nan), np.ones(len(active), dtype=bool))
-        problem = state.problem
-        seed = int(counters.integers(problem.seed, "estimator", 2**31 - 1, len(state.decisions))[0])
-        return self.estimator.estimate(Evidence(tally, active, problem.features, problem.population, seed))
-
-    def answer(self, state: State) -> list[int]:
-        """The arms that are the answer if nothing more is learned: those accepted, then the rule's choice, best first.
-
-        An arm that was never pulled is no answer, unless the estimator speaks for it. Where everyone else has failed,
-        the answer is the rule's choice of those rejected.
-        """
-        active, tally = state.active, state.current_tally()
-        if self.estimator.needs_every_arm:
-            active = active[tally.counts[active] > 0]
-        answer = _accepted(state)
-        if len(active) and len(state.history):
-            chosen = self._choose(state.problem, active, self.estimates(state, active, tally).means)
-            answer += active[chosen].tolist()
-        return answer or [departure.arm for departure in self._runners_up(state, tally)]
-
-    def decide(self, state: State) -> Decided:
-        """End the current round and plan the next one; the 0th decision only plans."""
-        number = len(state.decisions)
-        rounds = self.rounds(state.problem)
-        departures: list[Departure] = []
-        active, tally = state.active, state.current_tally()
-        if number > 0 and self.estimator.needs_every_arm and not tally.counts[active].all():
-            departures = _unscored(state, active, tally)
-            active = np.setdiff1d(active, [d.arm for d in departures])
-        last = number == len(rounds)
-        if len(active) and (last or (number > 0 and len(active) > rounds[number - 1].keep)):
-            keep = rounds[number - 1].keep if number else len(active)
-            verdicts, staying, answer = self._eliminate(state, active, tally, keep, last)
-            departures += verdicts
-            active = active[staying]
-        else:
-            answer = []
-        if last or not len(active):
-            answer = [*_accepted(state), *answer]
-            if not answer:
-                revived = self._runners_up(state, tally)
-                departures += revived
-                answer = [departure.arm for departure in revived]
-            return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
-        quota = min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget) - state.spent
-        counts = self._allocate(state, active, tally, max(0, quota), number)
-        return Decided(number, tuple(departures), _short(counts))
-
-    def _eliminate(
-        self, state: State, active: Indices, tally: Tally, keep: int, last: bool
-    ) -> tuple[list[Departure], Indices, list[int]]:
-        """Who leaves, the positions of those who stay, and who of those who leave belongs to the answer."""
-        estimates = self.estimates(state, active, tally)
-        judgement = self._judge(state.problem, active, estimates.means)
-        n_leaving = max(0, len(active) - keep)
-        leaving, staying = judgement.order[:n_leaving], np.sort(judgement.order[n_leaving:])
-        # An arm that was never pulled is no answer, whatever was guessed of it; but one arm needs no pulls to be best.
-        known = tally.counts[active] > 0
-        if not self.estimator.needs_every_arm or not known.any():
-            known[:] = True
-        accepted = judgement.accepted & known
-        if last:  # those who could have stayed are judged among themselves
-            candidates = staying[known[staying]]
-            chosen = candidates[self._choose(state.problem, active[candidates], estimates.means[candidates])]
-            accepted[staying] = False
-            accepted[chosen] = True
-            leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
-        scored = bool(tally.counts.any())
-        departures = [
-            Departure(
-                arm=int(active[i]),
-                status=ACCEPTED if accepted[i] else REJECTED,
-                reason=self.rule.reason(judgement, int(i)),
-                means=tuple(estimates.means[i].tolist()) if scored else (),
-                standard_errors=_optional(estimates.standard_errors[i]) if scored else (),
-            )
-            for i in leaving
-        ]
-        return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
-
-    def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
-        """The rule's choice of the rejected arms, by their estimates when they left, as accepted after all."""
-        rejected = [d for _, (_, d) in sorted(state.left.items()) if d.status == REJECTED]
-        if self.estimator.needs_every_arm:
-            rejected = [d for d in rejected if tally.counts[d.arm] > 0]
-        if not rejected:
-            return []
-        chosen = self._choose(state.problem, [d.arm for d in rejected], np.array([d.means for d in rejected]))
-        reason = "the best of those rejected, for all others have failed"
-        return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in chosen]
-
-    def _judge(self, problem: Problem, arms: Indices, means: Means) -> Judgement:
-        """The rule's verdict on the arms, chance deciding among equals."""
-        order = counters.chance_order(problem.seed, arms)
-        found = self.rule.judge(problem.goal.values(means[order]))
-        place = np.argsort(order)
-        return Judgement(order[found.order], found.accepted[place], found.measure[place])
-
-    def _choose(self, problem: Problem, arms: npt.ArrayLike, means: Means) -> Indices:
-        """Positions of the arms that the rule takes as the answer, chance deciding among equals."""
-        order = counters.chance_order(problem.seed, arms)
-        return order[self.rule.answer(problem.goal.values(means[order]))]
-
-    def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
-        problem = state.problem
-        return self.allocator.allocate(
-            Request(
-                n_pulls=n_pulls,
-                pulled=tally.counts[active],
-                capacity=state.capacity()[active],
-                draw_priority=lambda: counters.permutation(problem.seed, "ties", len(active), number),
-                features=None if problem.features is None else problem.features[active],
-            )
-        )
-
 
 SCHEDULES = ("default", "published")
 
@@ -285,10 +58,14 @@ _PRESETS = {
     "gege": _Preset(ParetoSet, lambda tuned: GEGEHalving(), GOptimalDesign, LeastSquares),
 }
 
+
 Method: TypeAlias = Elimination | Adaptive
+
 """How prompts are selected."""
 
+
 METHODS = ("auto", *_PRESETS)
+
 """The names that `preset` and `Selector(..., method=...)` know."""
 
 
@@ -320,27 +97,3 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         )
     rule = ConstrainedRanking() if isinstance(goal, BestFeasible) else ParetoGap()
     return Elimination(chosen.scheduler(schedule == "default"), chosen.allocator(), chosen.estimator(), rule, data)
-
-
-def _accepted(state: State) -> list[int]:
-    return [arm for arm, (_, departure) in state.left.items() if departure.status == ACCEPTED]
-
-
-def _unscored(state: State, active: Indices, tally: Tally) -> list[Departure]:
-    """Arms whose every example failed."""
-    counts, capacity = tally.counts[active], state.capacity()[active]
-    return [Departure(int(arm), FAILED, "every example failed") for arm in active[(counts == 0) & (capacity == 0)]]
-
-
-def _optional(row: npt.NDArray[np.float64]) -> tuple[float | None, ...]:
-    return tuple(None if np.isnan(x) else float(x) for x in row)
-
-
-def _short(counts: Counts) -> int | tuple[int, ...]:
-    """One number if all have the same."""
-    return int(counts[0]) if (counts == counts[0]).all() else tuple(counts.tolist())
-
-
-@lru_cache(maxsize=64)
-def _rounds(scheduler: AbstractScheduler, n_arms: int, budget: int, rank: int | None) -> tuple[Round, ...]:
-    return scheduler.rounds(n_arms, budget, rank)

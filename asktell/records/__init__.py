@@ -1,3 +1,33 @@
-"""The JSON shapes that reach a disk."""
+"""The JSON shapes that reach a disk. Versioned, plain data: nothing that is loaded is executed.
 
-from asktell.records.records import *  # noqa: F403
+What is loaded is checked field by field before anything is built from it; malformed, truncated or foreign input is
+refused whole.
+"""
+
+from asktell.records.checks import checked, parse
+from asktell.records.decisions import dump_decided, dump_decisions, load_decided
+from asktell.records.methods import dump_part, load_part
+from asktell.records.problem import dump_goal, dump_problem, load_goal, load_problem
+from asktell.records.state import dump_rest, dump_state, load_state
+
+FORMAT = "asktell.selector"
+VERSION = 1
+
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "checked",
+    "dump_decided",
+    "dump_decisions",
+    "dump_goal",
+    "dump_part",
+    "dump_problem",
+    "dump_rest",
+    "dump_state",
+    "load_decided",
+    "load_goal",
+    "load_part",
+    "load_problem",
+    "load_state",
+    "parse",
+]

@@ -74,8 +74,8 @@ class _Files(NamedTuple):
     """A database's files. The last two exist as long as it is open, unless it may only be read."""
 
     main: _Identity
-    log: _Identity
-    index: _Identity
+    wal: _Identity
+    shm: _Identity
 
 
 class _Transaction:

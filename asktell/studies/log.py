@@ -23,11 +23,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from asktell import records
-from asktell.arguments import LARGEST
 from asktell.errors import InvalidStateError
+from asktell.records import checks
 from asktell.state import Asked, Decided, Failed, Observed, Problem, Released, State, Told
 from asktell.studies.leases import Entry, Expired, Leased
 
+_MOST_TRIALS = 2**62
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
@@ -69,47 +70,43 @@ def _load(item: Any, problem: Problem) -> Entry:
         raise InvalidStateError(f"An entry of a study's log must be a list, got {str(item)[:80]}.")
     kind, n = item[0], len(item)
     if kind == "a" and n == 4:
-        return Asked(_id(item[1]), _id(item[2], problem.n_arms), _example(item[3], problem))
+        return Asked(_trial(item[1]), _arm(item[2], problem), _example(item[3], problem))
     if kind == "t" and n in (3, 4):
-        return Told(_id(item[1]), _scores(item[2], problem), _cost(item[3]) if n == 4 else None)
+        return Told(_trial(item[1]), _scores(item[2], problem), _cost(item[3]) if n == 4 else None)
     if kind == "l" and n == 4:
         if type(item[1]) is not str or type(item[2]) not in (int, float) or not math.isfinite(item[2]):
             raise InvalidStateError(f"A lease must have a worker and a deadline, got {str(item)[:80]}.")
-        return Leased(item[1], float(item[2]), tuple([_id(trial) for trial in item[3]]))
+        return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]))
     if kind in ("r", "x") and n == 2:
-        return (Released if kind == "r" else Expired)(_id(item[1]))
+        return (Released if kind == "r" else Expired)(_trial(item[1]))
     if kind == "f" and n in (3, 4) and type(item[2]) is str:
-        return Failed(_id(item[1]), item[2], _cost(item[3]) if n == 4 else None)
+        return Failed(_trial(item[1]), item[2], _cost(item[3]) if n == 4 else None)
     if kind == "o" and n == 4:
-        return Observed(_id(item[1], problem.n_arms), _example(item[2], problem), _scores(item[3], problem))
+        return Observed(_arm(item[1], problem), _example(item[2], problem), _scores(item[3], problem))
     if kind == "d" and n == 2:
         return records.load_decided(item[1], problem)
     raise InvalidStateError(f"Unknown entry in a study's log: {str(item)[:80]}. Was it written by a newer asktell?")
 
 
-def _id(number: Any, end: int = 2**62) -> int:
-    if type(number) is not int or not 0 <= number < end:
-        raise InvalidStateError(f"Expected a whole number from 0 to {end - 1}, got {str(number)[:80]}.")
-    return number
+def _trial(number: Any) -> int:
+    return checks.whole("a trial", number, 0, _MOST_TRIALS)
+
+
+def _arm(number: Any, problem: Problem) -> int:
+    return checks.whole("an arm", number, 0, problem.n_arms - 1)
 
 
 def _example(number: Any, problem: Problem) -> int | None:
-    return None if number is None else _id(number, problem.n_examples or 0)
+    return None if number is None else checks.whole("an example", number, 0, (problem.n_examples or 0) - 1)
 
 
 def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
-    if type(vector) is not list or len(vector) != len(problem.goal.metrics):
-        raise InvalidStateError(f"Expected {len(problem.goal.metrics)} scores, got {str(vector)[:80]}.")
-    for score in vector:
-        if type(score) not in (float, int) or not -LARGEST <= score <= LARGEST:
-            raise InvalidStateError(f"A score must be a finite number, got {str(score)[:80]}.")
-    return tuple(map(float, vector))
+    n_metrics = len(problem.goal.metrics)
+    return tuple([checks.bounded("a score", score) for score in checks.items("scores", vector, n_metrics)])
 
 
 def _cost(number: Any) -> float:
-    if type(number) not in (float, int) or not 0 <= number <= LARGEST:
-        raise InvalidStateError(f"A cost must be a finite number of at least 0, got {str(number)[:80]}.")
-    return float(number)
+    return checks.bounded("a cost", number, 0.0)
 
 
 def check(state: State, entry: Entry) -> None:

@@ -49,7 +49,8 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
 
         asktell.jax_cache.enable(cache)
     from asktell.allocators import GOptimalDesign, Request
-    from asktell.estimators import BLUP, MLP, Evidence, LeastSquares, Tally
+    from asktell.estimators import BLUP, MLP, Evidence, LeastSquares
+    from asktell.state import Tally
 
     estimators = {"least squares": LeastSquares(), "MLP": MLP(), "BLUP": BLUP()}
 

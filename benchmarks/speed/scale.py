@@ -16,7 +16,8 @@ import numpy as np
 
 from asktell.allocators import Request, Uniform
 from asktell.elimination import ParetoGap
-from asktell.estimators import Evidence, SampleMean, Tally
+from asktell.estimators import Evidence, SampleMean
+from asktell.state import Tally
 
 
 def main() -> None:

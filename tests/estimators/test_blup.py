@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from asktell.estimators import Evidence, Tally
+from asktell.estimators import Evidence
 from asktell.estimators.blup import BLUP, _relative_noise
 from asktell.estimators.least_squares import LeastSquares
+from asktell.state import Tally
 
 
 def problem(

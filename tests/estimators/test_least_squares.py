@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import Evidence, Tally
+from asktell.estimators import Evidence
 from asktell.estimators.least_squares import LeastSquares, least_squares
+from asktell.state import Tally
 
 RNG = np.random.default_rng(0)
 

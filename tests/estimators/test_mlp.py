@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import Evidence, Tally
+from asktell.estimators import Evidence
 from asktell.estimators.mlp import MLP, compilations
+from asktell.state import Tally
 
 
 def smooth_problem(n_arms: int, pulls: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Tally]:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from asktell.estimators import Evidence, SampleMean, Tally
+from asktell.estimators import Evidence, SampleMean
+from asktell.state import Tally
 
 
 def tally(rows: list[tuple[int, float]], n_arms: int = 3) -> Tally:

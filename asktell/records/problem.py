@@ -1,0 +1,100 @@
+"""Goals and problems as data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, SMALLEST_RANGE
+from asktell.errors import InvalidStateError
+from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
+from asktell.records import checks
+from asktell.state import (
+    SAMPLINGS,
+    Problem,
+)
+
+_LIMITS = ("max_cost", "max_cost_per_evaluation")
+
+
+def dump_goal(goal: Goal) -> dict[str, Any]:
+    """A goal as data."""
+    if isinstance(goal, BestFeasible):
+        constraints = [
+            {"metric": c.metric, "bound": c.bound, "at_most": c.at_most, "scale": c.scale} for c in goal.constraints
+        ]
+        return {"type": "BestFeasible", "objective": _dump_objective(goal.objective), "subject_to": constraints}
+    assert isinstance(goal, ParetoSet)
+    return {"type": "ParetoSet", "objectives": [_dump_objective(o) for o in goal.objectives]}
+
+
+def load_goal(data: object) -> Goal:
+    """The goal that `dump_goal` made `data` of."""
+    record = checks.mapping("goal", data)
+    if record.get("type") == "BestFeasible":
+        constraints = []
+        for item in checks.items("goal.subject_to", record.get("subject_to")):
+            c = checks.mapping("a constraint", item)
+            metric, at_most = c.get("metric"), c.get("at_most")
+            if not isinstance(metric, str) or not isinstance(at_most, bool):
+                raise InvalidStateError(f"A constraint of the saved goal is malformed: {c!r}.")
+            scale, bound = (
+                checks.number("a constraint's scale", c.get("scale")),
+                checks.number("a bound", c.get("bound")),
+            )
+            if not SMALLEST_RANGE <= scale <= 2 * LARGEST or abs(bound) > LARGEST:
+                raise InvalidStateError(f"A constraint's scale or bound is too large or too small: {c!r}.")
+            constraints.append(Constraint(metric, bound, at_most, scale))
+        return BestFeasible(_load_objective(record.get("objective")), constraints)
+    if record.get("type") == "ParetoSet":
+        return ParetoSet(*[_load_objective(o) for o in checks.items("goal.objectives", record.get("objectives"))])
+    raise InvalidStateError(f"Unknown goal: {record.get('type')!r}.")
+
+
+def _dump_objective(objective: Objective) -> dict[str, Any]:
+    span = None if objective.range is None else list(objective.range)
+    return {"metric": objective.metric, "minimize": objective.minimize, "range": span}
+
+
+def _load_objective(data: object) -> Objective:
+    record = checks.mapping("an objective", data)
+    metric, minimize, span = record.get("metric"), record.get("minimize"), record.get("range")
+    if not isinstance(metric, str) or not isinstance(minimize, bool):
+        raise InvalidStateError(f"An objective of the saved goal is malformed: {record!r}.")
+    if span is not None:
+        low, high = (checks.number("a range", x) for x in checks.items("a range", span, 2))
+        span = (low, high)
+    return Objective(metric, minimize, span)
+
+
+def dump_problem(problem: Problem) -> dict[str, Any]:
+    """What was known before the first pull, prompts and method excepted."""
+    return {
+        "goal": dump_goal(problem.goal),
+        "budget": problem.budget,
+        "examples": problem.n_examples,
+        "features": None if problem.features is None else problem.features.tolist(),
+        "seed": problem.seed,
+        "sampling": problem.sampling,
+        "max_failures": problem.max_failures,
+        **{name: value for name in _LIMITS if (value := getattr(problem, name)) is not None},
+    }
+
+
+def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
+    """The problem that `dump_problem` made `data` of."""
+    features = data.get("features")
+    if features is not None:
+        features = checks.matrix("features", features, n_arms)
+    if data.get("sampling") not in SAMPLINGS:
+        raise InvalidStateError(f"sampling must be one of {list(SAMPLINGS)}, got {data.get('sampling')!r}.")
+    examples = data.get("examples")
+    return Problem(
+        n_arms=n_arms,
+        goal=load_goal(data.get("goal")),
+        budget=checks.whole("budget", data.get("budget"), 0, MOST_EVALUATIONS),
+        n_examples=None if examples is None else checks.whole("examples", examples, 1, MOST_EXAMPLES),
+        features=features,
+        seed=checks.whole("seed", data.get("seed"), 0, 2**64 - 1),
+        sampling=data["sampling"],
+        max_failures=checks.whole("max_failures", data.get("max_failures"), 1),
+        **{name: checks.cost(name, data[name]) for name in _LIMITS if data.get(name) is not None},
+    )

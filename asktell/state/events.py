@@ -1,0 +1,82 @@
+"""What happened, as plain data: a decision is an event too, recorded when it is made and never computed again."""
+
+from typing import NamedTuple, TypeAlias
+
+ACTIVE, ACCEPTED, REJECTED, FAILED = "active", "accepted", "rejected", "failed"
+
+
+class Asked(NamedTuple):
+    """A pull was handed out."""
+
+    trial: int
+    arm: int
+    example: int | None
+
+
+class Told(NamedTuple):
+    """Scores of a trial, in the goal's order and metric units."""
+
+    trial: int
+    scores: tuple[float, ...]
+    cost: float | None = None
+
+
+class Released(NamedTuple):
+    """A trial was handed back unevaluated; it will be asked again under the same id."""
+
+    trial: int
+
+
+class Failed(NamedTuple):
+    """An evaluation failed; its arm's next example takes its place, unless the pulls were planned one by one."""
+
+    trial: int
+    reason: str
+    cost: float | None = None
+
+
+class Observed(NamedTuple):
+    """Scores from elsewhere; they cost no budget."""
+
+    arm: int
+    example: int | None
+    scores: tuple[float, ...]
+
+
+class Departure(NamedTuple):
+    """An arm leaves the race, with its estimate at that moment (empty where there is none)."""
+
+    arm: int
+    status: str
+    reason: str
+    means: tuple[float, ...] = ()
+    standard_errors: tuple[float | None, ...] = ()
+
+
+class Decided(NamedTuple):
+    """The end of a round: who leaves and why, and the pulls of the next round.
+
+    `pulls`: per arm that stays, ascending; one number if all have the same. `plan`: the very pulls instead, as pairs
+    of arm and example (-1 for none), in the order of asking. `finished` decisions have neither but an `answer`, best
+    first, and a departure for every arm that was left. `settled`: it ended before the budget, because the answer was
+    certain enough.
+    """
+
+    round: int
+    departures: tuple[Departure, ...] = ()
+    pulls: int | tuple[int, ...] = 0
+    finished: bool = False
+    answer: tuple[int, ...] = ()
+    plan: tuple[tuple[int, int], ...] | None = None
+    settled: bool = False
+
+
+Event: TypeAlias = Asked | Told | Released | Failed | Observed | Decided
+
+
+class Failure(NamedTuple):
+    """What failed, and why."""
+
+    trial: int
+    example: int | None
+    reason: str

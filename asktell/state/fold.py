@@ -1,0 +1,210 @@
+"""Facts, folded: `apply(state, event)` is the bookkeeping, `decide(method, state)` the numerics. Both are pure."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from immutables import Map
+
+from asktell.numerics.arrays import Counts, Indices
+from asktell.state.events import FAILED, Asked, Decided, Departure, Event, Failed, Failure, Observed, Released, Told
+from asktell.state.queue import Pull, Queue
+from asktell.state.state import State, observed_examples
+
+
+class Method(Protocol):
+    """What `decide` needs of a method."""
+
+    def due(self, state: State) -> bool:
+        """Whether it is time to decide."""
+
+    def decide(self, state: State) -> Decided:
+        """The decision."""
+
+
+def decide(method: Method, state: State) -> Decided | None:
+    """The decision that is due, None if none is."""
+    if state.finished or not method.due(state):
+        return None
+    return method.decide(state)
+
+
+def apply(state: State, event: Event) -> State:
+    """The state after an event. The caller has checked that the event can happen."""
+    return _APPLY[type(event)](state, event)
+
+
+def _asked(state: State, event: Asked) -> State:
+    pull = Pull(event.trial, event.arm, event.example)
+    pending = state.pending.set(event.trial, pull)
+    asked = max(state.asked, event.trial + 1)
+    if state.problem.max_cost is not None and state.costs.pool.n:
+        # Kept from one ask to the next, until costs change: many asks at once are linear.
+        state = state._replace(reserve=state.reserved() + state.costs.reserve(event.arm))
+    if state.returned:
+        return state._replace(pending=pending, returned=state.returned.without_front(), asked=asked)
+    return state._replace(pending=pending, position=state.position + 1, asked=asked)
+
+
+def _told(state: State, event: Told) -> State:
+    pull, state = _close(state, event.trial)
+    return state._replace(
+        history=state.history.append(event.trial, pull.arm, pull.example, event.scores),
+        spent=state.spent + 1,
+        cost=state.cost + (event.cost or 0.0),
+        costs=state.costs.plus(pull.arm, event.cost),
+    )
+
+
+def _released(state: State, event: Released) -> State:
+    pull, state = _close(state, event.trial)
+    if pull.arm in state.left:
+        return state
+    return state._replace(returned=state.returned.append(pull))
+
+
+def _failed(state: State, event: Failed) -> State:
+    pull, state = _close(state, event.trial)
+    arm = pull.arm
+    failures = (*state.failures.get(arm, ()), Failure(event.trial, pull.example, event.reason))
+    state = state._replace(
+        failures=state.failures.set(arm, failures),
+        cost=state.cost + (event.cost or 0.0),
+        costs=state.costs.plus(arm, event.cost),
+    )
+    if arm in state.left:
+        return state
+    if len(failures) >= state.problem.max_failures:
+        reason = f"failed {len(failures)} times, last: {event.reason}"
+        return _leave(state, (Departure(arm, FAILED, reason),), len(state.decisions))
+    if state.is_explicit:
+        return state
+    replacement = _next_example(state, arm)
+    if replacement is None:
+        return state
+    redraws = state.redraws.set(arm, state.redraws.get(arm, 0) + 1)
+    return state._replace(redraws=redraws, returned=state.returned.append(replacement))
+
+
+def _observed(state: State, event: Observed) -> State:
+    arm, example = event.arm, event.example
+    state = state._replace(history=state.history.append(None, arm, example, event.scores))
+    if example is None or state.problem.population is None or arm in state.left:
+        return state
+    # What was planned on this example takes another one, and only what is out already stays.
+    planned = zip(state.plan_arms[state.position :], state.plan_examples[state.position :], strict=True)
+    i = next((i for i, cell in enumerate(planned, state.position) if cell == (arm, example)), None)
+    if i is None and Pull(None, arm, example) not in state.returned:
+        return state
+    replacement = None if state.is_explicit else _next_example(state, arm)
+    if i is None:
+        returned = list(state.returned)
+        i = returned.index(Pull(None, arm, example))
+        returned[i : i + 1] = [] if replacement is None else [replacement]
+        return state._replace(returned=Queue(returned))
+    plan_arms, plan_examples = list(state.plan_arms), list(state.plan_examples)
+    if replacement is None or replacement.example is None:
+        del plan_arms[i], plan_examples[i]
+    else:
+        plan_examples[i] = replacement.example
+    return state._replace(plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples))
+
+
+def _decided(state: State, event: Decided) -> State:
+    rows = len(state.history)
+    state = state._replace(tally=state.current_tally(), tallied=rows, decisions=(*state.decisions, (rows, event)))
+    state = _leave(state, event.departures, event.round)
+    if event.finished:
+        return state._replace(plan_arms=(), plan_examples=(), position=0, returned=Queue())
+    if event.plan is not None:
+        arms = np.array([arm for arm, _ in event.plan], dtype=np.int64)
+        return state._replace(
+            plan_arms=tuple(arms.tolist()),
+            plan_examples=tuple(example for _, example in event.plan),
+            position=0,
+            # What does not fit into the cost any more is not handed out again.
+            returned=state.returned.where(lambda pull: state.fits(pull.arm)),
+            draws=state.draws + np.bincount(arms, minlength=state.problem.n_arms),
+        )
+    active = state.active
+    pulls = np.broadcast_to(np.asarray(event.pulls, dtype=np.int64), active.shape)
+    arms, examples = plan(state, active, pulls)
+    drawn = state.drawn()
+    drawn[active] += pulls
+    return state._replace(
+        plan_arms=tuple(arms.tolist()),
+        plan_examples=tuple(examples.tolist()),
+        position=0,
+        draws=drawn,
+        redraws=Map(),
+    )
+
+
+_APPLY: dict[type, Callable[[State, Any], State]] = {
+    Asked: _asked,
+    Told: _told,
+    Released: _released,
+    Failed: _failed,
+    Observed: _observed,
+    Decided: _decided,
+}
+
+
+def plan(state: State, active: Indices, pulls: Counts) -> tuple[Indices, Indices]:
+    """Arms and examples of a round's pulls, in the order of asking: round robin, so that any cut is balanced."""
+    arms = np.repeat(active, pulls)
+    nth = np.arange(len(arms)) - np.repeat(np.cumsum(pulls) - pulls, pulls)  # 0, 1, ... within each arm
+    examples = np.empty(len(arms), dtype=np.int64)
+    observed = observed_examples(state)
+    usual = ~np.isin(arms, list(observed)) if observed else np.ones(len(arms), dtype=bool)
+    examples[usual] = state.problem.draw(arms[usual], (state.drawn()[arms] + nth)[usual])
+    for arm, seen in observed.items():
+        mine = arms == arm
+        n_mine = int(mine.sum())
+        first = state.problem.order[: len(seen) + n_mine]
+        examples[mine] = first[~np.isin(first, list(seen))][:n_mine]
+    order = np.argsort(nth, kind="stable")
+    return arms[order], examples[order]
+
+
+def _leave(state: State, departures: tuple[Departure, ...], round_: int) -> State:
+    if not departures:
+        return state
+    left = state.left
+    for departure in departures:
+        left = left.set(departure.arm, (round_, departure))
+    gone = {departure.arm for departure in departures}
+    keep = [i for i in range(state.position, len(state.plan_arms)) if state.plan_arms[i] not in gone]
+    return state._replace(
+        left=left,
+        returned=state.returned.where(lambda pull: pull.arm not in gone),
+        plan_arms=tuple(state.plan_arms[i] for i in keep),
+        plan_examples=tuple(state.plan_examples[i] for i in keep),
+        position=0,
+    )
+
+
+def _close(state: State, trial: int) -> tuple[Pull, State]:
+    """Take a trial off the list of those out, or off those to be handed out again; what is out changes, or costs."""
+    state = state._replace(reserve=None)
+    pull = state.pending.get(trial)
+    if pull is not None:
+        return pull, state._replace(pending=state.pending.delete(trial))
+    pull = state.returned.find(trial)
+    assert pull is not None, "checked by whoever made the event"
+    return pull, state._replace(returned=state.returned.without(trial))
+
+
+def _next_example(state: State, arm: int) -> Pull | None:
+    """A pull of the arm on the example after those it has drawn; None if it has drawn them all."""
+    observed = observed_examples(state).get(arm)
+    if observed is not None:
+        planned = {state.plan_examples[i] for i in range(len(state.plan_arms)) if state.plan_arms[i] == arm}
+        planned |= {p.example for p in (*state.pending.values(), *state.returned) if p.arm == arm}
+        free = next((j for j in map(int, state.problem.order) if j not in observed and j not in planned), None)
+        return None if free is None else Pull(None, arm, free)
+    nth = int(state.draws[arm]) + state.redraws.get(arm, 0)
+    if state.problem.population is not None and nth >= state.problem.population:
+        return None
+    example = int(state.problem.draw(np.array([arm]), np.array([nth]))[0])
+    return Pull(None, arm, None if example < 0 else example)
