@@ -12,7 +12,6 @@ from asktell.selector import Selector
 from asktell.study import Holding
 from asktell.trial import Trial
 from asktell.worker import SharedStudy
-from asktell_adapters._extras import import_extra
 from asktell_adapters.evaluators.base import CompletionError
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.evaluators.openai import OpenAIChat
@@ -138,8 +137,7 @@ class Taker:
             if body is None:
                 self._release(trial)
                 return
-            reply = import_extra("openai.types.chat", "openai").ChatCompletion.construct(**body)
-            completion = self._llm.api.completion(reply, self._llm.name, paid=self._paid)
+            completion = self._llm.api.completion(body, self._llm.name, paid=self._paid)
             cost = completion.cost if self._llm.api.price else None
             scores = self._evaluator.scores(completion, trial.example)
             known = scores if cost is None else {"cost": cost, **scores}
