@@ -28,9 +28,9 @@ class OpenAIChat:
     """A chat model behind an OpenAI-compatible API: the hosted ones, vLLM, SGLang, llama.cpp's server, proxies.
 
     429, 408, 409, 5xx, lost connections and timeouts are tried again, after an exponential backoff with jitter or
-    after what Retry-After says; other refusals, malformed answers (also one whose token counts cannot be, or of more than
-    16 MiB), and empty completions fail the request at once. All
-    calls, sync or async and from any thread or event loop, share one pool of connections and one concurrency limit.
+    after what Retry-After says; other refusals, empty completions and malformed answers (token counts that cannot be,
+    more than 16 MiB) fail the request at once. All calls, sync or async and from any thread or event loop, share one
+    pool of connections and one concurrency limit.
 
     Args:
         model: the model's name at the server.
