@@ -12,6 +12,7 @@ from asktell.selector import Selector
 from asktell.study import Holding
 from asktell.trial import Trial
 from asktell.worker import SharedStudy
+from asktell_adapters._answers import MOST_BYTES
 from asktell_adapters.evaluators.base import CompletionError
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.evaluators.openai import OpenAIChat
@@ -93,6 +94,8 @@ class Answers:
             if not text.strip():
                 continue
             try:
+                if len(text) > MOST_BYTES:
+                    raise ValueError("more than an answer can be")
                 line = json.loads(text)
                 id_ = line["custom_id"]
                 if not isinstance(id_, str):
@@ -106,7 +109,7 @@ class Answers:
     def trial(self, id_: str) -> int:
         """The trial that a `custom_id` names, -1 if it is none of ours."""
         number = id_.partition("-")[0]
-        return int(number) if number.isascii() and number.isdigit() else -1
+        return int(number) if number.isascii() and number.isdigit() and len(number) < 20 else -1
 
 
 @final
@@ -188,7 +191,7 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if isinstance(error, dict):
         if error.get("code") in _NOT_REACHED:
             return None
-        raise CompletionError(f"{source} failed: {error.get('code')}: {error.get('message')}")
+        raise CompletionError(f"{source} failed: {repr(error.get('code'))[:50]}: {str(error.get('message'))[:200]}")
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
@@ -196,5 +199,5 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said
-        raise CompletionError(f"{source} failed: status {response.get('status_code')}: {str(message)[:200]}")
+        raise CompletionError(f"{source} failed: status {repr(response.get('status_code'))[:50]}: {str(message)[:200]}")
     return body
