@@ -8,17 +8,12 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from asktell.errors import EvaluatorError
 from asktell_adapters._extras import import_extra
 
 MOST_BYTES = 16 * 2**20
 """Of one answer in JSON, which takes several times its size when it is read."""
 
 _PIECE = 2**16
-
-
-class UnreadableAnswerError(EvaluatorError):
-    """A server sent more than an answer can be, or compressed it in a way that cannot be undone."""
 
 
 def parsed(data: bytes) -> object:
@@ -34,12 +29,16 @@ def parsed(data: bytes) -> object:
 
 
 def http_client(most_bytes: int = MOST_BYTES) -> Any:
-    """A client for `openai.OpenAI` that reads answers of at most so many bytes, decompressed."""
+    """A client for `openai.OpenAI` that reads answers of at most so many bytes, decompressed.
+
+    A longer one, or one that cannot be decompressed, is taken for a refusal (413), which the SDK does not try again.
+    """
 
     def read(response: Any) -> None:
         body = _Body(response, most_bytes)
         for part in response.stream:
-            body.take(part)
+            if not body.take(part):
+                break
         response.stream.close()
         body.put_back(library)
 
@@ -54,7 +53,8 @@ def async_http_client(most_bytes: int = MOST_BYTES) -> Any:
         body = _Body(response, most_bytes)
         parts: AsyncIterator[bytes] = response.stream
         async for part in parts:
-            body.take(part)
+            if not body.take(part):
+                break
         await response.stream.aclose()
         body.put_back(library)
 
@@ -78,32 +78,42 @@ class _Body:
         self._response = response
         self._most = most_bytes
         self._data = bytearray()
+        self._problem = ""
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "", "gzip", "deflate"):
-            raise UnreadableAnswerError(f"the server sent an answer in {encoding[:40]!r}, but was asked for gzip")
+            self._problem = f"in {encoding[:40]!r}, but was asked for gzip"
         self._unzip = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in ("gzip", "deflate") else None
 
-    def take(self, part: bytes) -> None:
-        for piece in self._pieces(part):
-            self._data += piece
-            if len(self._data) > self._most:
-                raise UnreadableAnswerError(f"the server sent an answer of more than {self._most} bytes")
+    def take(self, part: bytes) -> bool:
+        """Whether more of it is wanted."""
+        try:
+            for piece in self._pieces(part):
+                self._data += piece
+                if len(self._data) > self._most:
+                    self._problem = f"of more than {self._most} bytes"
+                    break
+        except zlib.error as error:
+            self._problem = f"that cannot be decompressed: {error}"
+        return not self._problem
 
     def _pieces(self, part: bytes) -> Iterator[bytes]:
         if self._unzip is None:
             yield part
             return
-        try:
-            while not self._unzip.eof:
-                piece = self._unzip.decompress(part, _PIECE)
-                if not piece and not self._unzip.unconsumed_tail:
-                    return
-                yield piece
-                part = self._unzip.unconsumed_tail
-        except zlib.error as error:
-            raise UnreadableAnswerError(f"the server sent an answer that cannot be decompressed: {error}") from None
+        while not self._unzip.eof:
+            piece = self._unzip.decompress(part, _PIECE)
+            if not piece and not self._unzip.unconsumed_tail:
+                return
+            yield piece
+            part = self._unzip.unconsumed_tail
 
     def put_back(self, library: Any) -> None:
         """Let the response have the body, for the SDK to read."""
-        self._response.headers.pop("content-encoding", None)
-        self._response.stream = library.ByteStream(bytes(self._data))
+        response = self._response
+        response.headers.pop("content-encoding", None)
+        if self._problem:
+            response.status_code = 413
+            response.headers["x-should-retry"] = "false"
+            words = f"the server sent an answer {self._problem}"
+            self._data = bytearray(json.dumps({"error": {"message": words}}).encode())
+        response.stream = library.ByteStream(bytes(self._data))

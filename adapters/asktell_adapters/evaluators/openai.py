@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._answers import UnreadableAnswerError, async_http_client, parsed
+from asktell_adapters._answers import async_http_client, parsed
 from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters._loop import LoopThread
 from asktell_adapters._pace import Pace
@@ -272,8 +272,6 @@ def _timeouts() -> tuple[type[Exception], ...]:
 
 def _is_transient(error: BaseException) -> bool:
     openai = import_extra("openai", "openai")
-    if isinstance(error.__cause__, UnreadableAnswerError):  # older versions of the SDK take it for a lost connection
-        return False
     if isinstance(error, openai.APIStatusError):
         # "insufficient_quota" is a 429 that no waiting cures.
         transient: bool = error.status_code in (408, 409, 429) or error.status_code >= 500
