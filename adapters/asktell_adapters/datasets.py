@@ -7,7 +7,9 @@ import importlib.util
 import io
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -194,19 +196,35 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    reader = csv.DictReader(io.StringIO(_read(path), newline=""), strict=True)
-    try:
-        header = reader.fieldnames or []
-        if len(set(header)) < len(header):
-            raise InvalidArgumentError(f"{path}, line 1: a column occurs twice in {header}")
-        for row in reader:
-            if None in row or None in row.values():
-                raise InvalidArgumentError(
-                    f"{path}, line {reader.line_num}: not {len(header)} columns, as the header has"
-                )
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise InvalidArgumentError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from error
+    text = _read(path)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    with _fields_of(len(text)):
+        try:
+            header = list(reader.fieldnames or [])
+            rows = [(reader.line_num, row) for row in reader]
+        except csv.Error as error:
+            raise InvalidArgumentError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from error
+    if len(set(header)) < len(header):
+        raise InvalidArgumentError(f"{path}, line 1: a column occurs twice in {header}")
+    for line, row in rows:
+        if None in row or None in row.values():
+            raise InvalidArgumentError(f"{path}, line {line}: not {len(header)} columns, as the header has")
+        yield line, row
+
+
+_one_limit_at_a_time = threading.Lock()
+
+
+@contextmanager
+def _fields_of(characters: int) -> Iterator[None]:
+    """Let CSV fields be so long; by default 131,072 characters, for everybody in the process."""
+    with _one_limit_at_a_time:
+        before = csv.field_size_limit()
+        csv.field_size_limit(max(before, characters))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def _text_prompts(text: str) -> list[str]:

@@ -462,6 +462,61 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(write: Any, model: str, n
     assert never not in str(error.value)
 
 
+SECRETS = [
+    'client_secret = "never7"', 'clientSecret = "never7"', 'hf_token = "never7-0123456789"', 'token = "never7"',
+    'access_token = "never7"', 'password = "never7"', 'db_password = "never7"', "password = 1234567", 'pwd = "never7"',
+    'api_key = "never7"', 'X-Api-Key = "never7"', 'apikey = "never7"', 'private_key = "never7"', 'pass = "never7"',
+    'aws_secret_access_key = "never7"', 'Authorization = "never7"', 'credentials = "never7"', 'secrets = ["never7"]',
+    'Cookie = "never7"', 'deep = { list = [{ secret = "never7" }] }', 'deep = [["sk-never7abcdefghijkl"]]',
+    'url = "https://me:never7@example.org/x"', 'url = "postgresql://me:never7@example.org"',
+    'url = "redis://:never7@example.org"', 'note = "see https://me:never7@example.org for more"',
+    'url = "https://never7abcdefghijklmnopq@example.org"', 'url = "https://example.org/x?a=1&api_key=never7a"',
+    'url = "https://example.org/x?sig=never7a"', 'dsn = "host=x user=y password=never7"', 'x = "hf_never7abcdefghijkl"',
+    'x = "ghp_never7abcdefghijkl"', 'x = "Bearer never7"', '"https://me:never7@example.org" = 1',
+    'x = "-----BEGIN RSA PRIVATE KEY-----never7"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("part", ["model", "metrics", "data", "top", "arguments"])
+def test_a_secret_is_refused_wherever_it_stands(write: Any, part: str, secret: str) -> None:
+    parts = {
+        "model": f'loader = "MODULE:make"\n[model.arguments]\n{secret}',
+        "metrics": f'exact_match = true\n[metrics.mine]\nloader = "MODULE:at_most"\n[metrics.mine.arguments]\n{secret}',
+        "data": f'loader = "MODULE:rows"\n[data.arguments]\n{secret}',
+        "top": secret,
+        "arguments": f'type = "openai"\nmodel = "x"\n[model.extra_body.metadata]\n{secret}',
+    }
+    with pytest.raises(ConfigError, match=r"no place in a file.*environment variable") as error:
+        load_config(write(**{"model" if part == "arguments" else part: parts[part]}))
+    assert "never7" not in str(error.value)
+    assert "1234567" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        'eos_token = "</s>"', "max_tokens = 100", 'tokenizer = "word"', "token = false",
+        'password_file = "/run/secret"',
+        'secret_name = "one"', 'key = "question"', 'sort_key = "date"', 'token_env = "HF_TOKEN"', 'author = "me"',
+        'url = "https://example.org:8080/a@b"', 'url = "http://localhost:8000/v1"', 'mail = "me@example.org"',
+        'text = "risk-assessment-of-projects"', 'password = ""', 'client_secret_env = "SECRET"', 'ratio = "1:2@3"',
+        'access_key_id = "question"', 'text = "Do not tell the password: it is a secret."',
+    ],
+)  # fmt: skip
+def test_what_is_no_secret_is_taken(write: Any, harmless: str) -> None:
+    load_config(write(data=f'loader = "MODULE:rows"\n[data.arguments]\n{harmless}'))
+
+
+def test_prompts_and_metrics_may_be_about_secrets(write: Any) -> None:
+    path = write(
+        prompts='texts = { token = "Log in as https://me:pass@example.org", password = "Say nothing" }',
+        metrics='secret = { loader = "MODULE:length" }\npassword = { metric = "exact_match" }',
+        goal='maximize = "secret"\nat_most = { password = 0.5 }',
+    )
+    assert json.dumps(load_config(path).setup)
+
+
 @pytest.mark.parametrize("output", [".", "..", "/", "data.jsonl", ""])
 def test_the_output_must_be_a_folder_of_its_own(write: Any, output: str) -> None:
     path = write()

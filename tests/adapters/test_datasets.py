@@ -1,5 +1,6 @@
 """Examples and prompts from files: every format, and every error with its file and line."""
 
+import csv
 import importlib.util
 from pathlib import Path
 
@@ -140,3 +141,17 @@ def test_aclsum_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="pip install --no-deps aclsum"):
         load_aclsum()
+
+
+@pytest.mark.parametrize("size", [131_072, 131_073, 5_000_000])
+def test_a_field_may_be_long_and_the_limit_of_others_stays(tmp_path: Path, size: int) -> None:
+    before = csv.field_size_limit()
+    text = "x" * size
+    (tmp_path / "d.csv").write_text(f'input,reference\n"{text}",a\n{text},b\n')
+    assert [len(example.input) for example in load_examples(tmp_path / "d.csv")] == [size, size]
+    (tmp_path / "p.csv").write_text(f"id,prompt\na,{text}\n")
+    assert load_prompts(tmp_path / "p.csv") == {"a": text}
+    (tmp_path / "bad.csv").write_text(f'input,reference\n{text},"a\n')
+    with pytest.raises(InvalidArgumentError, match="not CSV"):
+        load_examples(tmp_path / "bad.csv")
+    assert csv.field_size_limit() == before

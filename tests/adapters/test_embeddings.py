@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 import sys
@@ -121,6 +122,18 @@ def reply(*vectors: list[float], order: list[int] | None = None) -> Reply:
     return Reply(body=json.dumps({"object": "list", "data": items, "model": "m", "usage": usage}).encode())
 
 
+def raw(body: Any) -> Reply:
+    return Reply(body=body if isinstance(body, bytes) else json.dumps(body).encode())
+
+
+def item(**changes: Any) -> Reply:
+    """An answer for two prompts, but for the first item's fields."""
+    return raw({"data": [{"index": 0, "embedding": [1.0], **changes}, {"index": 1, "embedding": [2.0]}]})
+
+
+BOMB = gzip.compress(b" " * 2**24)
+
+
 @pytest.mark.usefixtures("environment")
 def test_batches_are_joined_in_the_order_of_the_prompts() -> None:
     script = [reply([1.0, 2.0], [3.0, 4.0]), reply([5.0, 6.0], [7.0, 8.0]), reply([9.0, 0.0])]
@@ -142,12 +155,36 @@ def test_items_are_ordered_by_their_index() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (reply([1.0, 2.0]), "sent 1 embeddings, for 1 different prompts, to a batch of 2"),
-        (reply([1.0], [2.0], [3.0]), "sent 3 embeddings, for 3 different prompts, to a batch of 2"),
-        (reply([1.0], [2.0], order=[0, 0]), "sent 2 embeddings, for 1 different prompts, to a batch of 2"),
-        (reply([1.0], [2.0], order=[1, 2]), "sent 2 embeddings, for 2 different prompts, to a batch of 2"),
+        (reply([1.0, 2.0]), "1 embeddings, for 1 different prompts, to a batch of 2"),
+        (reply([1.0], [2.0], [3.0]), "3 embeddings, for 3 different prompts, to a batch of 2"),
+        (reply([1.0], [2.0], order=[0, 0]), "2 embeddings, for 1 different prompts, to a batch of 2"),
+        (reply([1.0], [2.0], order=[1, 2]), "2 embeddings, for 2 different prompts, to a batch of 2"),
         (reply([1.0, 2.0], [3.0]), r"embeddings of different lengths: \[1, 2\]"),
-        (reply(), "sent 0 embeddings|No embedding data"),
+        (raw(b"[]"), "malformed answer"),
+        (raw(b'"text"'), "malformed answer"),
+        (raw(b"null"), "malformed answer"),
+        (raw(b"[" * 100_000), "embeddings of model 'm' failed"),
+        (raw({"data": {"0": [1.0]}}), "malformed answer"),
+        (raw({"data": "ab"}), "malformed answer"),
+        (raw({"data": [None, None]}), "malformed answer"),
+        (raw({"data": [[1.0], [2.0]]}), "malformed answer"),
+        (item(index="0"), "2 embeddings, for 2 different prompts"),
+        (item(index=None), "2 embeddings, for 2 different prompts"),
+        (item(index=[0]), "malformed answer"),
+        (item(embedding=None), "no list of finite numbers"),
+        (item(embedding="AAAA"), "no list of finite numbers"),
+        (item(embedding={"0": 1.0}), "no list of finite numbers"),
+        (item(embedding=[]), "no list of finite numbers"),
+        (item(embedding=[1.0, None]), "no list of finite numbers"),
+        (item(embedding=["1.0"]), "no list of finite numbers"),
+        (item(embedding=[[1.0]]), "no list of finite numbers"),
+        (item(embedding=[[1.0], [1.0, 2.0]]), "malformed answer"),
+        (item(embedding=[10**400]), "embeddings of model 'm' failed"),
+        (item(embedding=[float("nan")]), "no list of finite numbers"),
+        (item(embedding=[float("inf")]), "no list of finite numbers"),
+        (Reply(body=b" " * 2**20, endless=True), "an answer of more than 1572864 bytes"),
+        (Reply(body=BOMB, headers={"Content-Encoding": "gzip"}), "an answer of more than 1572864 bytes"),
+        (reply(), "0 embeddings|No embedding data"),
         (Reply.malformed(), "embeddings of model 'm' failed"),
         (Reply(status=400, text="too long"), "embeddings of model 'm' failed: BadRequestError: .*too long"),
     ],

@@ -1,14 +1,18 @@
 """The OpenAI-compatible adapter: against scripted faults, and against a real local server."""
 
 import asyncio
+import gzip
+import json
 import logging
 import pickle
 import socket
 import time
 import traceback
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 
@@ -16,6 +20,7 @@ from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
+    Completion,
     CompletionError,
     Example,
     LLMEvaluator,
@@ -25,9 +30,10 @@ from asktell_adapters.evaluators import (
     Request,
 )
 from asktell_adapters.generation import generate_prompts
+from asktell_adapters.llms._answers import MOST_BYTES
 from asktell_adapters.llms._pace import Pace
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
-from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 
 pytest.importorskip("openai")
 pytest.importorskip("tenacity")
@@ -98,6 +104,125 @@ def test_lasting_faults_fail_that_request_with_the_reason(fault: Reply, message:
         assert failed.attempts == attempts
         assert not isinstance(good, Exception)
         assert len(server.requests) == attempts + 1
+
+
+ANSWER: dict[str, Any] = json.loads(json.dumps(content(Reply(), "m")))
+
+
+def answer(**changes: Any) -> bytes:
+    """A good answer but for some of its fields; `usage` and `choice` are changed within."""
+    usage = {**ANSWER["usage"], **changes.pop("usage", {})}
+    choice = {**ANSWER["choices"][0], **changes.pop("choice", {})}
+    return json.dumps({**ANSWER, "usage": usage, "choices": [choice], **changes}).encode()
+
+
+MALFORMED = {
+    "no object": b"[1, 2]",
+    "a number": b"17",
+    "no JSON": b"\x1f\x8b\x00",
+    "deep": b"[" * 100_000,
+    "a huge number": b"9" * 10_000,
+    "choices an object": answer(choices={"0": ANSWER["choices"][0]}),
+    "choices a text": answer(choices="ok"),
+    "choices null": answer(choices=None),
+    "choices of null": answer(choices=[None]),
+    "choices of lists": answer(choices=[[1]]),
+    "no message": answer(choice={"message": None}),
+    "message a text": answer(choice={"message": "ok"}),
+    "content a list": answer(choice={"message": {"content": ["ok"]}}),
+    "content an object": answer(choice={"message": {"content": {"text": "ok"}}}),
+    "content a number": answer(choice={"message": {"content": 3}}),
+    "half a character": answer(choice={"message": {"content": "\ud800"}}),
+    "reason a list": answer(choice={"finish_reason": ["stop"]}),
+    "usage a list": json.dumps({**ANSWER, "usage": [10, 5]}).encode(),
+    "usage a text": json.dumps({**ANSWER, "usage": "15"}).encode(),
+    "negative input": answer(usage={"prompt_tokens": -1}),
+    "negative output": answer(usage={"completion_tokens": -(10**6)}),
+    "negative cached": answer(usage={"prompt_tokens_details": {"cached_tokens": -5}}),
+    "more cached than read": answer(usage={"prompt_tokens_details": {"cached_tokens": 11}}),
+    "details a list": answer(usage={"prompt_tokens_details": [1]}),
+    "tokens without end": answer(usage={"completion_tokens": 1}).replace(b'_tokens": 1,', b'_tokens": 1e400,'),
+    "tokens NaN": answer(usage={"completion_tokens": float("nan")}),
+    "half a token": answer(usage={"completion_tokens": 1.5}),
+    "too many tokens": answer(usage={"completion_tokens": 10**15}),
+    "tokens a text": answer(usage={"prompt_tokens": "10"}),
+    "tokens a flag": answer(usage={"prompt_tokens": True}),
+    "tokens missing": answer(usage={"prompt_tokens": None}),
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_answer_fails_its_request_and_costs_nothing(body: bytes) -> None:
+    price = Price(1e6, 1e6)
+    with FaultyLLMServer([Reply(body=body)]) as server, client(server.base_url, price=price) as llm:
+        failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
+    assert isinstance(failed, CompletionError)
+    assert "malformed answer" in str(failed)
+    assert len(str(failed)) < 1500
+    assert (failed.cost, failed.attempts) == (0.0, 1)
+    assert isinstance(good, Completion)
+    assert good.cost == 15
+
+
+def test_whole_numbers_may_be_written_as_others() -> None:
+    body = answer(usage={"prompt_tokens": 10.0, "completion_tokens": None, "prompt_tokens_details": None})
+    with FaultyLLMServer([Reply(body=body)]) as server, client(server.base_url) as llm:
+        (good,) = llm.complete([HELLO])
+    assert isinstance(good, Completion)
+    assert (good.prompt_tokens, good.completion_tokens, good.cached_tokens) == (10, 0, 0)
+
+
+BOMB = gzip.compress(b" " * (MOST_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(body=b" " * 2**20, endless=True),
+        Reply(body=b" " * 2**20, endless=True, status=400),
+        Reply(body=b" " * 2**20, endless=True, status=302, headers={"Location": "/elsewhere"}),
+        Reply(body=BOMB, headers={"Content-Encoding": "gzip"}),
+        Reply(body=BOMB, headers={"Content-Encoding": "gzip"}, status=400),
+        Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}),
+        Reply(body=b"anything", headers={"Content-Encoding": "br"}),
+        Reply(body=b"anything", headers={"Content-Encoding": "gzip, gzip"}),
+    ],
+    ids=["endless", "endless error", "endless redirect", "bomb", "bomb of an error", "no gzip", "br", "twice"],
+)
+def test_what_is_no_answer_is_not_read_to_its_end(reply: Reply) -> None:
+    with FaultyLLMServer([reply]) as server, client(server.base_url) as llm:
+        failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
+        assert isinstance(failed, CompletionError)
+        assert "the server sent an answer" in str(failed)
+        assert failed.attempts == 1
+        assert isinstance(good, Completion)
+
+
+def test_a_bomb_takes_no_more_memory_than_the_limit() -> None:
+    bomb = Reply(body=gzip.compress(b" " * 2**27), headers={"Content-Encoding": "gzip"})
+    with FaultyLLMServer([Reply(), bomb]) as server, client(server.base_url) as llm:
+        llm.complete([HELLO])  # what is loaded once
+        tracemalloc.start()
+        (failed,) = llm.complete([HELLO])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert "an answer of more than" in str(failed)
+    assert peak < 4 * MOST_BYTES
+
+
+def test_a_compressed_answer_is_read() -> None:
+    reply = Reply(body=gzip.compress(answer()), headers={"Content-Encoding": "gzip"})
+    with FaultyLLMServer([reply]) as server, client(server.base_url) as llm:
+        (good,) = llm.complete([HELLO])
+    assert isinstance(good, Completion)
+    assert (good.text, good.prompt_tokens) == ("ok", 10)
+
+
+def test_a_long_refusal_is_cut_short() -> None:
+    with FaultyLLMServer([Reply(status=400, text=f"{KEY} {'x' * 10**6}")]) as server, client(server.base_url) as llm:
+        (failed,) = llm.complete([HELLO])
+    assert len(str(failed)) < 1500
+    assert KEY not in str(failed)
 
 
 def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:

@@ -1,5 +1,6 @@
 """The batch API, against a server whose batches end as told; with a study in SQLite, as it would be in use."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,11 +14,13 @@ import pytest
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, OpenAIChat, Price, ScriptedLLM
+from asktell_adapters.llms import batch_list, openai_batch
+from asktell_adapters.llms._answers import MOST_BYTES
 from asktell_adapters.llms.openai_batch import OpenAIBatch
 from asktell_adapters.testing.batch_server import BatchServer, Fault
-from asktell_adapters.testing.llm_server import Reply
+from asktell_adapters.testing.llm_server import Reply, content
 
-openai = pytest.importorskip("openai")
+pytest.importorskip("openai")
 KEY = "sk-very-secret-0123456789"
 PROMPTS = ["Answer.", "Answer briefly.", "Think."]
 N_EXAMPLES = 6
@@ -252,8 +255,9 @@ def test_a_crash_while_the_batch_is_created_never_submits_twice(
 ) -> None:
     if not with_effect:
         server.faults["POST /v1/batches"] = [Fault(Reply.dropped())]
-    with monkeypatch.context() as patch:
-        patch.setattr(openai.types.Batch, "construct", crash)  # the answer is lost with the process
+    real = openai_batch.id_of
+    with monkeypatch.context() as patch:  # the answer is lost with the process
+        patch.setattr(openai_batch, "id_of", lambda reply, what: crash() if what == "batch" else real(reply, what))
         with pytest.raises((CrashError, EvaluatorError)):
             batches.submit(study, 6)
     assert len(server.batches) == with_effect
@@ -372,6 +376,189 @@ def test_an_api_out_of_reach_is_an_error(study: asktell.Study, server: BatchServ
         batches.submit(study, 6)
     assert KEY not in str(caught.value)
     assert study.pending == []
+
+
+# Servers that cannot be believed
+
+
+def served(study: str = "night", **changes: Any) -> bytes:
+    """A list of one batch of the study's, but for some fields."""
+    metadata = {"asktell_study": study, "asktell_worker": "openai-batch-20200101T000000Z-1", "asktell_lease": "9"}
+    batch = {"id": "b", "status": "completed", "created_at": time.time(), "metadata": metadata, **changes}
+    return json.dumps({"data": [batch], "has_more": False}).encode()
+
+
+LISTS = {
+    "no JSON": b"{",
+    "deep": b"[" * 100_000,
+    "null": b"null",
+    "a list": b"[]",
+    "no data": b"{}",
+    "data an object": b'{"data": {}}',
+    "data of null": b'{"data": [null]}',
+    "data of texts": b'{"data": ["b"]}',
+    "has_more a text": b'{"data": [%s], "has_more": "no"}' % json.dumps(json.loads(served())["data"][0]).encode(),
+    "no id": served(id=None),
+    "id a number": served(id=7),
+    "id empty": served(id=""),
+    "id of control characters": served(id="\x1b[2J"),
+    "no status": served(status=None),
+    "status a list": served(status=["completed"]),
+    "status of control characters": served(status="\x1b[2J"),
+    "no time": served(created_at=None),
+    "time a text": served(created_at="now"),
+    "metadata a list": served(metadata=["night"]),
+    "counts a list": served(request_counts=[1]),
+    "counts of texts": served(request_counts={"completed": "1", "failed": 0, "total": 1}),
+    "a file's id a list": served(output_file_id=["f"]),
+    "errors a list": served(status="failed", errors=["no"]),
+    "errors of texts": served(status="failed", errors={"data": ["no"]}),
+    "too much": b" " * (MOST_BYTES + 1),
+}
+
+
+@pytest.mark.parametrize("body", LISTS.values(), ids=LISTS)
+def test_a_malformed_list_is_an_error_that_says_so(
+    body: bytes, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 6)
+    server.faults["GET /v1/batches"] = [Fault(Reply(body=body))] * 3
+    with pytest.raises(EvaluatorError, match="could not list the batches") as caught:
+        batches.collect(study)
+    assert len(str(caught.value)) < 1200
+    assert len(study.pending) == 6
+    server.faults.clear()
+    server.end()
+    assert batches.collect(study).told == 6
+
+
+@pytest.mark.parametrize(("endless", "message"), [("again", "twice"), ("others", "more than 5 pages")])
+def test_a_list_without_end_is_an_error(
+    endless: Any,
+    message: str,
+    study: asktell.Study,
+    server: BatchServer,
+    batches: OpenAIBatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch_list, "MOST_PAGES", 5)
+    batches.submit(study, 6)
+    server.endless = endless
+    with pytest.raises(EvaluatorError, match=f"could not list the batches.*{message}"):
+        batches.collect(study)
+
+
+@pytest.mark.parametrize("metadata", [{"asktell_lease": "nan"}, {"asktell_lease": "soon"}, {"asktell_lease": "1e400"}])
+def test_a_malformed_lease_is_none(metadata: dict[str, str]) -> None:
+    read = batch_list.ServedBatch.read({"id": "b", "status": "completed", "created_at": 0, "metadata": metadata})
+    assert read.lease == 0
+
+
+NO_ID = [b"null", b"[]", b'"f"', b"{}", b'{"id": null}', b'{"id": 7}', b'{"id": ""}', b"{", b"[" * 100_000]
+
+
+@pytest.mark.parametrize("body", NO_ID)
+def test_an_upload_without_an_id_hands_the_trials_back(
+    body: bytes, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    server.faults["POST /v1/files"] = [Fault(Reply(body=body))]
+    with pytest.raises(EvaluatorError, match="could not upload a batch, whose trials were handed back"):
+        batches.submit(study, 6)
+    assert study.pending == []
+
+
+@pytest.mark.parametrize("body", NO_ID)
+def test_a_creation_without_an_id_is_looked_up(
+    body: bytes, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    server.faults["POST /v1/batches"] = [Fault(Reply(body=body), with_effect=True)]
+    assert batches.submit(study, 6) == ["batch-0"]
+    server.faults["POST /v1/batches"] = [Fault(Reply(body=body))]
+    with pytest.raises(EvaluatorError, match="may or may not have a batch of 6 trials"):
+        batches.submit(study, 6)
+
+
+def line(**changes: Any) -> Callable[[str], Any]:
+    """An answer to a request, but for some fields."""
+    body = content(Reply(), "m")
+    return lambda id_: {"custom_id": id_, "error": None, "response": {"status_code": 200, "body": body}, **changes}
+
+
+USAGE = {"prompt_tokens": -5, "completion_tokens": 5}
+LINES = {
+    "no response": line(response=None),
+    "response a list": line(response=[]),
+    "response a text": line(response="ok"),
+    "no body": line(response={"status_code": 200}),
+    "body a list": line(response={"status_code": 200, "body": [1]}),
+    "body empty": line(response={"status_code": 200, "body": {}}),
+    "body of other fields": line(response={"status_code": 200, "body": {"_fields_set": 5, "self": 1, "choices": 2}}),
+    "choices an object": line(response={"status_code": 200, "body": {"choices": {}}}),
+    "negative usage": line(response={"status_code": 200, "body": {**content(Reply(), "m"), "usage": USAGE}}),
+    "status a list": line(response={"status_code": [200], "body": {}}),
+    "an error without words": line(error={}),
+    "an error of objects": line(error={"code": {"a": 1}, "message": [2]}),
+    "a long error": line(error={"code": "x" * 10**6, "message": "y" * 10**6}),
+}
+
+
+@pytest.mark.parametrize("make_line", LINES.values(), ids=LINES)
+def test_a_malformed_answer_fails_its_trial(
+    make_line: Callable[[str], Any], study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 2)
+    server.end(shuffled=False)
+    data = server.batches["batch-0"].data
+    bad, good = server.files[data["output_file_id"]].splitlines()
+    written = json.dumps(make_line(json.loads(bad)["custom_id"])).encode()
+    server.files[data["output_file_id"]] = b"\n".join([written, good])
+    collected = batches.collect(study)
+    assert (collected.told, collected.failed) == (1, 1)
+    (reason,) = failures(study)
+    assert reason.startswith("CompletionError: ")
+    assert len(reason) < 1000
+    assert study.result().cost == 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"null", b"[]", b"17", b'"t"', b"{}", b'{"custom_id": null}', b'{"custom_id": 1}', b"[" * 100_000, b"\xff",
+        b"9" * 10_000, b'{"custom_id": "' + b"x" * MOST_BYTES + b'"}',
+    ],
+    ids=lambda text: repr(text[:30]),
+)  # fmt: skip
+def test_a_line_that_is_no_answer_is_counted(
+    text: bytes, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 2)
+    server.end()
+    server.files[server.batches["batch-0"].data["output_file_id"]] += text + b"\n"
+    collected = batches.collect(study)
+    assert (collected.told, collected.malformed) == (2, 1)
+
+
+@pytest.mark.parametrize("id_", ["9" * 10_000, "-", "", "\ud800", "1e5", "٣-x"])
+def test_an_answer_to_nothing_is_passed_over(
+    id_: str, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
+) -> None:
+    batches.submit(study, 2)
+    server.end()
+    server.files[server.batches["batch-0"].data["output_file_id"]] += json.dumps(line()(id_)).encode()
+    collected = batches.collect(study)
+    assert (collected.told, collected.passed_over) == (2, 1)
+
+
+def test_answers_without_end_are_a_problem_of_their_batch(
+    study: asktell.Study, server: BatchServer, clock: Clock
+) -> None:
+    batches = make(server, clock, most_answer_bytes=10_000)
+    batches.submit(study, 2)
+    server.end()
+    server.files[server.batches["batch-0"].data["output_file_id"]] += b" " * 10_000
+    assert "an answer of more than 10000 bytes" in str(batches.collect(study))
+    assert len(study.pending) == 2
+    assert make(server, clock).collect(study).told == 2
 
 
 # Leases, limits, other studies

@@ -88,7 +88,7 @@ def load_config(path: Path) -> Config:
         MissingExtraError: a package that the data set needs is missing.
     """
     data = _parse(path)
-    refuse_secrets(path.name, data, ())
+    refuse_secrets(path.name, data)
     top = Table(path, "", data, KEYS[""])
     output = _output(top)
     examples = read_examples(top.table("data", KEYS["data"]))

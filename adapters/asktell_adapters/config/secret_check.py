@@ -1,4 +1,4 @@
-"""No API key may stand in a configuration file."""
+"""No key or password may stand in a configuration file: most of the file is copied into the run's own."""
 
 from __future__ import annotations
 
@@ -7,23 +7,80 @@ from typing import Any
 
 from asktell.errors import ConfigError
 
-_SECRET = re.compile(r"(.*api[_-]?key|key|secret|password|authorization|((access|auth|bearer)_)?token)", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"^(Bearer |sk-[A-Za-z0-9_-]{12})")
-_CURE = "Put it into the environment variable OPENAI_API_KEY, or into the one that api_key_env names."
+_CURES = {
+    True: "Put it into the environment variable OPENAI_API_KEY, or into the one that api_key_env names.",
+    False: "Put it into an environment variable, and let what needs it read that.",
+}
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ALWAYS = {"secret", "password", "passwd", "passphrase", "pwd", "credential", "authorization", "apikey", "cookie"}
+_KEYS = {
+    "api", "access", "account", "auth", "encryption", "master", "private", "service", "shared", "signing", "storage",
+    "subscription",
+}  # fmt: skip
+_ELSEWHERE = {"env", "file", "path", "name", "id", "column", "field"}  # where the secret is, or whose
+
+_SHAPES = (
+    ("a key or token", r"^Bearer |^sk-[A-Za-z0-9_-]{12}|\b(hf|gh[pousr]|github_pat|glpat|xox[abprs])[_-][\w-]{16}"),
+    ("a key or token", r"\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30}|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\."),
+    ("a key", r"-----BEGIN [A-Z ]*PRIVATE KEY"),
+    ("a URL with a password", r"://[^\s/]*:[^\s/]+@|://[^\s/@:]{20,}@"),
+    ("a URL with a key", r"://\S*[?&]([\w-]*(key|token|secret|password|signature)|sig|pwd)=[^&\s]{6}"),
+    ("an address with a password", r"^[^\n]*\b(password|pwd|AccountKey|SharedAccessKey)\s*=\s*[^\s;][^\n]*$"),
+)  # fmt: skip
+_TOKEN = re.compile(r"[\w.~+/=-]{16,}")
 
 
-def refuse_secrets(file: str, data: Any, place: tuple[str, ...]) -> None:
-    """No key may stand in the file; `place` is the table. The value is never repeated."""
+def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
+    """Check names and values of a whole file; `place` is the table. A value is never repeated.
+
+    Raises:
+        ConfigError: something looks like a secret.
+    """
     where = f"in [{'.'.join(place)}]" if place else "at the top"
-    if isinstance(data, dict):
-        for name, value in data.items():
-            if isinstance(value, str) and place and place[0] == "model" and _SECRET.fullmatch(name):
-                raise ConfigError(f"{file}: {name!r} {where}: a secret has no place in a file. {_CURE}")
-            refuse_secrets(file, value, (*place, name))
-    elif isinstance(data, list):
-        for value in data:
-            refuse_secrets(file, value, place)
-    elif isinstance(data, str) and place and place[0] == "model" and _SECRET_VALUE.match(data):
-        raise ConfigError(
-            f"{file}: {place[-1]!r} in [model] looks like an API key, which has no place in a file. {_CURE}"
-        )
+    in_model = place[:1] == ("model",)
+    cure = _CURES[in_model]
+    for name, value in data.items():
+        if (*place, name) == ("prompts", "texts"):  # ids and texts are the user's matter
+            continue
+        if _shape(name):
+            raise ConfigError(f"{file}: a name {where} looks like {_shape(name)}, which has no place in a file. {cure}")
+        for leaf in _leaves(value):
+            named = _is_secret(name, leaf) or (in_model and name.lower() == "key" and isinstance(leaf, str))
+            if named and place[:1] != ("goal",):  # whose names are metrics
+                raise ConfigError(f"{file}: {name!r} {where}: a secret has no place in a file. {cure}")
+            if isinstance(leaf, str) and (shape := _shape(leaf)):
+                raise ConfigError(f"{file}: {name!r} {where} looks like {shape}, which has no place in a file. {cure}")
+        for table in _tables(value):
+            refuse_secrets(file, table, (*place, name))
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [] if isinstance(value, dict) else [value]
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, list):
+        return [table for item in value for table in _tables(item)]
+    return [value] if isinstance(value, dict) else []
+
+
+def _shape(text: str) -> str | None:
+    """What secret a text looks like."""
+    return next((name for name, pattern in _SHAPES if re.search(pattern, text)), None)
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    """Whether it is by its name, as in `client_secret`, `hf_token` or `X-Api-Key`."""
+    if value in ("", None) or isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    words = [re.sub(r"(?<=[^s]{4})s$", "", word.lower()) for word in _WORDS.findall(name)]
+    if not words or words[-1] in _ELSEWHERE:
+        return False
+    if words == ["pass"] or _ALWAYS & set(words) or (words[-1] == "key" and _KEYS & set(words)):
+        return True
+    if words[-1] != "token" or not isinstance(value, str):
+        return False
+    # Others are a model's own, such as eos_token = "</s>".
+    return words[:-1] in ([], ["access"], ["auth"], ["bearer"]) or _TOKEN.fullmatch(value) is not None

@@ -1,23 +1,23 @@
-"""LLMs, and the evaluators that score prompts with them."""
+"""Evaluators that score prompts with LLMs; the LLMs of `asktell_adapters.llms` can be had from here, too."""
 
 from asktell_adapters.evaluators.llm import TEMPLATE, AsyncLLMEvaluator, LLMEvaluator, render
-from asktell_adapters.llms.base import (
+from asktell_adapters.llms import (
     LLM,
     SYSTEM_INSTRUCTION,
+    VLLM,
     AsyncLLM,
     Completion,
     CompletionError,
     Example,
+    HuggingFace,
+    LlamaCpp,
     Message,
     Metric,
+    OpenAIChat,
+    Price,
     Request,
+    ScriptedLLM,
 )
-from asktell_adapters.llms.chat_api import Price
-from asktell_adapters.llms.huggingface import HuggingFace
-from asktell_adapters.llms.llama_cpp import LlamaCpp
-from asktell_adapters.llms.openai import OpenAIChat
-from asktell_adapters.llms.scripted import ScriptedLLM
-from asktell_adapters.llms.vllm import VLLM
 
 __all__ = [
     "LLM",

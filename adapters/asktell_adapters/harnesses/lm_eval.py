@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
@@ -18,6 +19,7 @@ from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters._extras import import_extra
 from asktell_adapters._scores import number
 from asktell_adapters.harnesses.lm_eval_tasks import load_task, per_document_metrics
+from asktell_adapters.harnesses.lm_eval_templates import literal, rendered
 
 SYSTEM, DESCRIPTION, DOC_TO_TEXT = INSERTS = ("system", "description", "doc_to_text")
 
@@ -38,7 +40,8 @@ class LMEvalTask:
         model_args: as for lm-eval's simple_evaluate, a dict or text.
         insert: how a prompt enters: "system", as system instruction (without a chat template, it is the beginning of
             the text, and the task's `fewshot_delimiter` follows); "description" or "doc_to_text", as that field of the
-            task's configuration, a Jinja template with the document's fields.
+            task's configuration, a Jinja template with the document's fields. It is rendered in Jinja's sandbox, where
+            it reaches these fields and nothing else of Python.
         metrics: those that the goal needs, checked now against the task's.
         num_fewshot: examples before the document; by default the task's own number. A document's are the same for
             every prompt.
@@ -116,7 +119,7 @@ class LMEvalTask:
         doc = self.examples[trial.example]
         config = self.task.config
         try:
-            with self._inserted(trial.prompt) as system:
+            with self._inserted(trial.prompt, doc) as system:
                 # Not one random state for all: a document's examples would depend on what was asked before.
                 self.task.set_fewshot_seed(self._seed + trial.example)
                 context = self.task.fewshot_context(
@@ -135,8 +138,8 @@ class LMEvalTask:
         return list(made) if isinstance(made, list) else [made]
 
     @contextmanager
-    def _inserted(self, prompt: str) -> Iterator[str | None]:
-        """The task with the prompt in it; yields the system instruction."""
+    def _inserted(self, prompt: str, doc: Mapping[str, Any]) -> Iterator[str | None]:
+        """The task with the prompt in it, for one document; yields the system instruction."""
         config = self.task.config
         if self._insert == SYSTEM:
             glue = self._chat["apply_chat_template"] or config.description or prompt[-1:].isspace()
@@ -151,9 +154,13 @@ class LMEvalTask:
         # From 0.4.11 on, what few-shot examples look like is kept apart.
         fewshot: Any = getattr(self.task, "fewshot_cfg", None)
         along = self._insert == DOC_TO_TEXT and fewshot is not None and fewshot.doc_to_text == before
-        setattr(config, self._insert, prompt)
+        # A function in the place of a template: lm-eval would render that itself, outside of the sandbox.
+        inserted = (
+            functools.partial(rendered, prompt) if self._insert == DOC_TO_TEXT else literal(rendered(prompt, doc))
+        )
+        setattr(config, self._insert, inserted)
         if along:
-            fewshot.doc_to_text = prompt
+            fewshot.doc_to_text = inserted
         try:
             yield None
         finally:

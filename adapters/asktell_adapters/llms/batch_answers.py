@@ -12,8 +12,8 @@ from asktell.selector import Selector
 from asktell.studies.study import Holding
 from asktell.studies.worker import SharedStudy
 from asktell.trial import Trial
-from asktell_adapters._extras import import_extra
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms._answers import MOST_BYTES
 from asktell_adapters.llms.base import CompletionError
 from asktell_adapters.llms.openai import OpenAIChat
 
@@ -94,6 +94,8 @@ class Answers:
             if not text.strip():
                 continue
             try:
+                if len(text) > MOST_BYTES:
+                    raise ValueError("more than an answer can be")
                 line = json.loads(text)
                 id_ = line["custom_id"]
                 if not isinstance(id_, str):
@@ -107,7 +109,7 @@ class Answers:
     def trial(self, id_: str) -> int:
         """The trial that a `custom_id` names, -1 if it is none of ours."""
         number = id_.partition("-")[0]
-        return int(number) if number.isascii() and number.isdigit() else -1
+        return int(number) if number.isascii() and number.isdigit() and len(number) < 20 else -1
 
 
 @final
@@ -138,8 +140,7 @@ class Taker:
             if body is None:
                 self._release(trial)
                 return
-            reply = import_extra("openai.types.chat", "openai").ChatCompletion.construct(**body)
-            completion = self._llm.api.completion(reply, self._llm.name, paid=self._paid)
+            completion = self._llm.api.completion(body, self._llm.name, paid=self._paid)
             cost = completion.cost if self._llm.api.price else None
             scores = self._evaluator.scores(completion, trial.example)
             known = scores if cost is None else {"cost": cost, **scores}
@@ -190,7 +191,7 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if isinstance(error, dict):
         if error.get("code") in _NOT_REACHED:
             return None
-        raise CompletionError(f"{source} failed: {error.get('code')}: {error.get('message')}")
+        raise CompletionError(f"{source} failed: {repr(error.get('code'))[:50]}: {str(error.get('message'))[:200]}")
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
@@ -198,5 +199,5 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said
-        raise CompletionError(f"{source} failed: status {response.get('status_code')}: {str(message)[:200]}")
+        raise CompletionError(f"{source} failed: status {repr(response.get('status_code'))[:50]}: {str(message)[:200]}")
     return body

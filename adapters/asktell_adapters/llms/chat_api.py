@@ -64,12 +64,12 @@ class ChatAPI:
         return {**body, **self.extra_body}
 
     def completion(
-        self, reply: Any, source: str, *, seconds: float = 0.0, attempts: int = 1, paid: float = 1.0
+        self, reply: object, source: str, *, seconds: float = 0.0, attempts: int = 1, paid: float = 1.0
     ) -> Completion:
-        """The completion in a reply of the SDK, which need not be well-formed.
+        """The completion in a reply, of which nothing is taken on trust.
 
         Args:
-            reply: an `openai.types.chat.ChatCompletion`.
+            reply: the reply's JSON.
             source: whose reply it is, for messages.
             seconds: the call took.
             attempts: requests sent.
@@ -79,25 +79,17 @@ class ChatAPI:
             CompletionError: it is malformed, or the text is empty and may not be.
         """
         try:
-            choice = reply.choices[0]
-            text = choice.message.content
-            usage = reply.usage
-            prompt_tokens = int(usage.prompt_tokens) if usage else 0
-            completion_tokens = int(usage.completion_tokens or 0) if usage else 0
-            details = getattr(usage, "prompt_tokens_details", None)
-            cached_tokens = int(getattr(details, "cached_tokens", None) or 0)
-            if not isinstance(text, str | None):
-                raise TypeError(f"content is {type(text).__name__}")
-        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            text, finish_reason = _choice(reply)
+            prompt_tokens, completion_tokens, cached_tokens = _usage(_get(reply, "usage", dict))
+        except ValueError as error:
             raise CompletionError(
-                f"{source} sent a malformed answer, not a chat completion ({error}): {str(reply)[:200]}",
+                f"{source} sent a malformed answer, not a chat completion ({error}): {repr(reply)[:200]}",
                 attempts=attempts,
             ) from None
         cost = paid * (self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0)
-        text = (text or "").strip()
         if not text and not self.allow_empty:
             raise CompletionError(
-                f"{source} sent an empty completion (finish_reason {choice.finish_reason!r}, "
+                f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
                 f"{completion_tokens} tokens); allow_empty=True accepts it as an answer",
                 cost=cost,
                 attempts=attempts,
@@ -109,6 +101,49 @@ class ChatAPI:
             cached_tokens=cached_tokens,
             latency=seconds,
             cost=cost,
-            finish_reason=choice.finish_reason,
+            finish_reason=finish_reason,
             attempts=attempts,
         )
+
+
+_MOST_TOKENS = 10**9  # of one request: what is more is no count, and would be a cost
+
+
+def _get(thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool = False) -> Any:
+    """What an object of JSON has under a key; None if it has nothing there."""
+    value = thing.get(key) if isinstance(thing, dict) else None
+    if value is None and not needed:
+        return None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{key!r} is {repr(value)[:40]}")
+    return value
+
+
+def _choice(reply: object) -> tuple[str, str | None]:
+    """The text, empty if there is none, and why it ended."""
+    choices = _get(reply, "choices", list, needed=True)
+    if not choices:
+        raise ValueError("'choices' is empty")
+    text = _get(_get(choices[0], "message", dict, needed=True), "content", str) or ""
+    reason = _get(choices[0], "finish_reason", str)
+    for part in (text, reason or ""):
+        part.encode()  # half a character cannot be written to any file
+    return text.strip(), reason
+
+
+def _usage(usage: object) -> tuple[int, int, int]:
+    """Tokens read, written, and read from a cache; 0 without an account of them."""
+    if usage is None:
+        return 0, 0, 0
+    read = _tokens(usage, "prompt_tokens", needed=True)
+    cached = _tokens(_get(usage, "prompt_tokens_details", dict), "cached_tokens")
+    if cached > read:
+        raise ValueError(f"'cached_tokens' is {cached}, of {read} 'prompt_tokens'")
+    return read, _tokens(usage, "completion_tokens"), cached
+
+
+def _tokens(usage: object, key: str, *, needed: bool = False) -> int:
+    count = _get(usage, key, (int, float), needed=needed) or 0
+    if not 0 <= count <= _MOST_TOKENS or count != int(count):
+        raise ValueError(f"{key!r} is {count!r:.40}, not a whole number of at most {_MOST_TOKENS}")
+    return int(count)

@@ -13,11 +13,14 @@ from typing import Any, Literal, final
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters._loop import LoopThread
+from asktell_adapters.llms._answers import async_http_client, parsed
 from asktell_adapters.llms._pace import Pace
 from asktell_adapters.llms.base import Completion, CompletionError, Request
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
+MOST_SAID = 1000
+"""Characters of a server's words in a message: the reasons of failures are kept."""
 
 
 @final
@@ -25,8 +28,9 @@ class OpenAIChat:
     """A chat model behind an OpenAI-compatible API: the hosted ones, vLLM, SGLang, llama.cpp's server, proxies.
 
     429, 408, 409, 5xx, lost connections and timeouts are tried again, after an exponential backoff with jitter or
-    after what Retry-After says; other refusals, malformed answers and empty completions fail the request at once. All
-    calls, sync or async and from any thread or event loop, share one pool of connections and one concurrency limit.
+    after what Retry-After says; other refusals, empty completions and malformed answers (token counts that cannot be,
+    more than 16 MiB) fail the request at once. All calls, sync or async and from any thread or event loop, share one
+    pool of connections and one concurrency limit.
 
     Args:
         model: the model's name at the server.
@@ -170,10 +174,12 @@ class OpenAIChat:
                         start = time.perf_counter()
                         async with asyncio.timeout(self.timeout):
                             # Through extra_body, the SDK sends any field.
-                            reply = await self._client.chat.completions.create(
+                            raw = await self._client.chat.completions.with_raw_response.create(
                                 model=body["model"], messages=body["messages"], extra_body=body
                             )
                         seconds = time.perf_counter() - start
+            # Not by the SDK, which makes whatever comes look like a completion.
+            reply = parsed(raw.http_response.content)
         except Exception as error:
             # "from None": the SDK's exception holds the server's words, which may repeat the key.
             raise CompletionError(self._explain(error, attempts), attempts=attempts) from None
@@ -192,7 +198,11 @@ class OpenAIChat:
             openai = import_extra("openai", "openai")
             # Retries are ours, so that each one is counted.
             self._client = openai.AsyncOpenAI(
-                api_key=self.key(), base_url=self.base_url, timeout=self.timeout, max_retries=0
+                api_key=self.key(),
+                base_url=self.base_url,
+                timeout=self.timeout,
+                max_retries=0,
+                http_client=async_http_client(),
             )
             self._slots = asyncio.Semaphore(self.concurrency)
             self._loop.at_close(self._client.close)
@@ -222,11 +232,12 @@ class OpenAIChat:
         if isinstance(error, _timeouts()):
             return f"{self.name} did not answer within {self.timeout:g} s ({tries})"
         if isinstance(error, ValueError) and not hasattr(error, "status_code"):
-            return self.redact(f"{self.name} sent a malformed answer, not JSON: {error}")
+            return self.redact(f"{self.name} sent a malformed answer, not JSON: {error}")[:MOST_SAID]
         status = getattr(error, "status_code", None)
         cure = f"; check {self.api_key_env}" if status in (401, 403) else ""
         cause = f" ({error.__cause__})" if error.__cause__ is not None and str(error.__cause__) else ""
-        return self.redact(f"{self.name} failed after {tries}: {type(error).__name__}: {error}{cause}{cure}")
+        said = self.redact(f"{type(error).__name__}: {error}{cause}")
+        return f"{self.name} failed after {tries}: {said[:MOST_SAID]}{cure}"
 
     @property
     def name(self) -> str:
@@ -280,5 +291,5 @@ def _retry_after(error: BaseException) -> float | None:
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None

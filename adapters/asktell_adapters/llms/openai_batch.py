@@ -29,15 +29,18 @@ from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
 from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms._answers import MOST_BYTES as MOST_JSON
+from asktell_adapters.llms._answers import http_client, parsed
 from asktell_adapters.llms.batch_answers import Answers, BatchStudy, Collected, Taker
-from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.batch_list import ServedBatch, id_of, read_list
+from asktell_adapters.llms.openai import MOST_SAID, OpenAIChat
 
 PREFIX = "openai-batch-"
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one batch, by the API
+MOST_ANSWERS = 1_000_000_000  # bytes of a file of answers, for which the API states no limit
 _DAYS_KEPT = 35  # the API deletes the answers after 30
 _SLACK = 3600.0  # seconds between the server's clock and the study's
 _TIME = "%Y%m%dT%H%M%SZ"
-_OPEN = ("validating", "in_progress", "finalizing", "cancelling")
 
 
 @final
@@ -55,6 +58,7 @@ class OpenAIBatch:
         timeout: seconds for one call, such as the upload of a file.
         most_requests: of one batch; further ones go into another.
         most_bytes: likewise.
+        most_answer_bytes: of a file of answers; a longer one is a problem of its batch, and not read.
 
     Raises:
         InvalidArgumentError: the evaluator's LLM is not an OpenAIChat, or a number is out of range.
@@ -71,13 +75,15 @@ class OpenAIBatch:
         timeout: float = 600.0,
         most_requests: int = MOST_REQUESTS,
         most_bytes: int = MOST_BYTES,
+        most_answer_bytes: int = MOST_ANSWERS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         llm = getattr(evaluator, "llm", None)
         if not isinstance(llm, OpenAIChat):
             raise InvalidArgumentError(f"OpenAIBatch needs an evaluator of an OpenAIChat, got one of {llm!r:.60}")
         numbers = {"lease": lease, "settle_after": settle_after, "timeout": timeout, "most_bytes": most_bytes}
-        for name, number in {**numbers, "most_requests": most_requests}.items():
+        counts = {"most_requests": most_requests, "most_answer_bytes": most_answer_bytes}
+        for name, number in {**numbers, **counts}.items():
             if not 0 < number < float("inf"):
                 raise InvalidArgumentError(f"{name} must be a positive number, got {number!r}")
         check_extra("openai", "openai")
@@ -87,6 +93,7 @@ class OpenAIBatch:
         self.timeout = timeout
         self.most_requests = most_requests
         self.most_bytes = most_bytes
+        self.most_answer_bytes = most_answer_bytes
         self._llm = llm
         self._paid = paid
         self._clock = clock
@@ -134,8 +141,8 @@ class OpenAIBatch:
             batches = self._batches(client, study)
             self._look_after(study, batches, collected)
             for batch in batches:
-                if batch.status not in _OPEN:
-                    self._take(client, study, batch, collected)
+                if not batch.is_open:
+                    self._take(study, batch, collected)
         return collected
 
     # Submitting
@@ -173,7 +180,9 @@ class OpenAIBatch:
                 study.release(trial, worker=worker)
 
         try:
-            file = client.files.create(file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch")
+            upload = client.files.with_raw_response.create
+            reply = upload(file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch")
+            file = id_of(_json(reply), "file")
         except BaseException as error:  # Ctrl-C, too: without its file there is no batch
             hand_back()
             raise self._explained("could not upload a batch, whose trials were handed back", error) from None
@@ -183,53 +192,50 @@ class OpenAIBatch:
         metadata = {"asktell_study": study.name, "asktell_worker": worker, "asktell_lease": str(int(self.lease))}
         try:
             # Not tried again: the first try may have had its effect.
-            batch = client.with_options(max_retries=0).batches.create(
-                input_file_id=file.id,
+            reply = client.with_options(max_retries=0).batches.with_raw_response.create(
+                input_file_id=file,
                 endpoint="/v1/chat/completions",
                 completion_window="24h",
                 metadata=metadata,
             )
+            return id_of(_json(reply), "batch")
         except Exception as error:
             status = getattr(error, "status_code", None)
             if status is not None and status < 500:
                 hand_back()
                 raise self._explained("refused a batch, whose trials were handed back", error) from None
             try:
-                found = [batch.id for batch in self._batches(client, study) if _worker(batch) == worker]
+                found = [batch.id for batch in self._batches(client, study) if batch.worker == worker]
             except EvaluatorError:
                 found = []
             if not found:
                 what = f"may or may not have a batch of {len(trials)} trials; collect() finds out"
                 raise self._explained(what, error) from None
-            return str(found[0])
-        return str(batch.id)
+            return found[0]
 
     # Collecting
 
-    def _batches(self, client: Any, study: BatchStudy) -> list[Any]:
+    def _batches(self, client: Any, study: BatchStudy) -> list[ServedBatch]:
         """The study's, newest first."""
-        oldest = self._clock() - _DAYS_KEPT * 86400
-        found = []
-        try:
-            for batch in client.batches.list(limit=100):
-                if batch.created_at < oldest:
-                    break
-                metadata = batch.metadata or {}
-                if metadata.get("asktell_study") == study.name and _worker(batch).startswith(PREFIX):
-                    found.append(batch)
-        except import_extra("openai", "openai").OpenAIError as error:
-            raise self._explained("could not list the batches", error) from None
-        return found
 
-    def _look_after(self, study: BatchStudy, batches: Sequence[Any], collected: Collected) -> None:
+        def page_after(id_: str | None) -> object:
+            after = {} if id_ is None else {"after": id_}
+            return _json(client.batches.with_raw_response.list(limit=100, **after))
+
+        try:
+            listed = read_list(page_after, self._clock() - _DAYS_KEPT * 86400)
+            ours = [batch for batch in listed if batch.metadata.get("asktell_study") == study.name]
+        except Exception as error:
+            raise self._explained("could not list the batches", error) from None
+        return [batch for batch in ours if batch.worker.startswith(PREFIX)]
+
+    def _look_after(self, study: BatchStudy, batches: Sequence[ServedBatch], collected: Collected) -> None:
         """Extend the leases of batches that run, and hand back what never became a batch."""
-        known = {_worker(batch) for batch in batches}
+        known = {batch.worker for batch in batches}
         for batch in batches:
-            if batch.status in _OPEN:
-                study.heartbeat(_worker(batch), lease=self.lease)
-                counts = batch.request_counts
-                done = f"{counts.completed + counts.failed} of {counts.total}" if counts else "?"
-                collected.running[str(batch.id)] = f"{batch.status}, {done}"
+            if batch.is_open:
+                study.heartbeat(batch.worker, lease=self.lease)
+                collected.running[batch.id] = f"{batch.status}, {batch.progress}"
         for holding in study.workers():
             worker = holding.worker or ""
             if worker.startswith(PREFIX) and worker not in known:
@@ -245,55 +251,52 @@ class OpenAIBatch:
             return float("inf")
         return self._clock() - begun.timestamp()
 
-    def _take(self, client: Any, study: BatchStudy, batch: Any, collected: Collected) -> None:
-        worker = _worker(batch)
-        held = study.heartbeat(worker, lease=self.lease)
-        leased = float((batch.metadata or {}).get("asktell_lease") or 0)
-        if not held and self._clock() < batch.created_at + leased - _SLACK:
+    def _take(self, study: BatchStudy, batch: ServedBatch, collected: Collected) -> None:
+        held = study.heartbeat(batch.worker, lease=self.lease)
+        if not held and self._clock() < batch.created_at + batch.lease - _SLACK:
             return  # collected before: no lease can have run out since
         answers = Answers()
         try:
-            for lines in self._files(client, batch):
+            for lines in self._files(batch):
                 answers.read(lines)
         except import_extra("openai", "openai").NotFoundError:
             collected.problems.append(f"{batch.id}: its answers are gone; they are kept for 30 days")
-        except import_extra("openai", "openai").OpenAIError as error:
+        except Exception as error:
             collected.problems.append(f"{batch.id}: {self._explained('could not send its answers', error)}")
             return
-        errors = getattr(batch.errors, "data", None) or []
         if batch.status == "failed":
-            said = "; ".join(f"{error.code}: {error.message}" for error in errors) or "no reason given"
-            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(said)})")
-        taker = Taker(study, worker, self.evaluator, self._llm, self._paid, collected)
+            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(batch.errors)})")
+        taker = Taker(study, batch.worker, self.evaluator, self._llm, self._paid, collected)
         out = _unanswered(study)
         for id_, line in answers.by_id.items():
             trial = out.get(answers.trial(id_))
             if trial is not None and custom_id(trial, self._body(trial)) == id_:
-                taker.take(trial, line, str(batch.id))
+                taker.take(trial, line, batch.id)
                 del out[trial.id]
             else:
                 collected.passed_over += 1
         for trial in held:
             if trial.id in out:
-                taker.leave(trial, str(batch.id), str(batch.status))
-        collected.ended[str(batch.id)] = str(batch.status)
+                taker.leave(trial, batch.id, batch.status)
+        collected.ended[batch.id] = batch.status
         collected.malformed += answers.malformed
         collected.duplicates += answers.duplicates
 
-    def _files(self, client: Any, batch: Any) -> Iterator[bytes]:
-        for file in (batch.output_file_id, batch.error_file_id):
-            if file is not None:
+    def _files(self, batch: ServedBatch) -> Iterator[bytes]:
+        with self._client(self.most_answer_bytes) as client:
+            for file in batch.files:
                 yield client.files.content(file).read()
 
-    def _client(self) -> Any:
+    def _client(self, most_bytes: int = MOST_JSON) -> Any:
         openai = import_extra("openai", "openai")
-        return openai.OpenAI(api_key=self._llm.key(), base_url=self._llm.base_url, timeout=self.timeout)
+        settings = {"base_url": self._llm.base_url, "timeout": self.timeout, "http_client": http_client(most_bytes)}
+        return openai.OpenAI(api_key=self._llm.key(), **settings)
 
     def _explained(self, what: str, error: BaseException) -> BaseException:
         if not isinstance(error, Exception):
             return error
         server = self._llm.base_url or "OpenAI"
-        return EvaluatorError(self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}"))
+        return EvaluatorError(self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}")[:MOST_SAID])
 
 
 def _unanswered(study: BatchStudy) -> dict[int, Trial]:
@@ -303,8 +306,9 @@ def _unanswered(study: BatchStudy) -> dict[int, Trial]:
     return {trial.id: trial for trial in (*selector.pending, *returned)}
 
 
-def _worker(batch: Any) -> str:
-    return str((batch.metadata or {}).get("asktell_worker", ""))
+def _json(reply: Any) -> object:
+    """The JSON of a raw reply: the SDK's own models make a batch of whatever comes."""
+    return parsed(reply.http_response.content)
 
 
 def custom_id(trial: Trial, body: dict[str, Any]) -> str:

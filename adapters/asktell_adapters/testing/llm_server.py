@@ -21,6 +21,7 @@ class Reply:
         delay: seconds before the answer.
         drop: close the connection without an answer.
         body: these bytes, sent as they are, instead of a well-formed answer.
+        endless: send the body again and again, for as long as it is read.
         code: the error object's `code`.
         usage: prompt, completion and cached tokens; None leaves usage out.
     """
@@ -31,6 +32,7 @@ class Reply:
     delay: float = 0.0
     drop: bool = False
     body: bytes | None = None
+    endless: bool = False
     code: str | None = None
     usage: tuple[int, int, int] | None = (10, 5, 0)
 
@@ -151,9 +153,14 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
             self.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", **reply.headers}.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
+            if reply.endless:
+                self.close_connection = True
+            else:
+                self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+            while reply.endless and not owner._stopping.is_set():
+                self.wfile.write(data)
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""

@@ -164,13 +164,59 @@ def test_likelihood() -> None:
         ("system", "Be brief.\n", {}, "Be brief.\nq1:"),
         ("system", "Be {{brief}}.", {"apply_chat_template": True}, "<system>Be {{brief}}.<user>q1:"),
         ("description", "About {{question}}. ", {}, "About q1. q1:"),
+        ("description", "{% raw %}{{x}} {%{% endraw %}{{'{# #}'}} ", {}, "{{x}} {%{# #} q1:"),
+        ("description", "question", {}, "questionq1:"),
         ("doc_to_text", "Now {{question}} =", {}, "Now q1 ="),
+        (
+            "doc_to_text",
+            "{{question | regex_replace('q', 'Q')}}{% for a in [1, 2] %}{{loop.index}}{% endfor %}",
+            {},
+            "Q112",
+        ),
+        ("doc_to_text", "{{question.upper()}} {{'{{x}}'}}", {}, "Q1 {{x}}"),
     ],
 )
 def test_how_a_prompt_enters(insert: str, prompt: str, options: Any, expected: str) -> None:
     model = Scripted()
     LMEvalTask(GENERATE, model, insert=insert, **options).evaluate_batch(trials((prompt, 1)))
     assert model.seen == [expected]
+
+
+@pytest.mark.parametrize("insert", ["description", "doc_to_text"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ cycler.__init__.__globals__.os.mkdir('ran') }}",
+        "{{ question.__class__.__base__.__subclasses__() }}",
+        "{{ question['__class__'] }}",
+        "{{ question | attr('__class__') }}",
+        "{{ '{0.__class__.__base__}'.format(question) }}",
+        "{% set f = question.format %}{{ f.__self__ }}",
+        "{{ self.__init__.__globals__ }}",
+        "{{ lipsum.__globals__.os.mkdir('ran') }}",
+        "{{ picture.save('ran') }}",
+        "{{ numbers.append(3) }}",
+    ],
+)
+def test_a_template_reaches_nothing_but_the_document(
+    template: str, insert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = Scripted()
+    evaluator = LMEvalTask(GENERATE, model, insert=insert)
+    evaluator.examples = [{"question": "q", "answer": "a", "gold": 0, "picture": Picture(), "numbers": [1, 2]}]
+    outcomes = evaluator.evaluate_batch(trials((template, 0), ("{{question}}", 0)))
+    assert isinstance(outcomes[0], EvaluatorError)
+    assert "SecurityError" in str(outcomes[0]) or "UndefinedError" in str(outcomes[0])
+    assert isinstance(outcomes[1], dict)
+    assert not (tmp_path / "ran").exists()
+
+
+class Picture:
+    """A field with methods, as an image has them."""
+
+    def save(self, name: str) -> None:
+        Path(name).mkdir()
 
 
 def test_a_doc_to_text_also_shapes_the_few_shot_examples() -> None:

@@ -37,8 +37,9 @@ _BROKEN = ("Custom function threw error", "Python code execution failed", "Ruby 
 class PromptfooEvaluator:
     """Evaluates prompts on the tests of a promptfoo config, by one Node process that stays.
 
-    A trial's example is the index of a test (`tests`), its prompt one of `prompts` or any other text, which is then a
-    template as promptfoo's are. Scores are `score` and `success` (0 or 1), the assertions' named metrics, and where
+    A trial's example is the index of a test (`tests`), its prompt one of `prompts` or any other text. A prompt is data:
+    its variables (`{{name}}`, `{{name.key}}`) are filled in, and whatever else stands in it or in their values stays
+    text. Scores are `score` and `success` (0 or 1), the assertions' named metrics, and where
     promptfoo knows them `latency` (seconds), `cost`, `tokens`, `input_tokens` and `output_tokens`, of the provider
     alone. A metric of that name in the config comes before them.
 
@@ -46,6 +47,9 @@ class PromptfooEvaluator:
         config: path of a promptfooconfig (YAML, JSON, JavaScript), or the same as a mapping.
         provider: label or id of the one to evaluate, if the config has several.
         timeout: seconds for one evaluation, its assertions included.
+        prompts_are_code: let promptfoo evaluate prompts, and the variables' values, in its whole template language. A
+            template of it is code, which can run any command on this machine and read its environment: only for
+            prompts and tests that nobody else writes, neither an LLM, nor a data set, nor somebody over HTTP.
         rows: a file to append promptfoo's results to, one JSON line each; `write_results` needs it.
         node_modules: the folder in which promptfoo is; by default it is looked for from the config's folder upwards,
             then by the command `promptfoo`.
@@ -65,6 +69,7 @@ class PromptfooEvaluator:
         *,
         provider: str | None = None,
         timeout: float = 300.0,
+        prompts_are_code: bool = False,
         rows: str | Path | None = None,
         node_modules: str | Path | None = None,
         node: str | Path = "node",
@@ -84,7 +89,7 @@ class PromptfooEvaluator:
                 raise InvalidArgumentError(
                     f"A promptfoo config given as a mapping must be plain data: {error}."
                 ) from None
-        self._open = {"open": {"config": config, "provider": provider}}
+        self._open = {"open": {"config": config, "provider": provider, "code": prompts_are_code}}
         self._worker = NodeWorker(find_node(node), find_promptfoo(node_modules, folder), folder)
         self._lock = threading.Lock()
         self.timeout = timeout

@@ -1,6 +1,6 @@
 // Evaluates (prompt, test) pairs with promptfoo: a JSON request on each line of stdin, its reply on a line of stdout.
 //   node worker.mjs PATH_OF_THE_PACKAGE_PROMPTFOO
-// {id, open: {config: path or object, provider}} -> {id, ok: {version, provider, concurrency, prompts, tests}}
+// {id, open: {config: path or object, provider, code}} -> {id, ok: {version, provider, concurrency, prompts, tests}}
 // {id, evaluate: {pairs: [{prompt: index or {raw, label}, test: index}], timeout}} -> {id, ok: [row or null, ...]}
 // and {id, error} for either. The files that a config names are found from the working folder.
 import { readFileSync } from 'node:fs';
@@ -17,15 +17,19 @@ const require = createRequire(resolve(root, 'package.json'));
 const entry = require('./package.json').exports['.'].import;
 const promptfoo = await import(pathToFileURL(resolve(root, typeof entry === 'string' ? entry : entry.default)).href);
 
-let config, provider, prompts, tests;
+let config, code, provider, prompts, tests;
 
 async function open(request) {
+  code = request.code;
+  // Without this, promptfoo renders the variables' values as templates, before it renders the prompt.
+  if (!code) process.env.PROMPTFOO_DISABLE_JSON_AUTOESCAPE = 'true';
   config = typeof request.config === 'string' ? await read(request.config) : request.config;
   await checkVersion();
   if (config.extensions?.length) throw new Error('the config has `extensions`, which promptfoo runs only in its own command');
   provider = await findProvider([config.providers ?? config.targets ?? []].flat(), request.provider);
   prompts = (await readPrompts(config.prompts ?? [])).filter(({ label }) => allowed(provider.prompts, label));
   tests = await readTests();
+  if (!code) checkTemplates();
   return {
     version: version(),
     provider: { id: provider.id, label: provider.label },
@@ -129,7 +133,8 @@ async function readPrompts(listed) {
 async function readTests() {
   const { nunjucksFilters: _, ...part } = given();
   const read = await suite(part);
-  for (const test of [read.defaultTest ?? {}, ...read.tests]) check(test);
+  const scenarios = (read.scenarios ?? []).flatMap(({ config, tests }) => [config ?? [], tests ?? []].flat());
+  for (const test of [read.defaultTest ?? {}, ...read.tests, ...scenarios]) check(test);
   const found = [];
   const listener = async (_, { test }) => {
     found.push(test);
@@ -148,7 +153,8 @@ async function readTests() {
 }
 
 function given() {
-  const { tests = [], scenarios, defaultTest, env, nunjucksFilters } = config;
+  const { tests = [], scenarios, defaultTest, nunjucksFilters } = config;
+  const env = code ? config.env : { ...config.env, PROMPTFOO_DISABLE_JSON_AUTOESCAPE: 'true' }; // goes before the process's
   return { tests, scenarios, defaultTest, env, nunjucksFilters };
 }
 
@@ -158,9 +164,88 @@ function check(test) {
     if (test[key] !== undefined) throw new Error(`${name} has \`${key}\`: asktell chooses what is evaluated with what`);
   }
   if (test.options?.storeOutputAs) throw new Error(`${name} has \`storeOutputAs\`: asktell evaluates tests in any order`);
+  const program = code ? undefined : Object.values(Object(test.vars)).flat().find(isProgram);
+  if (program) throw new Error(`${name} has the variable ${JSON.stringify(program)}, a program that promptfoo would run. ${CURE}`);
   const other = leaves(test).find(({ type }) => type === 'select-best' || type === 'max-score');
   if (other) throw new Error(`${name} asserts ${other.type}, which compares several prompts: asktell scores them one by one`);
 }
+
+const CURE = 'If nobody but you writes prompts and tests, allow it: prompts_are_code=True';
+
+// promptfoo runs these for a value; a pattern may match such a file.
+function isProgram(value) {
+  if (typeof value !== 'string' || !/^(file:\/\/|package:)/.test(value)) return false;
+  const extension = /\.(\w+)$/.exec(value)?.[1];
+  return value.startsWith('package:') || (extension ? /^([cm]?[jt]s|py)$/i.test(extension) : /[*?[\]{}()!]/.test(value));
+}
+
+function checkTemplates() {
+  const given = prompts.filter(({ function: made }) => !made).map(({ label, raw }) => [`the prompt ${JSON.stringify(label)}`, raw]);
+  for (const { options: { prefix, suffix } } of tests) given.push(['a prefix', prefix ?? ''], ['a suffix', suffix ?? '']);
+  for (const [name, text] of given) {
+    const more = text.replace(VARIABLE, '').match(/^(portkey|langfuse|helicone):\/\/|\{\{[^]*?\}\}|\{%[^]*?%\}|\{#[^]*?#\}/);
+    if (more) throw new Error(`${name} has ${JSON.stringify(more[0])}: besides variables, as in {{name}}, a prompt is text. ${CURE}`);
+  }
+}
+
+// Prompts as data: their variables are filled in here, and nunjucks finds nothing to evaluate in what promptfoo gets.
+
+const VARIABLE = /\{\{\s*((?!env\b)[A-Za-z_]\w*(?:\.\w+)*)\s*\}\}/g; // `env` has the keys of APIs
+
+function asData({ raw, config, function: make }, { options: { prefix = '', suffix = '' } }) {
+  const rendered = (text, vars) => literal(withVariables(text, resolved(vars)));
+  return {
+    raw: 'asktell', // promptfoo would fetch langfuse:// and the like
+    config,
+    async function(context) {
+      if (!make) return rendered(prefix + raw + suffix, context.vars);
+      const made = await make(context);
+      const { prompt, config } = made?.prompt === undefined ? { prompt: made } : made;
+      return { prompt: rendered(typeof prompt === 'string' ? prompt : JSON.stringify(prompt), context.vars), config };
+    },
+  };
+}
+
+// As promptfoo: in the strings of what is JSON, or else in the text.
+function withVariables(text, vars) {
+  const fill = (part) => part.replace(VARIABLE, (_, path) => {
+    const value = path.split('.').reduce((whole, key) => (Object.hasOwn(Object(whole), key) ? whole[key] : undefined), vars);
+    return value == null ? '' : String(value);
+  });
+  const each = (part) => {
+    if (typeof part === 'string') return fill(part);
+    if (Array.isArray(part)) return part.map(each);
+    if (part && typeof part === 'object') return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, each(value)]));
+    return part;
+  };
+  let parsed;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    return fill(text);
+  }
+  return JSON.stringify(each(parsed), null, 2);
+}
+
+// As promptfoo: variables within variables, some levels deep.
+function resolved(given) {
+  const vars = Object.fromEntries(Object.entries(given).map(
+    ([name, value]) => [name, typeof value === 'string' ? value.replace(/\n$/, '') : value]));
+  for (let turn = 0, found = true; found && turn < 5; turn++) {
+    found = false;
+    for (const name of Object.keys(vars)) {
+      const [placeholder, other] = (typeof vars[name] === 'string' && /\{\{\s*(\w+)\s*\}\}/.exec(vars[name])) || [];
+      if (placeholder && Object.hasOwn(vars, other) && vars[other] !== undefined) {
+        vars[name] = vars[name].replace(placeholder, () => vars[other]);
+        found = true;
+      }
+    }
+  }
+  return vars;
+}
+
+// A template that renders as the text.
+const literal = (text) => text.replace(/\{(?=[{%#])|(?<=#)\}/g, (brace) => `{{ '${brace}' }}`);
 
 function leaves(test) {
   return (test.assert ?? []).flatMap((one) => (one.type === 'assert-set' ? [one, ...one.assert] : [one]));
@@ -175,7 +260,9 @@ async function evaluate({ pairs, timeout }) {
     env,
     nunjucksFilters,
     providers: [await provider.load()],
-    prompts: known.map((prompt, position) => ({ ...prompt, label: mark(position) })),
+    prompts: known.map((prompt, position) => (
+      { ...(code ? prompt : asData(prompt, tests[pairs[position].test])), label: mark(position) }
+    )),
     tests: pairs.map(({ test }, position) => ({
       ...tests[test],
       options: { ...tests[test].options },
