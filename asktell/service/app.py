@@ -1,6 +1,6 @@
 """The operations of the service.
 
-Handlers that touch a study are plain functions, so that they run in a pool of threads.
+Those that touch a study are plain functions, so that they run in a pool of threads; the others need none.
 """
 
 import json
@@ -84,7 +84,7 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Hea
         return answer({"status": "ok"})
 
     @app.get("/metrics", response_class=PlainTextResponse)
-    def counts() -> Response:
+    async def counts() -> Response:
         """What was counted and measured, in Prometheus' format."""
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 

@@ -94,6 +94,11 @@ class Gate:
             answer = await self._answer(scope, body)
         except Problem as problem:
             answer = _of_problem(problem)
+        except asyncio.CancelledError:  # nobody else cancels
+            text = (
+                "The service ends, and this request has taken too long to wait for. It may have been done; come again."
+            )
+            answer = _of_problem(Problem(503, text, "service", {"Retry-After": "1"}, title="The service ends"))
         except Exception:
             log.exception("An error of the service")
             answer = _of_problem(Problem(500, "An error of the service; its log says more."))
