@@ -19,6 +19,7 @@ import urllib3
 
 from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
 from asktell.cli import main
+from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
@@ -86,6 +87,20 @@ def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pa
     (tmp_path / "x.db").write_bytes(b"no database" * 100)
     assert main(["serve", url, "--port", "0"]) == 1
     assert "not a SQLite file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:////data/a@b?c.db", "sqlite:////data/a@b?c.db"),
+        ("postgresql://host:5432/db", "postgresql://host:5432/db"),
+        ("postgresql://user:secret@host/db", "postgresql://...@host/db"),
+        ("postgresql+psycopg://user:se/cr@et@host/db", "postgresql+psycopg://...@host/db"),
+        ("postgres:///db?user=u&password=secret", "postgres:///db"),
+    ],
+)
+def test_a_storages_address_is_shown_without_secrets(url: str, shown: str) -> None:
+    assert _without_secrets(url) == shown
 
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
