@@ -59,7 +59,14 @@ def answer(content: object, status: int = 200, headers: dict[str, str] | None = 
 
 
 def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Health | None = None) -> FastAPI:
-    """The operations on these studies, behind nothing: see `asktell.service.gate`. Its document tells of tokens."""
+    """The operations on these studies, behind nothing: see `asktell.service.gate`.
+
+    Args:
+        studies: that it serves.
+        metrics: that it shows.
+        with_tokens: whether its document tells of tokens.
+        storage: what /health asks; by default whether the studies can be changed.
+    """
     storage = storage or Health(studies.check)
     app = FastAPI(title="asktell", version=version("asktell"), docs_url=None, redoc_url=None)
 

@@ -29,7 +29,7 @@ _CHANGING = ("POST", "PUT", "DELETE")
 _LONGEST_KEY = 200
 _OF_PROXIES = re.compile(
     rb"forwarded|via|x-(original-)?forwarded(-.*)?|x-original-(host|url)|x-real-ip|x-(cluster-)?client-ip|"
-    rb"true-client-ip|(cf|fastly)-(connecting|client)-ip|cf-ray|x-envoy-.*|x-amzn?-trace-id"
+    rb"true-client-ip|(cf|fastly)-(connecting|client)-ip|cf-ray|x-envoy-.*"
 )
 
 LET_IN = "asktell.let_in"

@@ -91,7 +91,9 @@ def serve(arguments: argparse.Namespace) -> int:
             _end_if_stuck(before, 130 if isinstance(ending, KeyboardInterrupt) else 143)
             raise
         finally:
-            studies.close()
+            closing = threading.Thread(target=studies.close, daemon=True)  # a check of the storage may be stuck
+            closing.start()
+            closing.join(_SECONDS_FOR_THREADS)
     return 0
 
 
