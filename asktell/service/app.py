@@ -1,4 +1,7 @@
-"""The operations of the service. Handlers are plain functions, so that they run in a pool of threads."""
+"""The operations of the service.
+
+Those that touch a study are plain functions, so that they run in a pool of threads; the others need none.
+"""
 
 import json
 import logging
@@ -21,6 +24,7 @@ from asktell.arguments import MOST_EVALUATIONS
 from asktell.errors import AsktellError, InvalidArgumentError, InvalidStateError, StorageError, UnknownTrialError
 from asktell.selector import Selector
 from asktell.service import models
+from asktell.service.health import Health
 from asktell.service.metrics import CONTENT_TYPE, Metrics
 from asktell.service.openapi import describe
 from asktell.service.problems import MEDIA_TYPE, Problem, damaged, problem_of
@@ -54,8 +58,16 @@ def answer(content: object, status: int = 200, headers: dict[str, str] | None = 
     return Response(body, status, headers, "application/json")
 
 
-def make_app(studies: Studies, metrics: Metrics, with_tokens: bool) -> FastAPI:
-    """The operations on these studies, behind nothing: see `asktell.service.gate`. Its document tells of tokens."""
+def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Health | None = None) -> FastAPI:
+    """The operations on these studies, behind nothing: see `asktell.service.gate`.
+
+    Args:
+        studies: that it serves.
+        metrics: that it shows.
+        with_tokens: whether its document tells of tokens.
+        storage: what /health asks; by default whether the studies can be changed.
+    """
+    storage = storage or Health(studies.check)
     app = FastAPI(title="asktell", version=version("asktell"), docs_url=None, redoc_url=None)
 
     def call(name: str, operation: Callable[[Study], _T]) -> _T:
@@ -73,13 +85,13 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool) -> FastAPI:
             raise damaged(error) from error
 
     @app.get("/health", response_model=models.Health)
-    def health() -> Response:
-        """Whether the service runs and its storage answers."""
-        studies.names()
+    async def health() -> Response:
+        """Whether the service runs and studies can be changed now; found out at most every two seconds."""
+        await storage.confirm()
         return answer({"status": "ok"})
 
     @app.get("/metrics", response_class=PlainTextResponse)
-    def counts() -> Response:
+    async def counts() -> Response:
         """What was counted and measured, in Prometheus' format."""
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Collection, Mapping
 from types import TracebackType
@@ -39,13 +40,8 @@ class _Connection:
     """
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        if parts is not None and (parts.username or parts.password):
-            raise InvalidArgumentError(f"A token goes into token=, or {WRITE} in the environment, and not into a URL.")
-        if parts is None or parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-            raise InvalidArgumentError(f"A service is at http://HOST:PORT or https://HOST, got {short(url)}.")
-        self.url = url.rstrip("/")
-        token = token or os.environ.get(WRITE)
+        self.url = _address(url)
+        token = _token("token=", token) or _token(WRITE, os.environ.get(WRITE))
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = timeout
         self._retries = retries
@@ -387,6 +383,38 @@ class RemoteStudy:
 
     def _taken(self, what: str, **data: object) -> bool:
         return bool(_record(self._post(what, **data), "taken")["taken"])
+
+
+def _address(url: object) -> str:
+    # What may be a secret must not get into the message.
+    if not isinstance(url, str):
+        raise InvalidArgumentError(f"A service's URL must be text, got {type(url).__name__}.")
+    if any(mark in url for mark in "@?#"):
+        raise InvalidArgumentError(
+            "A service is at http://HOST:PORT or https://HOST, without @, ? and #. "
+            f"A token goes into token=, or {WRITE} in the environment, and not into a URL."
+        )
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InvalidArgumentError(f"A service is at http://HOST:PORT or https://HOST, got {short(url)}.")
+    return url.rstrip("/")
+
+
+def _token(name: str, token: object) -> str | None:
+    """A token that a header can hold; messages never show it."""
+    if token is None or token == "":
+        return None
+    if not isinstance(token, str):
+        raise InvalidArgumentError(f"{name} must be text, got {type(token).__name__}.")
+    if not re.fullmatch("[!-~]+", token):
+        raise InvalidArgumentError(
+            f"{name} must be visible ASCII characters only, as a header can hold no others; it has {len(token)} "
+            "characters, a blank, line break or other one among them. Does the file it came from end in a line break?"
+        )
+    return token
 
 
 def _path(name: str) -> str:

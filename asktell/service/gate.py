@@ -4,8 +4,10 @@ import asyncio
 import hashlib
 import logging
 import math
+import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -13,7 +15,7 @@ from urllib.parse import quote
 from asktell.service.limits import Answer, Answers, RateLimit
 from asktell.service.metrics import Metrics
 from asktell.service.problems import MEDIA_TYPE, Problem
-from asktell.service.tokens import Role, Tokens, is_loopback
+from asktell.service.tokens import WRITE, Role, Tokens, is_loopback
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -25,6 +27,13 @@ _OPEN = ("/health", "/openapi.json")
 _READING = ("GET", "HEAD", "OPTIONS")
 _CHANGING = ("POST", "PUT", "DELETE")
 _LONGEST_KEY = 200
+_OF_PROXIES = re.compile(
+    rb"forwarded|via|x-(original-)?forwarded(-.*)?|x-original-(host|url)|x-real-ip|x-(cluster-)?client-ip|"
+    rb"true-client-ip|(cf|fastly)-(connecting|client)-ip|cf-ray|x-envoy-.*"
+)
+
+LET_IN = "asktell.let_in"
+"""In a connection's state: what is called when a request on it is let in."""
 
 log = logging.getLogger("asktell.service")
 
@@ -36,12 +45,16 @@ class Limits:
     Attributes:
         body: bytes of a request.
         body_seconds: for it to come.
+        linger: bytes of a body that nobody wants, to be thrown away so that the answer arrives.
+        linger_seconds: for them to come.
         rate: requests per second of a client, for ever; four times as many at once after a rest. 0 for no limit.
         strangers: requests per second of an address that has no token, or a wrong one.
     """
 
     body: int = 2**26
     body_seconds: float = 30.0
+    linger: int = 2**18
+    linger_seconds: float = 1.0
     rate: float = 500.0
     strangers: float = 5.0
 
@@ -50,7 +63,8 @@ class Limits:
 class Gate:
     """An ASGI application around another one.
 
-    Whoever has no token is told so before anything of the body is read. A client is a token at an address.
+    A body is read only of who may change something, and then does. The answer to any other closes the connection, if
+    a body was announced that has not come to its end. A client is a token at an address.
     """
 
     app: App
@@ -75,10 +89,16 @@ class Gate:
         scope = dict(scope, path=quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~"))
         started = time.perf_counter()
         self.metrics.running.inc()
+        body = _Body(scope, receive)
         try:
-            answer = await self._answer(scope, receive)
+            answer = await self._answer(scope, body)
         except Problem as problem:
             answer = _of_problem(problem)
+        except asyncio.CancelledError:  # nobody else cancels
+            text = (
+                "The service ends, and this request has taken too long to wait for. It may have been done; come again."
+            )
+            answer = _of_problem(Problem(503, text, "service", {"Retry-After": "1"}, title="The service ends"))
         except Exception:
             log.exception("An error of the service")
             answer = _of_problem(Problem(500, "An error of the service; its log says more."))
@@ -89,15 +109,22 @@ class Gate:
         self.metrics.count(getattr(route, "name", None) or "other", answer.status, seconds)
         if self.access_log:
             log.info("%s %s %d %.1f ms", scope["method"], scope["path"], answer.status, 1e3 * seconds)
-        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+        content = b"" if scope["method"] == "HEAD" else answer.body
+        closing = [(b"connection", b"close")] if body.is_due else []
+        await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, *closing]})
+        await send({"type": "http.response.body", "body": content, "more_body": body.is_due})
+        if body.is_due:
+            await body.skip(self.limits.linger, self.limits.linger_seconds)
+            await send({"type": "http.response.body"})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    async def _answer(self, scope: Scope, announced: "_Body") -> Answer:
+        headers = announced.headers
         role = self._role(scope, headers)
-        if scope["method"] not in _READING and role is not Role.WRITE:
+        if scope["method"] in _READING:
+            return await self._pass(scope, b"")
+        if role is not Role.WRITE:
             raise Problem(403, "This token may only read. Changes need the read-write token.", "access-denied")
-        body = await self._body(headers, receive)
+        body = await announced.read(self.limits.body, self.limits.body_seconds)
         if body and not _is_json(headers.get(b"content-type", "")):
             raise Problem(415, "The body must be JSON, with the header `Content-Type: application/json`.")
         key = headers.get(b"idempotency-key")
@@ -119,11 +146,12 @@ class Gate:
             Problem: it may nothing, or not now.
         """
         address = scope["client"][0] if scope.get("client") else ""
-        if not self.tokens and not _names_this_machine(headers.get(b"host", "")):
-            # A page in a browser can make a name of its own lead here.
-            raise Problem(403, "Without a token this service answers only to localhost.", "access-denied")
+        if not self.tokens:
+            _check_local(headers)
         role = self.tokens.role(headers.get(b"authorization"))
         stranger = role is Role.NOTHING
+        if not stranger and (let_in := scope.get("state", {}).get(LET_IN)) is not None:
+            let_in()
         limit, client = (self._strangers, address) if stranger else (self._clients, (role, address))
         if (wait := limit.wait(client)) > 0:
             seconds = math.ceil(wait)
@@ -137,29 +165,6 @@ class Gate:
                 {"WWW-Authenticate": "Bearer"},
             )
         return role if not stranger else Role.READ
-
-    async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
-        limit = self.limits.body
-        too_large = Problem(413, f"A request may have at most {limit} bytes.", headers={"Connection": "close"})
-        announced = headers.get(b"content-length", "0")
-        if announced.isdecimal() and int(announced[:20]) > limit:
-            raise too_large
-        parts, size = [], 0
-        try:
-            async with asyncio.timeout(self.limits.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Problem(400, "The client has left.")
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > limit:
-                        raise too_large
-                    if not message.get("more_body"):
-                        return b"".join(parts)
-        except TimeoutError:
-            text = f"The body did not come within {self.limits.body_seconds:g} s."
-            raise Problem(408, text, headers={"Connection": "close"}) from None
 
     async def _pass(self, scope: Scope, body: bytes) -> Answer:
         """The operation's answer."""
@@ -192,6 +197,51 @@ class Gate:
         return Answer(start["status"], list(start["headers"]), b"".join(parts))
 
 
+class _Body:
+    """What a request carries beside its head, if it says that it does."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        self._announced = self.headers.get(b"content-length", "0")
+        self._receive = receive
+        self.is_due = b"transfer-encoding" in self.headers or self._announced.strip("0") != ""
+
+    async def read(self, limit: int, seconds: float) -> bytes:
+        """All of it.
+
+        Raises:
+            Problem: it is too large, or does not come in time.
+        """
+        too_large = Problem(413, f"A request may have at most {limit} bytes.")
+        if self._announced.isdecimal() and int(self._announced[:20]) > limit:
+            raise too_large
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(seconds):
+                while self.is_due:
+                    parts.append(await self._next())
+                    size += len(parts[-1])
+                    if size > limit:
+                        raise too_large
+        except TimeoutError:
+            raise Problem(408, f"The body did not come within {seconds:g} s.") from None
+        return b"".join(parts)
+
+    async def skip(self, limit: int, seconds: float) -> None:
+        """Throw it away, or so much of it: who closes on what has come takes back what was sent."""
+        with suppress(TimeoutError, Problem):
+            async with asyncio.timeout(seconds):
+                while self.is_due and limit > 0:
+                    limit -= len(await self._next())
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "The client has left.")
+        self.is_due = message.get("more_body", False)
+        return message.get("body", b"")  # type: ignore[no-any-return]
+
+
 def _of_problem(problem: Problem) -> Answer:
     body = problem.body()
     headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), **problem.headers}
@@ -200,6 +250,25 @@ def _of_problem(problem: Problem) -> Answer:
 
 def _is_json(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def _check_local(headers: Mapping[bytes, str]) -> None:
+    """Refuse what came from elsewhere, or may have.
+
+    Raises:
+        Problem: it did.
+    """
+    if not _names_this_machine(headers.get(b"host", "")):
+        # A page in a browser can make a name of its own lead here.
+        raise Problem(403, "Without a token this service answers only to localhost.", "access-denied")
+    passed_on = sorted(name.decode("latin-1") for name in headers if _OF_PROXIES.fullmatch(name))
+    if passed_on:
+        raise Problem(
+            403,
+            "Without a token this service answers only requests from this machine, and this one came through a proxy "
+            f"(it has the header {passed_on[0]}). Start the service with a token in {WRITE}, or ask it directly.",
+            "access-denied",
+        )
 
 
 def _names_this_machine(host: str) -> bool:

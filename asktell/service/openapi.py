@@ -11,7 +11,7 @@ from asktell.service.problems import MEDIA_TYPE
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "No token, or an unknown one.",
-    403: "The token may only read, or the address is not this machine's.",
+    403: "The token may only read; or there is none, and the request did not come from this machine alone.",
     404: "There is no such study, or no such trial is out (then `pending` has the ids of those that are).",
     408: "The body did not come in time.",
     409: "There is a study of this name already, or the trial was told before with other scores.",
@@ -23,7 +23,7 @@ _DESCRIPTIONS = {
     501: "The method needs a package that is not installed there.",
     503: "The storage cannot be used, or not now (then there is a `Retry-After`). Nothing was changed.",
 }
-_ALWAYS = (401, 403, 408, 413, 429, 500, 503)
+_ALWAYS = (401, 403, 429, 500, 503)
 _OPEN = ("/health",)
 _KEY = {
     "name": "Idempotency-Key",
@@ -67,7 +67,7 @@ def _complete(path: str, method: str, operation: dict[str, Any], with_tokens: bo
     else:
         statuses -= {401}
     if method in ("post", "put", "delete"):
-        statuses |= {422}
+        statuses |= {408, 413, 422}
         operation.setdefault("parameters", []).append(_KEY)
     if "requestBody" in operation:
         statuses |= {400, 409, 415, 422, 501}

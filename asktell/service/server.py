@@ -3,10 +3,13 @@
 import argparse
 import logging
 import math
+import os
 import re
 import socket
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from asktell.arguments import whole
@@ -15,12 +18,18 @@ from asktell.service.tokens import READ, WRITE, Tokens, is_loopback
 from asktell.terminal import safe
 
 _SECONDS_TO_FINISH = 30
+_SECONDS_FOR_THREADS = 2
 _SECONDS_IDLE = 75
 _CONNECTIONS = 1000
+
+log = logging.getLogger("asktell.service")
 
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C; requests that are running are answered first.
+
+    If one of them does not come to its end, the process is ended all the same: as after a kill, what was confirmed is
+    in the storage.
 
     Raises:
         InvalidArgumentError: the URL or a token cannot be used, or other machines could reach it without a token.
@@ -42,6 +51,7 @@ def serve(arguments: argparse.Namespace) -> int:
         import uvicorn
 
         from asktell.service.app import make_app
+        from asktell.service.connections import ConnectionLimits, Connections
         from asktell.service.gate import Gate, Limits
         from asktell.service.metrics import Metrics
         from asktell.service.studies import Studies
@@ -51,8 +61,12 @@ def serve(arguments: argparse.Namespace) -> int:
     metrics = Metrics(lambda: len(studies))
     limits = Limits(body=arguments.max_mb * 2**20, rate=arguments.rate)
     gate = Gate(make_app(studies, metrics, bool(tokens)), tokens, metrics, limits, arguments.access_log)
+    connections = Connections(ConnectionLimits())
     config = uvicorn.Config(
         gate,
+        http=connections.protocol,  # type: ignore[arg-type] # it is called as a class would be
+        callback_notify=connections.sweep,
+        timeout_notify=1,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -62,18 +76,44 @@ def serve(arguments: argparse.Namespace) -> int:
         timeout_keep_alive=_SECONDS_IDLE,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
+    server = uvicorn.Server(config)
+    before = threading.enumerate()
     with _listening(arguments.host, arguments.port) as listener, _logging():
         try:
             studies.names()  # a storage that cannot be used is better known now
             host, port = listener.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             access = " and ".join(name for name, token in ((WRITE, tokens.write), (READ, tokens.read)) if token)
-            where = safe(re.sub(r"//[^/@]*@", "//...@", arguments.url))
-            print(f"Serving {where} at {address} ({access or 'no token: open to everybody here'})", flush=True)
-            uvicorn.Server(config).run(sockets=[listener])
+            open_to = access or "no token: open to everybody here"
+            print(f"Serving {safe(_without_secrets(arguments.url))} at {address} ({open_to})", flush=True)
+            server.run(sockets=[listener])
+        except BaseException as ending:  # SIGTERM or Ctrl-C, which uvicorn raises again when it is done
+            _end_if_stuck(before, 130 if isinstance(ending, KeyboardInterrupt) else 143)
+            raise
         finally:
-            studies.close()
+            closing = threading.Thread(target=studies.close, daemon=True)  # a check of the storage may be stuck
+            closing.start()
+            closing.join(_SECONDS_FOR_THREADS)
     return 0
+
+
+def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:
+    """End the process if a request is still being worked on: what waits for its thread would wait for ever."""
+    deadline = time.monotonic() + _SECONDS_FOR_THREADS
+    working = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    for thread in working:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if stuck := sum(thread.is_alive() for thread in working):
+        log.error("%d requests do not end; the service ends without them. What was confirmed is kept.", stuck)
+        logging.shutdown()
+        os._exit(code)
+
+
+def _without_secrets(url: str) -> str:
+    """A storage's URL without user, password and options."""
+    if url.startswith("postgres"):
+        return re.sub(r"//.*@", "//...@", url.partition("?")[0])
+    return url
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -93,15 +133,15 @@ def _logging() -> Iterator[None]:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines("%(asctime)s %(message)s"))
     loggers = {logging.getLogger("asktell.service"): logging.INFO, logging.getLogger("uvicorn.error"): logging.WARNING}
-    before = [(log, log.level, log.propagate) for log in loggers]
-    for log, level in loggers.items():
-        log.setLevel(level)
-        log.propagate = False
-        log.addHandler(handler)
+    before = [(logger, logger.level, logger.propagate) for logger in loggers]
+    for logger, level in loggers.items():
+        logger.setLevel(level)
+        logger.propagate = False
+        logger.addHandler(handler)
     try:
         yield
     finally:
-        for log, level, propagate in before:
-            log.setLevel(level)
-            log.propagate = propagate
-            log.removeHandler(handler)
+        for logger, level, propagate in before:
+            logger.setLevel(level)
+            logger.propagate = propagate
+            logger.removeHandler(handler)

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TypeVar
 
-from asktell.errors import StudyExistsError, StudyNotFoundError
+from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
 from asktell.selector import Selector
 from asktell.storages import open_storage
 from asktell.studies.study import Study
@@ -22,7 +22,9 @@ class _Entry:
 
 
 class Studies:
-    """Open studies by name, those not in use closed when there are too many. For several threads.
+    """Open studies by name, those not in use let go when there are too many. For several threads.
+
+    All share one storage, so that its files and connections do not become more with the studies.
 
     Args:
         url: where they are kept, as for `asktell.storages.open_storage`.
@@ -30,9 +32,10 @@ class Studies:
     """
 
     def __init__(self, url: str, most: int = 256) -> None:
-        self._url = url
         self._most = most
         self._storage = open_storage(url)
+        self._checked = open_storage(url)  # another one: whoever waits in a check must not hold up the others
+        self._found = False
         self._lock = Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
@@ -42,8 +45,22 @@ class Studies:
     def names(self) -> list[str]:
         """Of all studies; none where there is no storage yet."""
         with suppress(StudyNotFoundError):
-            return self._storage.names()
+            names = self._storage.names()
+            self._found = True
+            return names
         return []
+
+    def check(self) -> None:
+        """Find out whether studies can be changed now.
+
+        Raises:
+            StorageError: they cannot.
+        """
+        try:
+            self._checked.check()
+        except StudyNotFoundError as error:
+            if self._found:
+                raise StorageError(f"The studies are gone. {error}") from error
 
     def create(self, name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> None:
         """Make a study, as `Study.create`.
@@ -52,7 +69,8 @@ class Studies:
             StudyExistsError: there is one of this name, or, with `exist_ok`, one of something else.
         """
         try:
-            Study.create(self._url, name, selector, max_attempts=max_attempts, exist_ok=exist_ok).close()
+            Study.create(self._storage, name, selector, max_attempts=max_attempts, exist_ok=exist_ok)
+            self._found = True
         except StudyExistsError:
             if exist_ok:
                 raise
@@ -65,8 +83,7 @@ class Studies:
         except StudyNotFoundError:
             raise _unknown(name) from None
         finally:
-            with self._lock:
-                self._close(name)
+            self._forget(name)
 
     def call(self, name: str, operation: Callable[[Study], _T]) -> _T:
         """What an operation on a study returns.
@@ -79,19 +96,18 @@ class Studies:
                 try:
                     return operation(study)
                 except StudyNotFoundError:
-                    with self._lock:
-                        self._entries.pop(name, None)
+                    self._forget(name)
             with self._using(name) as study:  # it was deleted; somebody may have made a new one since
                 return operation(study)
         except StudyNotFoundError:
             raise _unknown(name) from None
 
     def close(self) -> None:
-        """Close all of them."""
+        """Let go of all of them, and of the storage."""
         with self._lock:
-            for name in list(self._entries):
-                self._close(name)
+            self._entries.clear()
         self._storage.close()
+        self._checked.close()
 
     @contextmanager
     def _using(self, name: str) -> Iterator[Study]:
@@ -101,11 +117,11 @@ class Studies:
             self._entries.move_to_end(name)
             idle = [other for other, its in self._entries.items() if not its.users]
             for other in idle[: max(0, len(self._entries) - self._most)]:
-                self._close(other)
+                del self._entries[other]
         try:
             with entry.lock:
                 if entry.study is None:
-                    entry.study = Study.open(self._url, name)
+                    entry.study = Study.open(self._storage, name)
             yield entry.study
         finally:
             with self._lock:
@@ -113,10 +129,9 @@ class Studies:
                 if entry.study is None and not entry.users and self._entries.get(name) is entry:
                     del self._entries[name]
 
-    def _close(self, name: str) -> None:
-        entry = self._entries.pop(name, None)
-        if entry is not None and entry.study is not None:
-            entry.study.close()
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            self._entries.pop(name, None)
 
 
 def _unknown(name: str) -> StudyNotFoundError:

@@ -13,6 +13,7 @@ import pytest
 
 from asktell.service.app import make_app
 from asktell.service.gate import Gate, Limits
+from asktell.service.health import Health
 from asktell.service.metrics import Metrics
 from asktell.service.studies import Studies
 from asktell.service.tokens import Tokens
@@ -21,13 +22,20 @@ from asktell.service.tokens import Tokens
 class Service:
     """Requests to an application in this process."""
 
-    def __init__(self, url: str, tokens: Tokens | None = None, limits: Limits | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        tokens: Tokens | None = None,
+        limits: Limits | None = None,
+        patience: float = 60.0,
+        **options: Any,
+    ) -> None:
         from starlette.testclient import TestClient
 
         self.studies = Studies(url, **options)
         self.metrics = Metrics(lambda: len(self.studies))
         tokens = tokens or Tokens()
-        self.app = make_app(self.studies, self.metrics, bool(tokens))
+        self.app = make_app(self.studies, self.metrics, bool(tokens), Health(self.studies.check, 0.0, patience))
         self.gate = Gate(self.app, tokens, self.metrics, limits or Limits(rate=0))
         self.client = TestClient(self.gate, "http://localhost", raise_server_exceptions=False)  # type: ignore[arg-type]
 
@@ -68,13 +76,16 @@ def service(new_service: Callable[..., Service]) -> Service:
     return new_service()
 
 
-class Process:
-    """`asktell serve` in a process of its own, on a free port."""
+_MAIN = "import sys; from asktell_adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
-    def __init__(self, url: str, *arguments: str, **environment: str) -> None:
+
+class Process:
+    """`asktell serve` in a process of its own, on a free port, after some Python that makes it special."""
+
+    def __init__(self, url: str, *arguments: str, first: str = "", **environment: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("ASKTELL_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "asktell_adapters.cli.main", "serve", url, "--port", "0", *arguments],
+            [sys.executable, "-c", f"{first}\n{_MAIN}", "serve", url, "--port", "0", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -95,8 +106,10 @@ class Process:
 def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     made = []
 
-    def start(*arguments: str, url: str = f"sqlite:///{tmp_path}/studies.db", **environment: str) -> Process:
-        made.append(Process(url, *arguments, **environment))
+    def start(
+        *arguments: str, url: str = f"sqlite:///{tmp_path}/studies.db", first: str = "", **environment: str
+    ) -> Process:
+        made.append(Process(url, *arguments, first=first, **environment))
         return made[-1]
 
     yield start

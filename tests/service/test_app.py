@@ -1,5 +1,6 @@
 """Operations and problems, in this process."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import pytest
 
 from asktell import BestFeasible, Selector, Study, errors
-from asktell.errors import AsktellError, StorageBusyError, StudyNotFoundError
+from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
+from asktell.service.health import Health
 from asktell.service.problems import error_of, problem_of
 from asktell.service.studies import Studies
+from asktell.storages.sqlite import SQLiteStorage
 
 STUDY = {"name": "s", "prompts": {"p": "P", "q": "Q"}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
 
@@ -142,6 +145,74 @@ def test_every_error_is_a_problem_and_comes_back() -> None:
     assert "/var/x" not in problem_of(StorageBusyError("in /var/x")).document["detail"]
 
 
+# Health
+
+
+def test_health_finds_out_whether_studies_can_be_changed(new_service: Any, tmp_path: Path) -> None:
+    service, hasty = new_service(), new_service(patience=0.05)
+    assert service.get("/health") == {"status": "ok"}  # there is nothing yet
+    service.post("/v1/studies", STUDY, 201)
+    assert service.get("/health") == {"status": "ok"}
+    storage = SQLiteStorage(tmp_path / "studies.db")
+    with storage.transaction(storage.find("s"), durable=False):
+        for _ in range(3):
+            assert "held by another process" in hasty.get("/health", 503)["detail"]
+        # Others need not wait for the check.
+        assert hasty.get("/v1/studies") == {"studies": ["s"]}
+    assert service.get("/health") == {"status": "ok"}
+    for file in tmp_path.glob("studies.db*"):
+        file.rename(tmp_path / f"moved-{file.name}")
+    assert service.send("GET", "/health").status_code == 503
+
+
+def test_health_with_postgresql(new_service: Any, postgresql_url: str) -> None:
+    import psycopg
+
+    service, hasty = new_service(postgresql_url), new_service(postgresql_url, patience=0.05)
+    assert service.get("/health") == {"status": "ok"}
+    service.post("/v1/studies", STUDY, 201)
+    assert service.get("/health") == {"status": "ok"}
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute("LOCK TABLE asktell_studies")
+        assert hasty.send("GET", "/health").status_code == 503
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        assert service.get("/health") == {"status": "ok"}
+        row = connection.execute("SELECT xmin, xmax FROM asktell_studies").fetchone()
+        service.get("/health")
+        assert connection.execute("SELECT xmin, xmax FROM asktell_studies").fetchone() == row  # nothing was written
+
+
+async def test_health_is_found_out_seldom_and_by_one_at_a_time() -> None:
+    checks, time, go_on = list[int](), [0.0], threading.Event()
+
+    def check() -> None:
+        checks.append(1)
+        go_on.wait()
+        if len(checks) > 1:
+            raise StorageError("gone")
+
+    health = Health(check, fresh=2.0, patience=5.0, clock=lambda: time[0])
+    first, second = asyncio.create_task(health.confirm()), asyncio.create_task(health.confirm())
+    await asyncio.sleep(0)
+    time[0] = 5.0
+    with pytest.raises(StorageBusyError, match="over 5 s"):
+        await health.confirm()  # nobody waits again for what has had its time
+    go_on.set()
+    await asyncio.gather(first, second)
+    assert len(checks) == 1
+    for _ in range(2):
+        with pytest.raises(StorageError, match="gone"):
+            await health.confirm()
+    time[0] = 6.9
+    with pytest.raises(StorageError, match="gone"):
+        await health.confirm()
+    assert len(checks) == 2
+    time[0] = 7.0
+    with pytest.raises(StorageError, match="gone"):
+        await health.confirm()
+    assert len(checks) == 3
+
+
 # Studies kept open
 
 
@@ -163,6 +234,15 @@ def test_so_many_studies_are_kept_open(tmp_path: Path) -> None:
     assert len(studies) <= 2
     studies.close()
     assert len(studies) == 0
+
+
+def test_all_studies_share_one_storage(tmp_path: Path) -> None:
+    studies = Studies(f"sqlite:///{tmp_path}/x.db")
+    for name in "abc":
+        studies.create(name, selector(), 3, exist_ok=False)
+    storages = {studies.call(name, lambda study: study._replica.storage) for name in "abc"}
+    assert len(storages) == 1
+    studies.close()
 
 
 def test_a_study_in_use_is_not_closed(tmp_path: Path) -> None:

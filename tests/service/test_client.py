@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -320,12 +321,42 @@ def test_run_drives_a_remote_study(executor: Any, remote: RemoteStudy) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["localhost:8000", "ftp://localhost", "http://", "http://user:secret@localhost", "http://localhost?token=x", 3],
+    [
+        *("localhost:8000", "ftp://localhost", "http://", "http://[", 3),
+        *("http://user:secret@localhost", "http://localhost?token=secret", "http://localhost#secret"),
+        *("secret@localhost", "http://user:secret@[", b"http://secret@localhost"),
+    ],
 )
 def test_unusable_addresses(url: Any) -> None:
     with pytest.raises(InvalidArgumentError) as error:
         RemoteStudy(url, "s")
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", ["\n", "\r\nX-Other: y", " ", "\0", "\x7f", "é", "\ud800", "日"])
+@pytest.mark.parametrize("given", ["argument", "environment"])
+def test_a_token_that_no_header_can_hold_is_not_shown(given: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, token = "http://127.0.0.1:9", "0123456789secret" + wrong
+    options: dict[str, Any] = {"retries": 0}
+    if given == "argument":
+        options["token"] = token
+    else:
+        monkeypatch.setattr(os, "environ", {"ASKTELL_TOKEN": token})  # the real one can hold no zero
+    for call in (
+        lambda: RemoteStudy(url, "s", **options),
+        lambda: RemoteStudy.create(url, "s", small(), **options),
+        lambda: RemoteStudy.names(url, **options),
+        lambda: RemoteStudy.delete(url, "s", **options),
+    ):
+        with pytest.raises(InvalidArgumentError, match="must be visible ASCII") as error:
+            call()
+        assert "secret" not in "".join(traceback.format_exception(error.value))
+        assert ("token=" if given == "argument" else "ASKTELL_TOKEN") in str(error.value)
+
+
+def test_a_token_is_text() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"must be text, got bytes\.$"):
+        RemoteStudy("http://127.0.0.1:9", "s", token=b"secret")  # type: ignore[arg-type]
 
 
 def test_nobody_there() -> None:

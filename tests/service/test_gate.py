@@ -89,6 +89,25 @@ def test_without_tokens_only_this_machine_is_answered(host: str, status: int, ne
     assert with_tokens.send("GET", "/v1/studies", headers={"Host": host, **bearer(WRITE)}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded", "x-forwarded-PROTO", "Via", "X-Real-IP"),
+        *("X-Original-Forwarded-For", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP", "X-Envoy-External-Address"),
+    ],
+)
+def test_without_tokens_what_a_proxy_passes_on_is_refused(header: str, new_service: Any) -> None:
+    for method, path in (("GET", "/v1/studies"), ("POST", "/v1/studies"), ("GET", "/health"), ("GET", "/metrics")):
+        response = new_service().send(method, path, headers={header: "203.0.113.7"})
+        assert response.status_code == 403
+        problem = response.json()
+        assert problem["type"] == "urn:asktell:problem:access-denied"
+        assert f"proxy (it has the header {header.lower()})" in problem["detail"]
+        assert "ASKTELL_TOKEN" in problem["detail"]
+    with_tokens = new_service(tokens=Tokens(WRITE))
+    assert with_tokens.send("GET", "/v1/studies", headers={header: "x", **bearer(WRITE)}).status_code == 200
+
+
 # Sizes and kinds of bodies
 
 
@@ -112,11 +131,14 @@ def test_bodies_that_a_web_page_could_send_unasked_are_refused(kind: str, servic
     assert service.get("/v1/studies/s")["pending"] == 0
 
 
-async def call(gate: Any, messages: list[Any], **headers: str) -> tuple[int, Any]:
-    """Status and data of a request whose body comes as told; after it nothing comes any more."""
+async def call(
+    gate: Any, messages: list[Any], method: str = "POST", path: str = "/v1/studies", **headers: str
+) -> list[Any]:
+    """What is sent and received for a request whose body comes as told; after it nothing comes any more."""
     sent: list[Any] = []
 
     async def receive() -> Any:
+        sent.append("received")
         if messages:
             return messages.pop(0)
         return await asyncio.Event().wait()
@@ -126,27 +148,72 @@ async def call(gate: Any, messages: list[Any], **headers: str) -> tuple[int, Any
 
     scope = {
         "type": "http",
-        "method": "POST",
-        "path": "/v1/studies",
-        "raw_path": b"/v1/studies",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": b"",
         "client": ("127.0.0.1", 1),
         "headers": [(b"host", b"localhost"), *((k.encode(), v.encode()) for k, v in headers.items())],
     }
     await gate(scope, receive, send)
-    return sent[0]["status"], json.loads(sent[1]["body"])
+    return sent
 
 
-async def test_bodies_that_do_not_come(new_service: Any) -> None:
-    gate = new_service(limits=Limits(body_seconds=0.01, rate=0)).gate
-    part = {"type": "http.request", "body": b"{", "more_body": True}
-    status, problem = await call(gate, [part])
-    assert status == 408
-    assert "within 0.01 s" in problem["detail"]
-    status, problem = await call(gate, [part, {"type": "http.disconnect"}])
-    assert status == 400
-    status, _ = await call(gate, [], **{"content-length": "9" * 30})
-    assert status == 413
+CHUNKED = {"transfer-encoding": "chunked"}
+LONG = {"content-length": "1000000"}
+PART = {"type": "http.request", "body": b"x" * 100, "more_body": True}
+
+
+@pytest.mark.parametrize(
+    ("messages", "headers", "status", "said"),
+    [
+        ([PART], CHUNKED, 408, "within 0.01 s"),
+        ([PART, {"type": "http.disconnect"}], CHUNKED, 400, "has left"),
+        ([], {"content-length": "9" * 30}, 413, "at most"),
+    ],
+)
+async def test_bodies_that_do_not_come(
+    messages: Any, headers: dict[str, str], status: int, said: str, new_service: Any
+) -> None:
+    gate = new_service(limits=Limits(body_seconds=0.01, linger_seconds=0.01, rate=0)).gate
+    start, body = [message for message in await call(gate, messages, **headers) if message != "received"][:2]
+    assert start["status"] == status
+    assert (b"connection", b"close") in start["headers"]
+    assert said in json.loads(body["body"])["detail"]
+
+
+@pytest.mark.parametrize("headers", [{}, bearer("wrong-token-0123456789"), bearer(READ)])
+@pytest.mark.parametrize("size", [LONG, CHUNKED])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/health"),
+        ("GET", "/openapi.json"),
+        ("POST", "/health"),
+        ("POST", "/v1/studies"),
+        ("GET", "/v1/studies"),
+    ],
+)
+async def test_a_body_is_read_of_nobody_but_who_may_write(
+    method: str, path: str, size: dict[str, str], headers: dict[str, str], new_service: Any
+) -> None:
+    gate = new_service(tokens=Tokens(WRITE, READ), limits=Limits(linger=1000, strangers=0)).gate
+    lowered = {name.lower(): value for name, value in headers.items()}
+    start, body, *then = await call(gate, [PART] * 1000, method, path, **size, **lowered)
+    assert start["status"] in (200, 401, 403)
+    assert (b"connection", b"close") in start["headers"]
+    assert body["body"]
+    # Some of it is thrown away, so that the answer is not lost when the connection is closed upon it.
+    assert then == [*["received"] * 10, {"type": "http.response.body"}]
+
+
+async def test_a_connection_stays_open_without_a_body(new_service: Any) -> None:
+    gate = new_service(tokens=Tokens(WRITE, READ)).gate
+    for size in ({}, {"content-length": "0"}):
+        start, body = await call(gate, [], "GET", "/health", **size)
+        assert start["status"] == 200
+        assert dict(start["headers"]).get(b"connection") is None
+        assert not body["more_body"]
 
 
 # Rates

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import urllib3
 
 from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
+from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
 from asktell_adapters.cli.main import main
 
@@ -86,6 +89,20 @@ def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "not a SQLite file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:////data/a@b?c.db", "sqlite:////data/a@b?c.db"),
+        ("postgresql://host:5432/db", "postgresql://host:5432/db"),
+        ("postgresql://user:secret@host/db", "postgresql://...@host/db"),
+        ("postgresql+psycopg://user:se/cr@et@host/db", "postgresql+psycopg://...@host/db"),
+        ("postgres:///db?user=u&password=secret", "postgres:///db"),
+    ],
+)
+def test_a_storages_address_is_shown_without_secrets(url: str, shown: str) -> None:
+    assert _without_secrets(url) == shown
+
+
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
     code = "import sys; sys.modules['uvicorn'] = sys.modules['urllib3'] = None\nimport asktell_adapters.cli.main\n"
     serve = code + f"sys.exit(asktell_adapters.cli.main.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
@@ -121,6 +138,96 @@ def test_requests_in_flight_are_answered_before_the_end(how: signal.Signals, ser
     with Study.open(storage, "s") as kept:
         assert kept.spent == 1
     storage.close()
+
+
+STUCK = """
+import threading
+from asktell import Study
+from asktell.service import server
+
+server._SECONDS_TO_FINISH = server._SECONDS_FOR_THREADS = 1
+
+def ask(study, *arguments, **options):
+    with study._replica.storage.transaction(study._replica.key, durable=False):
+        threading.Event().wait()
+
+Study.ask = ask
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_requests_that_do_not_end_do_not_keep_the_service_alive(how: signal.Signals, code: int, serve: Any) -> None:
+    process = serve("--rate", "0", first=STUCK)
+    RemoteStudy.create(process.url, "s", small())
+    answers: list[Any] = []
+    ask = partial(_ask, process.url, answers)
+    askers = [threading.Thread(target=ask) for _ in range(50)]  # more than there are threads
+    for asker in askers:
+        asker.start()
+    _until(lambda: "asktell_requests_running 51.0" in _metrics(process.url))
+    assert urllib3.request("GET", f"{process.url}/health", timeout=60, retries=False).status == 503
+    process.process.send_signal(how)
+    ended, errors = process.end()
+    assert ended == code
+    assert "do not end" in errors
+    assert "Traceback" not in errors
+    for asker in askers:
+        asker.join()
+    assert {(answer.status, answer.json()["title"]) for answer in answers} == {(503, "The service ends")}
+
+
+def test_a_check_of_the_storage_that_does_not_end_does_not_keep_the_service_alive(serve: Any, tmp_path: Path) -> None:
+    patient = "from asktell.storages import sqlite\nsqlite.SQLiteStorage.__init__.__defaults__ = (None, 1e9)"
+    process = serve(first=patient)
+    RemoteStudy.create(process.url, "s", small())
+    storage = SQLiteStorage(tmp_path / "studies.db")
+    with storage.transaction(storage.find("s"), durable=False):
+        assert urllib3.request("GET", f"{process.url}/health", timeout=60, retries=False).status == 503
+        process.process.terminate()
+        code, _ = process.end()
+    assert code == 143
+    storage.close()
+
+
+def _ask(url: str, answers: list[Any]) -> None:
+    headers = {"Content-Type": "application/json"}
+    with urllib3.PoolManager(retries=False) as pool:
+        answers.append(pool.request("POST", f"{url}/v1/studies/s/ask", body=b"{}", headers=headers))
+
+
+def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
+    process = serve("--rate", "0", ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
+    prompts = [f"prompt {i}" for i in range(8)]
+    selector = Selector(prompts, BestFeasible("a"), 600, examples=100)
+    # Who is not answered in this time waits for ever.
+    options: dict[str, Any] = {"retries": 0, "timeout": 120.0}
+    RemoteStudy.create(process.url, "s", selector, token=TOKEN, **options).close()
+
+    def work(name: str) -> int:
+        told = 0
+        with RemoteStudy(process.url, "s", token=TOKEN, **options) as study:
+            while not study.done:
+                for trial in study.ask(2, worker=name):
+                    told += study.tell(trial, [len(trial.prompt) + 0.01 * (trial.example or 0)], worker=name)
+        return told
+
+    def read() -> int:
+        results = 0
+        with RemoteStudy(process.url, "s", token=READ, **options) as study:
+            while not study.result().done:
+                results += 1
+        return results
+
+    with ThreadPoolExecutor(6) as pool:
+        workers = [pool.submit(work, f"worker {i}") for i in range(4)]
+        readers = [pool.submit(read) for _ in range(2)]
+        told = sum(worker.result() for worker in workers)
+        assert min(reader.result() for reader in readers) > 0
+    assert told <= 600
+    with RemoteStudy(process.url, "s", token=READ) as study:
+        assert study.spent == told
+    process.process.terminate()
+    assert process.end() == (143, "")
 
 
 def test_what_was_told_survives_the_death_of_the_service(serve: Any, tmp_path: Path) -> None:
