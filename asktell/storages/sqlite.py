@@ -74,8 +74,8 @@ class _Files(NamedTuple):
     """A database's files. The last two exist as long as it is open, unless it may only be read."""
 
     main: _Identity
-    log: _Identity
-    index: _Identity
+    wal: _Identity
+    shm: _Identity
 
 
 class _Transaction:
@@ -402,8 +402,8 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def _moved(path: str) -> StorageError:
     return StorageError(
-        f"{path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was just done is "
-        "not confirmed. Put the files back where they were, and try again; or close this, and open what is there now."
+        f"{path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was just done "
+        "is not confirmed. Put the files back where they were, and try again; or close this, and open what is there."
     )
 
 
