@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, local
 from typing import Any, LiteralString, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 from asktell.errors import InvalidArgumentError, MissingExtraError, StorageBusyError, StorageError
 from asktell.forks import fresh_after_fork
@@ -72,9 +72,6 @@ _READ: LiteralString = (
 _APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
 _HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = %s"
 _PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND number <= %s ORDER BY number"
-_WAIT_FOR_COMMIT: LiteralString = "SET LOCAL statement_timeout TO 0"
-"""A commit that runs into the limit while it waits for a standby server would count as successful."""
-
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -207,7 +204,7 @@ class _Connections:
             "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
             "set_config('idle_in_transaction_session_timeout', %s, false), "
             "set_config('default_transaction_isolation', 'read committed', false)",
-            [f"{round(1000 * seconds)}ms" for seconds in (locks, statements, _SECONDS_PAUSED)],
+            [f"{max(1, round(1000 * seconds))}ms" for seconds in (locks, statements, _SECONDS_PAUSED)],
         )
 
     def _close(self, pool: ConnectionPool[_Connection]) -> None:
@@ -224,7 +221,7 @@ class _Connections:
             self._pool, self.prepared = None, False
 
 
-_places: WeakValueDictionary[tuple[str, float, int], _Connections] = WeakValueDictionary()
+_places: dict[tuple[str, float, int], _Connections] = {}
 _inherited: list[ConnectionPool[_Connection]] = []
 """Of the process that this one was forked from: closing them would end the parent's sessions."""
 
@@ -295,8 +292,6 @@ class _Transaction:
             with self._connection.pipeline():
                 for sql, values in self._writes:
                     self._connection.execute(sql, values)
-                if self._durable:
-                    self._connection.execute(_WAIT_FOR_COMMIT)
                 self._connection.execute("COMMIT")
         except errors.UniqueViolation as error:
             raise position_taken(self._position, self._where) from error
@@ -346,7 +341,6 @@ class PostgreSQLStorage(AbstractStorage):
             except errors.UniqueViolation:
                 raise study_exists(name, self._where) from None
             connection.cursor().executemany(_APPEND, ((key, i, text) for i, text in enumerate(lines, start=1)))
-            connection.execute(_WAIT_FOR_COMMIT)
             return int(key)
 
     def find(self, name: str) -> int:
