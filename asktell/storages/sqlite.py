@@ -403,7 +403,7 @@ def _version(connection: sqlite3.Connection) -> int:
 def _moved(path: str) -> StorageError:
     return StorageError(
         f"{path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was just done "
-        "is not confirmed. Put the files back where they were, and try again; or close this and open what is there now."
+        "is not confirmed. Put the files back where they were, and try again; or close this, and open what is there."
     )
 
 

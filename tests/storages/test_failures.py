@@ -370,13 +370,13 @@ def test_a_file_that_leaves_its_path_during_a_transaction_is_noticed(
     storage = SQLiteStorage(path)
     key = storage.create("s", b"")
 
-    def lose() -> None:
+    def append() -> None:
         with storage.transaction(key, durable=True) as transaction:
             transaction.append(Line(1, "lost"))
             move(path)
 
     with pytest.raises(StorageError, match="not confirmed"):
-        lose()
+        append()
     storage.close()
 
 
@@ -400,7 +400,7 @@ def test_after_closing_what_is_there_now_is_opened(path: Path) -> None:
     path.unlink()
     with SQLiteStorage(path)._writing(durable=True, create=True):
         pass
-    with pytest.raises(StorageError, match="open what is there now"):
+    with pytest.raises(StorageError, match="open what is there"):
         storage.names()
     storage.close()
     assert storage.names() == []

@@ -1,24 +1,289 @@
-"""Studies in a PostgreSQL database."""
+"""Studies in a PostgreSQL database: what all storages do, and how connections are shared, limited and lost."""
 
-from collections.abc import Iterator
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
+from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
 from asktell.storages import AbstractStorage
+from asktell.storages.base import Line
 from asktell.testing.storage_contract import Connect, StorageContract
+
+
+@pytest.fixture
+def open_storage(postgresql_url: str) -> Iterator[Callable[..., Any]]:
+    from asktell.storages.postgresql import PostgreSQLStorage
+
+    made: list[AbstractStorage] = []
+
+    def open_(url: str = postgresql_url, **options: Any) -> AbstractStorage:
+        made.append(PostgreSQLStorage(url, **options))
+        return made[-1]
+
+    yield open_
+    for storage in made:
+        storage.close()
 
 
 class TestPostgreSQLStorage(StorageContract):
     @pytest.fixture
-    def connect(self, postgresql_url: str) -> Iterator[Connect]:
-        from asktell.storages.postgresql import PostgreSQLStorage
+    def connect(self, open_storage: Callable[..., Any]) -> Connect:
+        return open_storage
 
-        made: list[AbstractStorage] = []
 
-        def connect() -> AbstractStorage:
-            made.append(PostgreSQLStorage(postgresql_url))
-            return made[-1]
+def selector() -> Selector:
+    return Selector([f"prompt {i}" for i in range(5)], BestFeasible("a"), 400, "uniform", examples=100)
 
-        yield connect
-        for storage in made:
-            storage.close()
+
+def sessions(url: str) -> list[int]:
+    """The processes of the server that serve asktell in this test's schema."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = %s", (application(url),)
+        ).fetchall()
+    return [pid for (pid,) in rows]
+
+
+def application(url: str) -> str:
+    return url.rpartition("_")[2]
+
+
+@pytest.fixture
+def named_url(postgresql_url: str) -> str:
+    """One whose sessions can be told from those of other tests."""
+    return f"{postgresql_url}&application_name={application(postgresql_url)}"
+
+
+# Sharing
+
+
+def test_all_studies_of_a_process_share_so_many_connections(postgresql_url: str, named_url: str) -> None:
+    n_threads, most = 24, []
+    studies = [Study.create(named_url, f"study {i}", selector()) for i in range(n_threads)]
+
+    def work(study: Study) -> None:
+        for _ in range(5):
+            study.tell(study.ask(), [1])
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        working = [threads.submit(work, study) for study in studies]
+        while not all(one.done() for one in working):
+            most.append(len(sessions(postgresql_url)))
+        for one in working:
+            one.result()
+    from asktell.storages.postgresql import CONNECTIONS
+
+    assert 1 < max(most) <= CONNECTIONS + 1  # and the one that looked first whether the server is there
+    for study in studies[1:]:
+        study.close()
+    assert studies[0].spent == 5
+    studies[0].close()
+    while sessions(postgresql_url):
+        time.sleep(0.01)
+    assert studies[0].spent == 5
+    studies[0].close()
+
+
+def test_who_finds_no_free_connection_waits_and_then_says_so(open_storage: Callable[..., Any]) -> None:
+    storage = open_storage(connections=1, patience=1)
+    key = storage.create("s", b"", ["one"])
+    with ThreadPoolExecutor(1) as other, storage.transaction(key, durable=True) as transaction:
+        transaction.read(0)
+        assert len(storage.read(key, 0)) == 1  # of this thread: by the same connection
+        with pytest.raises(StorageBusyError, match="this process's 1 connections"):
+            other.submit(storage.names).result()
+        waiting = other.submit(storage.find, "s")
+        transaction.append(Line(2, "two"))
+    assert waiting.result() == key
+
+
+EXIT = """
+import os, sys, threading
+from asktell import BestFeasible, Selector, Study
+
+study = Study.create(sys.argv[1], "s", Selector(["x", "y"], BestFeasible("a"), 20, "uniform"))
+study.tell(study.ask(), [1])
+pid = os.fork()
+study.tell(study.ask(), [1])
+if pid:
+    assert os.waitpid(pid, 0)[1] == 0
+    print(study.spent)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-W", "error"]])
+def test_a_process_ends_without_closing(options: list[str], postgresql_url: str) -> None:
+    command = [sys.executable, *options, "-c", EXIT, postgresql_url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+
+
+# Isolation
+
+
+@pytest.mark.parametrize("level", ["serializable", "repeatable\\ read", "read\\ committed"])
+def test_the_server_s_default_isolation_does_not_matter(
+    level: str, postgresql_url: str, open_storage: Callable[..., Any]
+) -> None:
+    from urllib.parse import quote
+
+    url = postgresql_url + quote(f" -cdefault_transaction_isolation={level}")
+    key = open_storage().create("s", b"")
+
+    def count(storage: Any) -> None:
+        for _ in range(20):
+            with storage.transaction(key, durable=False) as transaction:
+                n = len(transaction.read(0))
+                transaction.append(Line(n + 1, str(n)))
+
+    with ThreadPoolExecutor(4) as threads:
+        # Numbers of connections that differ, so that they are not shared.
+        for one in [threads.submit(count, open_storage(url, connections=i + 1)) for i in range(4)]:
+            one.result()
+    assert [line.text for line in open_storage().read(key, 0)] == [str(n) for n in range(80)]
+
+
+# Silence
+
+
+class Proxy:
+    """Stands between a process and a server, and may swallow what either says."""
+
+    def __init__(self, port: int) -> None:
+        self._server = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.passes = threading.Event()
+        self.passes.set()
+        self._sockets: list[socket.socket] = [self._listener]
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def close(self) -> None:
+        for one in self._sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in self._sockets:
+            one.close()
+
+    def _start(self, target: Callable[..., None], *arguments: Any) -> None:
+        self._threads.append(threading.Thread(target=target, args=arguments))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._server))
+            self._sockets += [client, server]
+            self._start(self._pass_on, client, server)
+            self._start(self._pass_on, server, client)
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(2**16):
+                if self.passes.is_set():
+                    target.sendall(data)
+            if self.passes.is_set():
+                target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server is given little time beyond the patience with others."""
+    from asktell.storages import postgresql
+
+    monkeypatch.setattr(postgresql, "_SECONDS_OF_GRACE", 0.2)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_network_that_swallows_everything(postgresql_url: str, open_storage: Callable[..., Any]) -> None:
+    port = int(postgresql_url.partition("127.0.0.1:")[2].partition("/")[0])
+    proxy = Proxy(port)
+    try:
+        storage = open_storage(postgresql_url.replace(f":{port}/", f":{proxy.port}/"), patience=0.5)
+        study = Study.create(storage, "s", selector())
+        trial = study.ask(worker="w")
+        proxy.passes.clear()
+        with pytest.raises(StorageError, match=r"silent for 0\.9 s"):
+            study.tell(trial, [1], worker="w")
+        with pytest.raises(StorageError, match="out of reach"):
+            study.tell(trial, [1], worker="w")  # does not get a new connection
+        with pytest.raises(StorageError):
+            storage.check()
+        proxy.passes.set()
+        study.tell(trial, [1], worker="w")
+        storage.check()
+        assert study.spent == 1
+        storage.close()
+    finally:
+        proxy.close()
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_server_whose_processes_stand_still(
+    postgresql_url: str, named_url: str, open_storage: Callable[..., Any]
+) -> None:
+    storage = open_storage(named_url, patience=0.5)
+    study = Study.create(storage, "s", selector())
+    trial = study.ask(worker="w")
+    stopped = sessions(postgresql_url)
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(StorageError, match=r"silent for 0\.9 s"):
+            study.tell(trial, [1], worker="w")
+        study.tell(trial, [1], worker="w")  # by a new connection: the one that stands still had not begun
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    assert study.spent == 1
+
+
+def test_a_statement_has_time_limits(open_storage: Callable[..., Any]) -> None:
+    storage = open_storage(patience=2.5)
+    storage.create("s", b"")
+    names = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+    found = [storage._query("SELECT current_setting(%s)", name)[0][0] for name in names]
+    assert found == ["2500ms", "7500ms", "30s"]
+    with storage._connected() as connection:
+        assert connection.info.get_parameters()["tcp_user_timeout"] == "7500"
+        assert connection.silence == 12.5
+
+
+def test_a_commit_may_take_longer_than_a_statement(open_storage: Callable[..., Any]) -> None:
+    """For PostgreSQL says of one that is cut short, while it waits for a standby server, that it succeeded."""
+    storage = open_storage(connections=1)
+    key = storage.create("s", b"")
+    with storage._connected() as connection:
+        connection.execute(
+            "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END'"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON asktell_log DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION wait()"
+        )
+        connection.execute("SET statement_timeout TO '500ms'")
+    with storage.transaction(key, durable=True) as transaction:
+        transaction.read(0)
+        transaction.append(Line(1, "one"))
+    assert storage.read(key, 0) == [Line(1, "one")]
