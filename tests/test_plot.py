@@ -102,9 +102,9 @@ def test_dollars_in_names_are_no_formulas() -> None:
     axes.figure.canvas.draw()
 
 
-@pytest.mark.parametrize("half", ["\ud83d", "\ude00"])
 @pytest.mark.parametrize("kind", ["best", "front"])
-def test_half_a_character_is_drawn_as_a_replacement(half: str, kind: str) -> None:
+def test_half_a_character_is_drawn_as_a_replacement(kind: str) -> None:
+    half = "\ud83d"
     metric, other = f"a{half}", "b"
     goal = BestFeasible(metric, {other: 0.5}) if kind == "best" else ParetoSet(other, minimize(metric))
     selector = Selector({f"x{half}y": "one", "z": "two"}, goal, 8)
