@@ -9,6 +9,7 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
+from asktell.posterior import membership
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
 PARETO = ParetoSet("a", "b")
@@ -343,3 +344,22 @@ def test_what_is_out_makes_batches_larger() -> None:
     s = Selector(["a", "b"], BestFeasible("x"), 10**5, examples=10**5)
     assert len(s.ask(3000)) == 3000
     assert len(s.state.decisions) < 600
+
+
+def test_a_result_looks_for_every_draws_front_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = Selector([f"p{i}" for i in range(9)], ParetoSet("x", "y"), 99, examples=20)
+    for trial in s.ask(18):
+        s.tell(trial, [np.sin(trial.id), np.cos(trial.id)])
+    calls = 0
+    members = membership.pareto_members
+
+    def counted(values: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return members(values)
+
+    monkeypatch.setattr(membership, "pareto_members", counted)
+    s.observe(0, [0.0, 0.0])
+    first, second = s.result(), s.result()
+    assert first == second
+    assert calls == 2  # of the belief that decisions rest on, and of the one that is stated

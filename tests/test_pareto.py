@@ -109,3 +109,21 @@ def test_a_shift_leaves_gaps_and_a_scale_scales_them() -> None:
 def test_three_columns_with_nan_come_to_an_end() -> None:
     values = np.array([[1.0, 2.0, 3.0], [np.nan, 9.0, 9.0], [0.0, 1.0, 2.0], [np.nan, np.nan, np.nan]])
     assert pareto_mask(values).tolist()[0:3:2] == [True, False]
+
+
+@pytest.mark.parametrize("n_metrics", [2, 3, 4])
+def test_what_one_row_dominates_may_be_dropped_beforehand(n_metrics: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 60):
+        for values in (rng.integers(0, 4, (n, n_metrics)).astype(float), rng.normal(size=(n, n_metrics)) * 1e100):
+            expected = pareto_mask(values)
+            with monkeypatch.context() as patch:
+                patch.setattr("asktell.numerics.pareto._MANY", 0)
+                assert pareto_mask(values).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("n_metrics", [2, 3])
+def test_many_rows_with_nan_come_to_an_end(n_metrics: int) -> None:
+    values = np.random.default_rng(0).normal(size=(3000, n_metrics))
+    values[5] = np.nan
+    assert len(pareto_mask(values)) == 3000

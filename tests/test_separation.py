@@ -9,6 +9,7 @@ import pytest
 
 from asktell import BestFeasible, ParetoSet, Selector, Trial, minimize
 from asktell.goals import Goal
+from asktell.results import unresolved as separation
 from asktell.testing.fakes import Table
 
 New = Callable[..., Selector]
@@ -131,3 +132,24 @@ def test_two_equal_prompts_are_told_apart_in_about_a_twentieth_of_cases(
         play(selector, table)
         wrong += not selector.result().unresolved
     assert 0.02 * n < wrong < 0.11 * n
+
+
+def test_of_a_large_set_some_members_speak_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    selector = Selector([f"p{i}" for i in range(40)], ParetoSet("a", "b"), 200, "uniform", examples=50)
+    rng = np.random.default_rng(0)
+    while trial := selector.ask():
+        place = int(trial.prompt_id) % 20  # the front, and 20 prompts behind it
+        behind = 0.4 * (int(trial.prompt_id) >= 20)
+        selector.tell(trial, (np.array([place, 20 - place]) - behind + 0.3 * rng.normal(size=2)).tolist())
+    answer = [int(entry.id) for entry in selector.result().selected]
+    everyone = separation.unresolved(selector.state, answer)
+    calls: list[int] = []
+    against = separation._against
+    monkeypatch.setattr(separation, "_against", lambda member, *rest: calls.append(member) or against(member, *rest))
+    monkeypatch.setattr(separation, "_MEMBERS", 5)
+    few = separation.unresolved(selector.state, answer)
+    assert (len(calls), calls[0], calls[-1]) == (5, answer[0], answer[-1])
+    assert set(everyone) <= set(few)
+    calls.clear()
+    assert not len(separation.unresolved(selector.state, list(range(40))))
+    assert not calls

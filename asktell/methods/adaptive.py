@@ -39,6 +39,7 @@ class Belief(NamedTuple):
     errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
     values: npt.NDArray[np.float64]  # (S, K, q)
     p_feasible: Vector | None  # (K,); None without constraints
+    members: npt.NDArray[np.bool_] | None  # (S, K) who is in the Pareto set of each draw; None for best feasible
     p_optimal: Vector  # (K,) of being the best feasible prompt, or in the Pareto set
     interest: Vector  # (K,) how much a prompt's membership is in doubt
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
@@ -127,7 +128,9 @@ class Adaptive:
             expected = membership.quality(belief.values[:, allowed]).mean(axis=0)
             return [int(allowed[expected.argmax()])]
         values = belief.values[:, allowed]
-        members = membership.pareto_members(values)
+        # What is Pareto-optimal among all that are alive need not be computed again.
+        same = belief.members is not None and np.array_equal(np.sort(allowed), _alive(state.problem, _Known(state)))
+        members = belief.members[:, allowed] if same else membership.pareto_members(values)
         return [int(arm) for arm in allowed[membership.best_set(values, members, state.problem.seed)]]
 
     def _is_settled(self, state: State) -> bool:
@@ -302,6 +305,12 @@ class _Known:
         return id(self.history)
 
 
+def _alive(problem: Problem, known: _Known) -> Indices:
+    """Failed prompts are no rivals, unless all have failed."""
+    alive = np.setdiff1d(np.arange(problem.n_arms), known.failed)
+    return alive if len(alive) else np.arange(problem.n_arms)
+
+
 @lru_cache(maxsize=4)
 def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
@@ -323,10 +332,8 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
             informative.append(design.information(places, cells.scores[:, j], correlation, len(seen)))
     values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
     p_feasible = membership.feasible(values).mean(axis=0) if _is_constrained(goal) else None
-    # Failed prompts are no rivals, unless all have failed.
-    alive = np.setdiff1d(np.arange(n_arms), known.failed)
-    alive = _by_chance(problem, alive if len(alive) else np.arange(n_arms))
-    p_optimal, interest, expected = np.zeros(n_arms), np.zeros(n_arms), None
+    alive = _by_chance(problem, _alive(problem, known))
+    p_optimal, interest, expected, members = np.zeros(n_arms), np.zeros(n_arms), None, None
     if isinstance(goal, BestFeasible):
         two = membership.ranking(values[:, alive])
         p_optimal[alive] = np.bincount(two[:, 0], minlength=len(alive)) / n_draws
@@ -334,13 +341,16 @@ def _belief(method: Adaptive, problem: Problem, known: _Known, averaged: bool) -
         expected = np.zeros(n_arms)
         expected[alive] = membership.quality(values[:, alive]).mean(axis=0)
     else:
-        p_optimal[alive] = membership.pareto_members(values[:, alive]).mean(axis=0)
+        members = np.zeros(values.shape[:2], dtype=bool)
+        members[:, alive] = membership.pareto_members(values[:, alive])
+        p_optimal = members.mean(axis=0)
         interest = p_optimal * (1.0 - p_optimal)
     return Belief(
         means=means,
         errors=errors,
         values=values,
         p_feasible=p_feasible,
+        members=members,
         p_optimal=p_optimal,
         interest=interest,
         expected=expected,

@@ -16,6 +16,8 @@ from asktell.numerics.arrays import Indices, Mask, Values
 
 _BLOCK = 1 << 16  # elements of one block of pairwise differences; half a MiB, so that it stays in the cache
 
+_MANY = 2048  # rows, from which it pays to drop those that a single one dominates before sorting
+
 Vector = npt.NDArray[np.float64]
 
 
@@ -30,10 +32,30 @@ def pareto_mask(values: Values) -> Mask:
     if q == 1:
         best: Mask = values[:, 0] == values[:, 0].max()
         return best
-    mask = np.zeros(n, dtype=bool)
-    if q == 2:
+    if n <= _MANY:
+        return _mask(values)
+    mask, rest = np.zeros(n, dtype=bool), _contenders(values)
+    mask[rest] = _mask(values[rest])
+    return mask
+
+
+def _contenders(values: Values) -> Indices:
+    """Positions of the rows that are not dominated by the one of the highest sum, in units of the columns' ranges."""
+    span = np.ptp(values, axis=0)
+    best = values[(values @ (1.0 / np.where(span > 0, span, 1.0))).argmax()]
+    covered, below = values[:, 0] <= best[0], values[:, 0] < best[0]
+    for k in range(1, len(best)):
+        covered &= values[:, k] <= best[k]
+        below |= values[:, k] < best[k]
+    return np.flatnonzero(~(covered & below))
+
+
+def _mask(values: Values) -> Mask:
+    mask = np.zeros(len(values), dtype=bool)
+    if values.shape[1] == 2:
         mask[_front_2d(values)] = True
         return mask
+    q = values.shape[1]
     # Rounded sums are monotone too, so a row is only dominated by one that comes before it.
     order = np.lexsort((*(-values[:, j] for j in reversed(range(q))), -values.sum(axis=1)))
     rest = np.ascontiguousarray(values[order].T)

@@ -18,6 +18,7 @@ _SET_DRAWS = 64
 _CANDIDATES = 128
 _LEAST_PROBABILITY = 0.02  # of a prompt that may be in the answer
 _POINTS = 128
+_MANY = 4096  # prompts, of which draws are better looked at one by one
 
 
 def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:
@@ -83,7 +84,7 @@ def quality(values: Draws) -> Draws:
 
 def pareto_members(values: Draws) -> Masks:
     """(S, K): who is Pareto-optimal in each draw."""
-    if values.shape[2] != 2:
+    if values.shape[2] != 2 or values.shape[1] > _MANY:
         return np.array([pareto_mask(v) for v in values])
     first, second = values[:, :, 0], values[:, :, 1]
     order = np.lexsort((-second, -first), axis=-1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from asktell.arguments import MOST_EVALUATIONS
 from asktell.errors import InvalidArgumentError
-from asktell.goals import BestFeasible, Goal
+from asktell.goals import Goal
 from asktell.terminal import aligned, one_line, safe, with_error
 
 if TYPE_CHECKING:
@@ -164,15 +164,3 @@ def _table(entries: list[PromptResult], metrics: tuple[str, ...]) -> list[str]:
         cells = [with_error(entry.estimate[m], entry.standard_error[m]) for m in metrics]
         rows.append([str(entry.id), *cells, str(entry.pulls), one_line(entry.prompt, 60)])
     return [line.rstrip() for line in aligned(rows)]
-
-
-def is_feasible(goal: Goal, estimate: Mapping[str, float | None]) -> bool | None:
-    """Whether an estimate keeps every constraint; None without constraints or without an estimate."""
-    import numpy as np
-
-    if not isinstance(goal, BestFeasible) or not goal.constraints:
-        return None
-    means = [estimate[name] for name in goal.metrics]
-    if any(mean is None for mean in means):
-        return None
-    return bool((goal.values(np.array([means], dtype=float))[0, 1:] >= 0).all())

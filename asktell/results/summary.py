@@ -1,18 +1,17 @@
 """From a state to a result."""
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from asktell.goals import BestFeasible, ParetoSet
+from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.methods import Elimination, Method
 from asktell.methods.adaptive import Adaptive
 from asktell.numerics import counters
+from asktell.numerics.arrays import Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.posterior import membership
-from asktell.results.result import PromptResult, Result, is_feasible
+from asktell.results.result import PromptResult, Result
 from asktell.results.unresolved import unresolved
 from asktell.state import ACTIVE, FAILED, State
 
@@ -64,7 +63,7 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(problem.population)
     active = state.active
-    p_feasible: list[float | None] = [None] * problem.n_arms
+    p_feasible: Sequence[float | None] = [None] * problem.n_arms
     p_optimal = p_feasible
     if isinstance(method, Adaptive):
         belief = method.statement(state)
@@ -76,25 +75,26 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
     elif len(active) and not method.estimator.needs_every_arm:
         estimates = method.estimates(state, active)
         means[active], errors[active] = estimates.means, estimates.standard_errors
+    means, errors = means.copy(), errors.copy()
+    for arm, (_, departed) in state.left.items():
+        if departed.means:
+            means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
+    counts, feasible = tally.counts.tolist(), _feasible(problem.goal, means)
+    estimates, deviations = _optional(means), _optional(errors)
     entries = []
     for arm, text in enumerate(texts):
         round_, departure = state.left.get(arm, (None, None))
-        mean: Sequence[float | None] = _optional(means[arm])
-        error: Sequence[float | None] = _optional(errors[arm])
-        if departure is not None and departure.means:
-            mean, error = departure.means, departure.standard_errors
-        estimate = dict(zip(metrics, mean, strict=True))
         entries.append(
             PromptResult(
                 id=ids[arm],
                 prompt=text,
-                estimate=estimate,
-                standard_error=dict(zip(metrics, error, strict=True)),
-                pulls=int(tally.counts[arm]),
+                estimate=dict(zip(metrics, estimates[arm], strict=True)),
+                standard_error=dict(zip(metrics, deviations[arm], strict=True)),
+                pulls=counts[arm],
                 status=ACTIVE if departure is None else departure.status,
                 round=round_,
                 reason=None if departure is None else departure.reason,
-                feasible=is_feasible(problem.goal, estimate),
+                feasible=feasible[arm],
                 failures=len(state.failures.get(arm, ())),
                 p_feasible=p_feasible[arm],
                 p_optimal=p_optimal[arm],
@@ -125,5 +125,14 @@ def _best_first(answer: list[int], prompts: list[PromptResult], state: State) ->
     return [answer[i] for i in np.argsort(-state.problem.goal.values(means)[:, 0], kind="stable")]
 
 
-def _optional(row: npt.NDArray[np.float64]) -> list[float | None]:
-    return [None if math.isnan(x) else x for x in row.tolist()]
+def _feasible(goal: Goal, means: Means) -> list[bool | None]:
+    """Whether each estimate keeps every constraint; None without constraints or without an estimate."""
+    if not isinstance(goal, BestFeasible) or not goal.constraints:
+        return [None] * len(means)
+    keeps = (goal.values(means)[:, 1:] >= 0).all(axis=1)
+    return np.where(np.isnan(means).any(axis=1), None, keeps).tolist()  # type: ignore[call-overload,no-any-return]
+
+
+def _optional(rows: Means) -> list[list[float | None]]:
+    """With None for NaN."""
+    return np.where(np.isnan(rows), None, rows).tolist()  # type: ignore[call-overload,no-any-return]

@@ -13,6 +13,7 @@ from asktell.numerics.arrays import Counts, Indices, Means, Values
 from asktell.state import FAILED, State
 
 _DEVIATIONS = 1.96
+_MEMBERS = 128  # of a Pareto set, at most, that the others are held against
 _PRIOR_FREEDOM = 4  # degrees of freedom that the pooled variance is worth against an arm's own
 
 
@@ -28,7 +29,8 @@ def unresolved(state: State, answer: list[int]) -> Indices:
     """Arms outside the answer that might belong to it for all that is known, ascending.
 
     For the best feasible prompt: arms neither clearly infeasible nor clearly worse than the answer. For a Pareto
-    set: arms that no member of the answer clearly dominates. Arms that were never pulled count as unresolved.
+    set: arms that no member of the answer clearly dominates; of a large one, 128 are looked at, spread over it. Arms
+    that were never pulled count as unresolved.
     """
     problem = state.problem
     rivals = np.ones(problem.n_arms, dtype=bool)
@@ -48,7 +50,10 @@ def unresolved(state: State, answer: list[int]) -> Indices:
             ahead = _against(best, state, arms, examples, values, level)
             settled |= ahead.means[:, 0] - ahead.widths[:, 0] > 0
     else:
-        for member in answer:
+        spread = np.linspace(0, len(answer) - 1, min(len(answer), _MEMBERS)).round().astype(np.int64)
+        for member in (answer[i] for i in spread):
+            if not (rivals & ~settled).any():
+                break
             ahead = _against(member, state, arms, examples, values, level)
             surely = ahead.means - ahead.widths
             settled |= (surely >= 0).all(axis=1) & (surely > 0).any(axis=1)

@@ -1,6 +1,7 @@
 """From draws to probabilities and expected quality."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -21,8 +22,11 @@ def test_normals_are_normal_and_repeatable() -> None:
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 4))
 def test_members_are_the_pareto_sets_of_the_draws(seed: int, n: int, q: int) -> None:
     values = np.random.default_rng(seed).integers(0, 4, (5, n, q)).astype(float)
-    expected = [pareto_mask(draw) for draw in values]
-    assert membership.pareto_members(values).tolist() == np.array(expected).tolist()
+    expected = np.array([pareto_mask(draw) for draw in values]).tolist()
+    assert membership.pareto_members(values).tolist() == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(membership, "_MANY", 0)
+        assert membership.pareto_members(values).tolist() == expected
 
 
 def test_the_ranking_puts_feasible_prompts_first_and_then_the_least_violation() -> None:
