@@ -59,6 +59,11 @@ class Report:
         print(finding, flush=True)
 
 
+def our_frames(stacks: str) -> str:
+    """Stacks without the frames of other packages."""
+    return "\n".join(line for line in stacks.splitlines() if not re.search(r"/lib/python|site-packages|<frozen", line))
+
+
 def _kind(what: str) -> str:
     """What is found, whatever its numbers and names."""
     return re.sub(r"[\d.]+(e[+-]?\d+)?|'[^']*'", "#", what)[:60]
