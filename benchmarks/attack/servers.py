@@ -30,7 +30,7 @@ from benchmarks.attack.liars import CONVERSATIONS, LIES, PAGES, WORDS, Liar, lie
 
 TIMEOUT = 1.0  # seconds that the LLM is given
 PATIENCE = 60.0  # seconds for a case, on a machine with much else to do
-MOST_MEMORY = 2**28  # bytes of one case
+MOST_MEMORY = 2**27  # bytes of one case
 _HARD_LIMIT = 2**32  # that the operating system sets
 _PAGES_READ = 1500
 
@@ -49,7 +49,7 @@ def chat_case(name: str) -> None:
     behaviour = CONVERSATIONS.get(name) or lie(LIES[name])
     price = Price(input=1.0, output=2.0, cached_input=0.5)
     with Liar(behaviour) as server:
-        options: dict[str, Any] = {"timeout": TIMEOUT, "max_retries": 1, "backoff": 0.01, "max_wait": 0.1}
+        options: dict[str, Any] = {"timeout": TIMEOUT, "max_retries": 0, "max_wait": 0.1}
         llm = OpenAIChat("m", base_url=server.base_url, price=price, api_key_env="NO_SUCH_KEY", **options)
         answers: list[Any] = []
 

@@ -197,7 +197,7 @@ def serve(folder: Path, url: str, seed: int, operations: int, patience: float) -
 
 
 def attack(
-    seed: int, limit: Limit, url: str | None = None, operations: int = 200, patience: float = PATIENCE
+    seed: int, limit: Limit, url: str | None = None, operations: int = 100, patience: float = PATIENCE
 ) -> Report:
     """One object in memory, one in a file, processes at one file, and a service, in turn."""
     report = Report()
