@@ -181,7 +181,8 @@ def without_tokens(service: Service) -> None:
 def _refused(service: Service, attempts: Sequence[bytes]) -> None:
     wrong = []
     for attempt in attempts:
-        if not all(400 <= status < 500 for status in (statuses := say(service, attempt))):
+        statuses = say(service, attempt)
+        if not all(400 <= status < 500 for status in statuses):
             wrong.append(f"{statuses} to {attempt[:200]!r}")
     if wrong:
         more = f"\n... {len(wrong)} in all" if len(wrong) > 5 else ""
