@@ -12,6 +12,8 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
 
@@ -28,6 +30,9 @@ def _conditions() -> Iterator[None]:
     with (
         mock.patch.object(replica, "ENTRIES_PER_SNAPSHOT", 8),
         mock.patch.object(replica, "HEAD_BYTES_PER_ENTRY", 10**9),
+        mock.patch(
+            "importlib.metadata.version", cache(version)
+        ),  # it takes longer than all the rest of a saved selector
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("error", RuntimeWarning)

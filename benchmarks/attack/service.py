@@ -14,7 +14,7 @@ _SERVE = (
     "import faulthandler, signal, sys; faulthandler.register(signal.SIGUSR1); "
     "from asktell.cli import main; sys.exit(main(['serve', *sys.argv[1:]]))"
 )
-_SECONDS_TO_END = 60.0  # the service gives running requests 30
+_SECONDS_TO_END = 45.0  # the service gives running requests 30
 
 
 class Service:

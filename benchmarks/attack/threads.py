@@ -28,7 +28,7 @@ from benchmarks.attack.findings import BrokenPromiseError, Finding, Limit, Repor
 from benchmarks.attack.service import READ, WRITE, Service
 
 NAME = "threads"
-PATIENCE = 60.0  # seconds for one operation, on a machine with much else to do
+PATIENCE = 30.0  # seconds for one operation, on a machine with much else to do
 THREADS = [3, 3, 6]
 PROCESSES = 3
 STUCK, FOUND = 3, 1  # exit codes of a child

@@ -21,7 +21,7 @@ def test_whatever_is_made_anew_of_a_study_equals_it(backend: str, request: pytes
     if backend == "postgresql":
         attack("plays", "--cases", "15", "--url", request.getfixturevalue("postgresql_url"))
     else:
-        attack("plays", "--cases", "84")  # every method with every goal and budget, twice
+        attack("plays", "--cases", "42")  # every method with every goal and budget
 
 
 def test_threads_and_processes_do_everything_at_once() -> None:
