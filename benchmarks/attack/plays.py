@@ -30,9 +30,8 @@ def _conditions() -> Iterator[None]:
     with (
         mock.patch.object(replica, "ENTRIES_PER_SNAPSHOT", 8),
         mock.patch.object(replica, "HEAD_BYTES_PER_ENTRY", 10**9),
-        mock.patch(
-            "importlib.metadata.version", cache(version)
-        ),  # it takes longer than all the rest of a saved selector
+        # It takes longer than all the rest of a saved selector.
+        mock.patch("importlib.metadata.version", cache(version)),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("error", RuntimeWarning)

@@ -117,14 +117,15 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
                 for served in server.batches:
                     if server.batches[served].data["status"] == "in_progress":
                         server.end(served)
-            if pages and not server.faults["GET /v1/batches"]:
-                raise BrokenPromiseError(f"it reads {_PAGES_READ} pages of batches, and would read on")
+                if pages and not server.faults["GET /v1/batches"]:
+                    raise BrokenPromiseError(f"it reads {_PAGES_READ} pages of batches, and would read on")
+                if pages:
+                    return
             if study.done:
                 break
             clock[0] += 4000.0
         else:
-            if not pages:
-                raise BrokenPromiseError("the study does not come to its end afterwards")
+            raise BrokenPromiseError("the study does not come to its end afterwards")
         cost = study.result().cost
         if not 0 <= cost < math.inf:
             raise BrokenPromiseError(f"it is believed: the result has the cost {cost!r}")
