@@ -180,6 +180,7 @@ class BatchServer:
 def _handler(owner: BatchServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # a head and a body are two writes
 
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["Content-Length"]))

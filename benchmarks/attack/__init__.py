@@ -1,0 +1,1 @@
+"""Attacks from outside: see `__main__.py`."""

@@ -1,0 +1,84 @@
+"""Whatever can be made anew of a study must equal the study as it is, in every bit."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from asktell import Selector, Study, documents
+from asktell.follower import Follower
+from asktell.storages import AbstractStorage
+from asktell.storages.memory import MemoryStorage
+from benchmarks.attack.findings import BrokenPromiseError, promised
+
+
+def fingerprint(selector: Selector) -> tuple[Any, ...]:
+    """All that a selector, or a follower, knows."""
+    if not isinstance(selector, Follower):
+        return (selector.to_json(),)
+    leases = selector.leases
+    return selector.frozen().to_json(), dict(leases.by_trial), dict(leases.by_worker), dict(leases.reissued)
+
+
+def replayed(storage: AbstractStorage, name: str) -> Follower:
+    """A study's log from its first line, without snapshots."""
+    key = storage.find(name)
+    follower = documents.from_bytes(storage.document(key)).follower()
+    for line in storage.read(key, 0):
+        follower.replay(line.text)
+    return follower
+
+
+def check_copies(study: Study, fresh: AbstractStorage) -> None:
+    """Whatever is made anew equals the study as it is.
+
+    Args:
+        study: any handle.
+        fresh: a storage of the same studies, another object.
+
+    Raises:
+        BrokenPromiseError: it does not, or cannot be made.
+    """
+    with promised("reading a study"):
+        live = study._replica.refresh()
+    expected = fingerprint(live)
+
+    def import_() -> Selector:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "export"
+            study.export(path)
+            return Study.import_(MemoryStorage(), path)._replica.follower
+
+    copies: dict[str, Callable[[], Selector]] = {
+        "the log replayed from scratch": lambda: replayed(fresh, study.name),
+        "the study opened anew": lambda: Study.open(fresh, study.name)._replica.follower,
+        "the study exported and imported": import_,
+    }
+    for what, make in copies.items():
+        with promised(what):
+            found = fingerprint(make())
+        for part, one, other in zip(("selector", "leases", "workers", "reissued"), found, expected, strict=True):
+            if one != other:
+                raise BrokenPromiseError(f"{what} is another one: its {part}, {difference(one, other)}")
+    check_saved(live.frozen())
+
+
+def check_saved(selector: Selector) -> None:
+    """Saved and loaded it is the same.
+
+    Raises:
+        BrokenPromiseError: it is not, or cannot be loaded.
+    """
+    text = selector.to_json()
+    with promised("the selector saved and loaded"):
+        again = Selector.from_json(text).to_json()
+    if again != text:
+        raise BrokenPromiseError(f"the selector saved and loaded is another one: {difference(again, text)}")
+
+
+def difference(one: object, other: object) -> str:
+    """Where two texts, or other values, begin to differ."""
+    left, right = str(one), str(other)
+    i = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    start = max(0, i - 30)
+    return f"...{left[start : i + 50]!r} instead of ...{right[start : i + 50]!r}"

@@ -1,0 +1,98 @@
+"""What is played on: every method with every goal and every kind of budget, in every storage."""
+
+import math
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asktell import Adaptive, AsktellError, BestFeasible, Budget, ParetoSet, Selector
+from asktell.goals import Goal
+from asktell.methods import METHODS, Method, preset
+
+MOST_PER_EVALUATION = 2.0
+EXAMPLES = 9
+PROMPTS = {f"id{i}": f"prompt {i}" for i in range(5)}
+GOALS: dict[str, Goal] = {
+    "best": BestFeasible("a"),
+    "feasible": BestFeasible("a", {"b": 0.4}),
+    "pareto": ParetoSet("a", "b"),
+}
+BUDGETS: dict[str, int | Budget] = {
+    "evaluations": 24,
+    "cost": Budget(cost=20.0),
+    "bounded cost": Budget(cost=20.0, max_cost_per_evaluation=MOST_PER_EVALUATION),
+    "both": Budget(evaluations=20, cost=15.0),
+}
+FEATURES = np.random.default_rng(0).normal(size=(len(PROMPTS), 2))
+
+
+def _methods(goal: Goal) -> dict[str, Method]:
+    """Every preset that fits a goal, and one that ends early."""
+    found: dict[str, Method] = {"early": Adaptive(confidence=0.7)}
+    for name in METHODS:
+        try:
+            found[name] = preset(name, goal)
+        except AsktellError:
+            continue
+    return found
+
+
+KINDS = [
+    (method, goal, budget)
+    for goal in GOALS
+    for method in _methods(GOALS[goal])
+    for budget in BUDGETS
+    if budget == "evaluations" or method in ("auto", "early")
+]
+"""Every method with every goal and every kind of budget that it takes."""
+
+
+class Setup(NamedTuple):
+    """What is played on."""
+
+    method: str
+    goal: str
+    budget: str
+    sampling: str
+    examples: int | None
+    backend: str  # "selector": no study
+    handles: int
+    seed: int
+
+    @classmethod
+    def of(cls, seed: int, url: str | None) -> "Setup":
+        """Of a play: all kinds in turn."""
+        rng = random.Random(f"setup {seed}")
+        sampling = rng.choice(["shared", "shared", "iid"])
+        examples = EXAMPLES if sampling == "iid" else rng.choice([EXAMPLES, EXAMPLES, None])
+        backend = url or rng.choice(["memory", "memory", "sqlite", "sqlite", "selector"])
+        return cls(*KINDS[seed % len(KINDS)], sampling, examples, backend, rng.choice([1, 2, 3]), seed)
+
+    def selector(self) -> Selector:
+        """As it starts."""
+        goal = GOALS[self.goal]
+        return Selector(
+            PROMPTS,
+            goal,
+            BUDGETS[self.budget],
+            _methods(goal)[self.method],
+            self.examples,
+            FEATURES,
+            self.seed,
+            self.sampling,
+        )
+
+
+def good_scores(rng: random.Random, setup: Setup) -> Any:
+    """Scores for the goal, now and then alike."""
+    metrics = GOALS[setup.goal].metrics
+    vector = [rng.choice([rng.random(), rng.random(), 0.0, 1.0]) for _ in metrics]
+    return dict(zip(metrics, vector, strict=True)) if rng.random() < 0.2 else vector
+
+
+def good_cost(rng: random.Random, setup: Setup) -> float | None:
+    """What an evaluation costs, with a long tail."""
+    if setup.budget == "evaluations":
+        return rng.choice([None, 1.0])
+    return min(math.exp(rng.gauss(0.0, 1.0)), MOST_PER_EVALUATION if setup.budget == "bounded cost" else math.inf)

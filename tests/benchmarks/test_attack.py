@@ -1,0 +1,42 @@
+"""The short version of the attack; the long one is `python -m benchmarks.attack`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def attack(family: str, *options: str) -> None:
+    # In a process of its own, which has limits of its own.
+    command = [sys.executable, "-m", "benchmarks.attack", family, *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+    assert json.loads(done.stdout.splitlines()[-1])["cases"] > 0
+
+
+@pytest.mark.parametrize("backend", ["here", "postgresql"])
+def test_whatever_is_made_anew_of_a_study_equals_it(backend: str, request: pytest.FixtureRequest) -> None:
+    if backend == "postgresql":
+        attack("plays", "--cases", "15", "--url", request.getfixturevalue("postgresql_url"))
+    else:
+        attack("plays", "--cases", "42")  # every method with every goal and budget
+
+
+def test_threads_and_processes_do_everything_at_once() -> None:
+    attack("threads", "--cases", "4")
+
+
+def test_servers_of_llms_that_are_silent_or_lie_fail_a_trial() -> None:
+    attack("servers", "--cases", "60")
+
+
+def test_strangers_get_nothing_and_hinder_nobody() -> None:
+    attack("strangers", "--cases", "4")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["plays", "threads", "servers", "strangers"])
+def test_for_longer(family: str) -> None:
+    attack(family, "--seed", "1000", "--seconds", "120")
