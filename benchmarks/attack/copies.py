@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from asktell import Selector, Study, documents
-from asktell.follower import Follower
+from asktell import Selector, Study
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
+from asktell.studies import export as documents
+from asktell.studies.logged import Follower
 from benchmarks.attack.findings import BrokenPromiseError, promised
 
 

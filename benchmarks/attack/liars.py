@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from asktell.testing.llm_server import Reply, content
+from asktell_adapters.testing.llm_server import Reply, content
 
 Behaviour: TypeAlias = Callable[[socket.socket], None]
 

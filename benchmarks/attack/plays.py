@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
 
-from asktell import replica
+from asktell.studies import replica
 from benchmarks.attack.dealer import Dealer
 from benchmarks.attack.findings import BrokenPromiseError, Finding, Limit, Report
 from benchmarks.attack.setups import Setup

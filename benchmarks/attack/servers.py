@@ -23,8 +23,8 @@ from typing import Any
 
 from asktell import AsktellError, BestFeasible, Selector, Study, run
 from asktell.storages.memory import MemoryStorage
-from asktell.testing.batch_server import BatchServer, Fault
-from asktell.testing.llm_server import Reply
+from asktell_adapters.testing.batch_server import BatchServer, Fault
+from asktell_adapters.testing.llm_server import Reply
 from benchmarks.attack.findings import BrokenPromiseError, Finding, Limit, Report, our_frames
 from benchmarks.attack.liars import CONVERSATIONS, LIES, PAGES, WORDS, Liar, lie
 
@@ -41,10 +41,10 @@ def chat_case(name: str) -> None:
     Raises:
         BrokenPromiseError: the outcome is no failure, and no sound answer either.
     """
-    from asktell_adapters.evaluators.base import Completion, CompletionError, Example
-    from asktell_adapters.evaluators.chat_api import Price
     from asktell_adapters.evaluators.llm import LLMEvaluator
-    from asktell_adapters.evaluators.openai import OpenAIChat
+    from asktell_adapters.llms.base import Completion, CompletionError, Example
+    from asktell_adapters.llms.chat_api import Price
+    from asktell_adapters.llms.openai import OpenAIChat
 
     behaviour = CONVERSATIONS.get(name) or lie(LIES[name])
     price = Price(input=1.0, output=2.0, cached_input=0.5)
@@ -86,11 +86,11 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
     Raises:
         BrokenPromiseError: a bare error, or the study is not brought to its end.
     """
-    from asktell_adapters.evaluators.base import Example
-    from asktell_adapters.evaluators.chat_api import Price
     from asktell_adapters.evaluators.llm import LLMEvaluator
-    from asktell_adapters.evaluators.openai import OpenAIChat
-    from asktell_adapters.evaluators.openai_batch import OpenAIBatch
+    from asktell_adapters.llms.base import Example
+    from asktell_adapters.llms.chat_api import Price
+    from asktell_adapters.llms.openai import OpenAIChat
+    from asktell_adapters.llms.openai_batch import OpenAIBatch
 
     clock = [time.time()]
     replies = iter([Reply(body=answer)] if answer is not None else [])

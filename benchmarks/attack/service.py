@@ -12,7 +12,7 @@ from types import TracebackType
 WRITE, READ = "write-token-0123456789", "read-token-9876543210"
 _SERVE = (
     "import faulthandler, signal, sys; faulthandler.register(signal.SIGUSR1); "
-    "from asktell.cli import main; sys.exit(main(['serve', *sys.argv[1:]]))"
+    "from asktell_adapters.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
 )
 _SECONDS_TO_END = 45.0  # the service gives running requests 30
 
