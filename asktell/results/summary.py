@@ -73,8 +73,7 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
                 p_optimal = belief.p_optimal.tolist()
                 p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
     elif len(active) and not method.estimator.needs_every_arm:
-        estimates = method.estimates(state, active)
-        means[active], errors[active] = estimates.means, estimates.standard_errors
+        means[active], errors[active] = method.estimates(state, active)[:2]
     means, errors = means.copy(), errors.copy()
     for arm, (_, departed) in state.left.items():
         if departed.means:
