@@ -81,9 +81,10 @@ class Comparison:
             return f"{a} is {difference.verdict} than {b}: {amount}"
         if difference.p_better == 0.5:
             return f"{a} and {b} are level so far: {amount}"
-        worse = difference.p_better < 0.5
-        word, probability = (WORSE, 1 - difference.p_better) if worse else (BETTER, difference.p_better)
-        return f"{a} is {word} than {b} with probability {min(probability, 0.999):.2g}, undecided: {amount}"
+        word = BETTER if difference.p_better > 0.5 else WORSE
+        probability = max(difference.p_better, 1 - difference.p_better)
+        stated = f"{probability:.2f}" if probability < 0.995 else "over 0.99"
+        return f"{a} is {word} than {b} with probability {stated}, undecided: {amount}"
 
 
 def compare(

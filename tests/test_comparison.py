@@ -45,6 +45,13 @@ def test_an_undecided_difference_has_its_probability() -> None:
     )
 
 
+def test_a_sentence_never_rounds_to_certainty() -> None:
+    difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
+    assert said(difference) == (
+        "accuracy: b is worse than mine with probability over 0.99, undecided: -0.05 [-0.12, +0.01] on 80 examples"
+    )
+
+
 def test_all_examples_are_exact_whatever_the_range_or_the_order() -> None:
     a, b = scores(60, both=30, only_a=6, only_b=3)
     difference = compare(a, b, population=60, random_order=False)

@@ -19,6 +19,14 @@ def test_one_difference_says_a_little_whatever_its_size() -> None:
     assert p_positive([-5.0]) == pytest.approx(1 - expected)
 
 
+def test_one_of_two_examples_leaves_the_other_to_be_predicted() -> None:
+    # Two normal differences of unknown scale, correlated by their common mean: their ratio is Cauchy.
+    effects = np.array([0.06, 0.25, 1, 4])
+    correlation = effects**2 / (1 + effects**2)
+    slope = (1 + correlation) / np.sqrt(1 - correlation**2)
+    assert p_positive([0.3], 2) == pytest.approx(0.5 + np.arctan(slope).mean() / math.pi)
+
+
 def test_signs_are_counted_by_a_mixture_of_beta_priors() -> None:
     more, fewer = 7, 2
     counts = np.array([30.0, 3.0, 1.0])
