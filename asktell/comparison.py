@@ -177,6 +177,8 @@ def _check(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], confidence: f
 
 
 def _check_limits(scores: npt.NDArray[np.float64], limits: tuple[float, float]) -> None:
+    if not -math.inf < limits[0] < limits[1] < math.inf:
+        raise InvalidArgumentError(f"The limits of scores are two finite numbers, low < high; got {limits}.")
     outside = scores[(scores < limits[0]) | (scores > limits[1])]
     if outside.size:
         raise InvalidArgumentError(f"A score, {outside[0]}, is outside its range {limits}.")

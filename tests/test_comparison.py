@@ -128,6 +128,8 @@ def test_what_cannot_be_used_is_refused() -> None:
     for confidence in (0, 1, math.nan):
         with pytest.raises(InvalidArgumentError, match="confidence must be between 0 and 1"):
             compare([1.0], [1.0], confidence=confidence)
+    with pytest.raises(InvalidArgumentError, match=r"low < high; got \(1, 0\)"):
+        compare([0.5], [0.5], limits=(1, 0))
     with pytest.raises(InvalidArgumentError, match="tolerance"):
         compare([1.0], [1.0], tolerance=-0.1)
     with pytest.raises(InvalidArgumentError, match="population of 1"):

@@ -56,7 +56,7 @@ class Capital(NamedTuple):
     most: Floats  # (S, G) the most there ever was: logarithm of the mean over bets
 
     def refuted(self, error: Error) -> npt.NDArray[np.bool_]:
-        """(S, G): whether the mean is larger than each claim. All of a sequence's are right with 1 - error."""
+        """(S, G): whether the mean is larger than each claim; any of a sequence's is ever wrong with `error`."""
         return np.asarray(self.most >= -np.log(checked_error(error))[..., None])
 
     def lower(self, error: Error) -> Floats:
@@ -69,8 +69,9 @@ class Capital(NamedTuple):
 class Betting:
     """Observations in [low, high], in random order, without replacement from `population` of them (None: independent).
 
-    Bounds are right at every look at once, with probability 1 - error: whoever looks may stop, go on, or choose
-    between sequences. They never widen, and are exact once the population is exhausted.
+    A sequence's bound is right at every look at once, with probability 1 - error, so one may stop whenever one likes;
+    whoever reads several sequences, or both sides of one, divides the error among them. Bounds never widen, and are
+    exact once the population is exhausted.
     """
 
     low: float

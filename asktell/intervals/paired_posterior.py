@@ -4,7 +4,7 @@ A mean difference counts in units of the differences' own spread, so no range is
 mixture: prompts that hardly differ, prompts that differ by a quarter of the spread, systems that differ by all of it
 (recorded tables have .05 to .8) and metrics without noise are equally likely before anything is seen. So one
 difference makes .69, two equal ones .89, three .98, and differences that are all zero .5; for scores of 0 and 1 it is
-.65, .76, .84 and .5.
+.63, .73, .81 and .5.
 
 - Differences of any size: normal with unknown mean and spread (normal-inverse-gamma; Student's distribution).
 - Scores of two values, as 0 and 1: pairs that agree say nothing about the sign, so only those that disagree are
@@ -24,7 +24,7 @@ from asktell.intervals.base import Floats, checked_observations
 
 _EFFECTS = np.array([0.06, 0.25, 1.0, 4.0])
 """Typical sizes of a mean difference, in standard deviations of a difference."""
-_COUNTS = np.array([30.0, 3.0, 1.0])
+_COUNTS = np.array([30.0, 10.0, 1.0])
 """The same for signs: how many pairs of either sign the prior is worth."""
 _NODES = 1024
 _ROUNDING = 1e-12
