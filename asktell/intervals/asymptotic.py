@@ -1,0 +1,92 @@
+"""Asymptotic confidence sequences (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2021), for scores of unknown range.
+
+They hold at every look in the limit of many observations, and promise nothing for few. Differences from the paper:
+
+- Without replacement, t of N observations count as t (N - 1) / (N - t): with that clock the error of their mean is
+  the same Brownian motion as that of independent ones, and it is known exactly at t = N.
+- The normal boundary is carried over to Student's distribution with t - 1 degrees of freedom, so that few
+  observations hardly bound anything; there is no burn-in to choose.
+- Three more observations as far from the mean as the farthest seen are added to the variance (the rule of three: what
+  has not occurred in t observations may have a probability of 3 / t). Where that is too little to go by, as for
+  pairs that all agree, the caller gives the `scale` of what may still come.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from asktell.intervals.base import (
+    Error,
+    Floats,
+    Interval,
+    checked_error,
+    checked_observations,
+    checked_population,
+)
+
+_UNSEEN = 3
+_TIGHTEST_AT = 64  # observations
+_FEWEST = 3  # observations; what two bound is a million times their distance
+
+
+@final
+@dataclass(frozen=True)
+class Asymptotic:
+    """Observations of any range in random order, without replacement from `population` of them (None: independent).
+
+    Bounds are those of the last look alone: early ones are the least to be trusted, so they are not intersected.
+    """
+
+    population: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an empty population."""
+        checked_population(self.population)
+
+    def interval(self, observations: npt.ArrayLike, error: Error, scale: npt.ArrayLike = 0.0) -> Interval:
+        """(..., n) observations -> two bounds each, wrong with `error` together; infinite where nothing supports one.
+
+        `scale`: how far from the mean an observation may lie at least, in their units.
+        """
+        errors = checked_error(error)
+        return self._interval(observations, scale, errors, lambda root: root / errors)
+
+    def lower(self, observations: npt.ArrayLike, error: Error, scale: npt.ArrayLike = 0.0) -> Floats:
+        """(..., n) observations -> (...) lower bounds, wrong with `error`."""
+        errors = checked_error(error)
+        return self._interval(observations, scale, 2 * errors, lambda root: 1 + root / (2 * errors)).low
+
+    def upper(self, observations: npt.ArrayLike, error: Error, scale: npt.ArrayLike = 0.0) -> Floats:
+        """(..., n) observations -> (...) upper bounds, wrong with `error`."""
+        errors = checked_error(error)
+        return self._interval(observations, scale, 2 * errors, lambda root: 1 + root / (2 * errors)).high
+
+    def _interval(
+        self, observations: npt.ArrayLike, scale: npt.ArrayLike, error: Floats, odds: Callable[[Floats], Floats]
+    ) -> Interval:
+        values = checked_observations(observations, self.population)
+        n = values.shape[-1]
+        if n < _FEWEST and n != self.population:
+            everything = np.full(values.shape[:-1], np.inf)
+            return Interval(-everything, everything)
+        mean = values.mean(axis=-1)
+        if n == self.population:
+            return Interval(mean, mean)
+        farthest = np.maximum(np.abs(values - mean[..., None]).max(axis=-1), scale)
+        variance = (((values - mean[..., None]) ** 2).sum(axis=-1) + _UNSEEN * farthest**2) / (n - 1)
+        clock = float(n) if self.population is None else n * (self.population - 1) / (self.population - n)
+        bound = stats.t.isf(stats.norm.sf(self._boundary(clock, error, odds)), n - 1)
+        # Where all scores agree nothing tells how large a difference could be.
+        half = np.where(farthest > 0, bound * np.sqrt(variance / clock), np.inf)
+        return Interval(mean - half, mean + half)
+
+    def _boundary(self, clock: float, error: Floats, odds: Callable[[Floats], Floats]) -> Floats:
+        """How many standard errors a mean may be off: the normal mixture boundary, tightest early on."""
+        tightest = _TIGHTEST_AT if self.population is None else min(_TIGHTEST_AT, self.population / 2)
+        evidence = -2 * np.log(np.minimum(error, 0.5))
+        mixed = clock * (evidence + np.log(evidence + 1)) / tightest
+        return np.asarray(np.sqrt(2 * (1 + 1 / mixed) * np.log(odds(np.sqrt(mixed + 1)))))

@@ -1,0 +1,184 @@
+"""Is one prompt better than another, and how sure is that?"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.errors import InvalidArgumentError
+from asktell.intervals.asymptotic import Asymptotic
+from asktell.intervals.betting import Betting
+from asktell.intervals.paired_posterior import p_positive
+from asktell.terminal import safe
+
+BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far prompt a is ahead of prompt b in one metric, in its own units; None where nothing is known.
+
+    `estimate` is a minus b, `low` and `high` its interval, `p_better` the probability that a is better in the metric's
+    direction, `pairs` the number of common examples. `verdict`: "equal" if the interval is within the tolerance, else
+    "better" or "worse" if zero is outside it, else "undecided". `guaranteed`: the interval holds at every look; it
+    needs a known range and examples in an order that does not depend on scores, or all examples. All of it speaks of
+    the examples given; of new examples like them if there is no end of them.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    p_better: float
+    pairs: int
+    verdict: str
+    guaranteed: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Prompt `a` against prompt `b`; `str()` is a sentence for every metric.
+
+    `examples`: how many there are (None: any number). `tolerance`: differences up to it do not matter.
+    """
+
+    a: str | int
+    b: str | int
+    confidence: float
+    differences: Mapping[str, Difference]
+    examples: int | None = None
+    tolerance: float = 0.0
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether every interval is."""
+        return all(difference.guaranteed for difference in self.differences.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready data, with the same names."""
+        return {**asdict(self), "guaranteed": self.guaranteed}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{safe(name)}: {self._sentence(each)}" for name, each in self.differences.items())
+
+    def _sentence(self, difference: Difference) -> str:
+        a, b = safe(str(self.a)), safe(str(self.b))
+        if difference.estimate is None:
+            return f"{a} and {b} have no example in common yet"
+        of = "" if self.examples is None else f" of {self.examples}"
+        where = f"on {difference.pairs}{of} example{'' if (self.examples or difference.pairs) == 1 else 's'}"
+        amount = f"{difference.estimate:+.3g}"
+        if difference.low is not None and difference.high is not None and difference.low < difference.high:
+            amount += f" [{difference.low:+.3g}, {difference.high:+.3g}]"
+        amount += f" {where}"
+        if difference.verdict == EQUAL:
+            within = f" within {self.tolerance:g}" if self.tolerance else ""
+            return f"{a} and {b} are equal{within}: {amount}"
+        if difference.verdict in (BETTER, WORSE):
+            return f"{a} is {difference.verdict} than {b}: {amount}"
+        if difference.p_better == 0.5:
+            return f"{a} and {b} are level so far: {amount}"
+        word = BETTER if difference.p_better > 0.5 else WORSE
+        probability = max(difference.p_better, 1 - difference.p_better)
+        stated = f"{probability:.2f}" if probability < 0.995 else "over 0.99"
+        return f"{a} is {word} than {b} with probability {stated}, undecided: {amount}"
+
+
+def compare(
+    scores_a: npt.ArrayLike,
+    scores_b: npt.ArrayLike,
+    *,
+    population: int | None = None,
+    limits: tuple[float, float] | None = None,
+    confidence: float = 0.95,
+    tolerance: float = 0.0,
+    minimize: bool = False,
+    random_order: bool = True,
+) -> Difference:
+    """One metric of two prompts, from their scores of the same examples, in the order in which they were taken.
+
+    Args:
+        scores_a: (n,) scores of the one prompt.
+        scores_b: (n,) scores of the other, of the same examples.
+        population: how many examples there are, each taken once; None: independent draws from any number.
+        limits: the lowest and the highest score there can be; None: unknown.
+        confidence: how often an interval has to be right. Whoever reads several divides the error among them.
+        tolerance: differences up to it do not matter.
+        minimize: whether less is better.
+        random_order: whether the order of the examples is random and does not depend on scores.
+
+    Raises:
+        InvalidArgumentError: an argument cannot be used; a score is outside its limits.
+    """
+    a, b = np.asarray(scores_a, dtype=np.float64), np.asarray(scores_b, dtype=np.float64)
+    _check(a, b, confidence, tolerance)
+    scores = np.concatenate([a, b])
+    if limits is not None:
+        _check_limits(scores, limits)
+    n, differences = len(a), a - b
+    exhausted = n > 0 and n == population
+    guaranteed = exhausted or (limits is not None and random_order)
+    if limits is None and np.isin(scores, (0.0, 1.0)).all() and n:
+        limits = (0.0, 1.0)
+    if n == 0 and limits is None:
+        return Difference(None, None, None, 0.5, 0, UNDECIDED, False)
+    if limits is not None:
+        width = limits[1] - limits[0]
+        low, high = (float(x) for x in Betting(-width, width, population).interval(differences, 1 - confidence))
+    else:
+        scale = np.ptp(scores) if _mostly_equal(differences) else 0.0
+        low, high = (float(x) for x in Asymptotic(population).interval(differences, 1 - confidence, scale))
+    estimate = _mean(differences, float(np.abs(scores).max())) if n else None
+    if exhausted and estimate is not None:
+        low = high = estimate
+    p_above = p_positive(differences, population, two_valued=len(np.unique(scores)) <= 2) if n else 0.5
+    return Difference(
+        estimate,
+        low if math.isfinite(low) else None,
+        high if math.isfinite(high) else None,
+        1 - p_above if minimize else p_above,
+        n,
+        _verdict(low, high, tolerance, minimize),
+        guaranteed,
+    )
+
+
+def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:
+    if -tolerance <= low and high <= tolerance:
+        return EQUAL
+    if low > 0 or high < 0:
+        return BETTER if (low > 0) != minimize else WORSE
+    return UNDECIDED
+
+
+def _mean(differences: npt.NDArray[np.float64], largest: float) -> float:
+    mean = math.fsum(differences.tolist()) / len(differences)
+    # Sums of decimal fractions that are equal differ by some units in the last place.
+    return 0.0 if abs(mean) <= _ROUNDING * largest else mean
+
+
+def _mostly_equal(differences: npt.NDArray[np.float64]) -> bool:
+    """Whether half of them or more are one number: then those seen say little of how far another may lie."""
+    return bool(2 * np.unique(differences, return_counts=True)[1].max(initial=0) >= len(differences))
+
+
+def _check(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], confidence: float, tolerance: float) -> None:
+    if a.ndim != 1 or a.shape != b.shape:
+        raise InvalidArgumentError(
+            f"compare() takes two lists of scores of the same examples, got shapes {a.shape} and {b.shape}."
+        )
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"The confidence must be between 0 and 1, got {confidence!r}.")
+    if not 0 <= tolerance < math.inf:
+        raise InvalidArgumentError(f"The tolerance must be a finite number from 0, got {tolerance!r}.")
+
+
+def _check_limits(scores: npt.NDArray[np.float64], limits: tuple[float, float]) -> None:
+    if not -math.inf < limits[0] < limits[1] < math.inf:
+        raise InvalidArgumentError(f"The limits of scores are two finite numbers, low < high; got {limits}.")
+    outside = scores[(scores < limits[0]) | (scores > limits[1])]
+    if outside.size:
+        raise InvalidArgumentError(f"A score, {outside[0]}, is outside its range {limits}.")

@@ -1,0 +1,151 @@
+"""Two prompts, one metric: what is stated, how it is said, and that it is right."""
+
+import math
+
+import numpy as np
+import pytest
+
+from asktell.errors import InvalidArgumentError
+from asktell.results.comparison import Comparison, Difference, compare
+
+
+def said(difference: Difference, examples: int | None = None, tolerance: float = 0.0) -> str:
+    return str(Comparison("b", "mine", 0.95, {"accuracy": difference}, examples, tolerance))
+
+
+def scores(n: int, both: int = 0, only_a: int = 0, only_b: int = 0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """0/1 scores of two prompts on n examples, in random order."""
+    counts = [both, only_a, only_b, n - both - only_a - only_b]
+    order = np.random.default_rng(seed).permutation(n)
+    return np.repeat([1.0, 1.0, 0.0, 0.0], counts)[order], np.repeat([1.0, 0.0, 1.0, 0.0], counts)[order]
+
+
+def test_a_clear_difference_is_a_verdict_in_the_metrics_direction() -> None:
+    a, b = scores(300, both=150, only_a=70, only_b=10)
+    more = compare(a[:150], b[:150], population=300, limits=(0, 1))
+    less = compare(a[:150], b[:150], population=300, limits=(0, 1), minimize=True)
+    assert (more.verdict, less.verdict) == ("better", "worse")
+    assert (more.estimate, more.low, more.high) == (less.estimate, less.low, less.high)
+    assert more.p_better == pytest.approx(1 - less.p_better)
+    assert more.guaranteed
+    assert more.low is not None
+    assert more.high is not None
+    assert 0 < more.low < 0.2 < more.high
+    assert said(more, 300).startswith("accuracy: b is better than mine: +0.2")
+    assert said(less, 300).startswith("accuracy: b is worse than mine: +0.2")
+
+
+def test_an_undecided_difference_has_its_probability() -> None:
+    a, b = scores(300, both=150, only_a=40, only_b=28)
+    difference = compare(a[:120], b[:120], population=300, limits=(0, 1))
+    assert difference.verdict == "undecided"
+    assert said(difference, 300) == (
+        "accuracy: b is better than mine with probability 0.73, undecided: "
+        "+0.025 [-0.103, +0.127] on 120 of 300 examples"
+    )
+
+
+def test_a_sentence_never_rounds_to_certainty() -> None:
+    difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
+    assert said(difference) == (
+        "accuracy: b is worse than mine with probability over 0.99, undecided: -0.05 [-0.12, +0.01] on 80 examples"
+    )
+
+
+def test_all_examples_are_exact_whatever_the_range_or_the_order() -> None:
+    a, b = scores(60, both=30, only_a=6, only_b=3)
+    difference = compare(a, b, population=60, random_order=False)
+    assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
+    assert said(difference, 60) == "accuracy: b is better than mine: +0.05 on 60 of 60 examples"
+    assert compare(a, b, population=60, tolerance=0.05).verdict == "equal"
+    assert compare([0.1, 0.2], [0.3, 0.0], population=2) == Difference(0.0, 0.0, 0.0, 0.5, 2, "equal", True)
+
+
+def test_scores_that_all_agree_are_no_proof() -> None:
+    ones = np.ones(24)
+    for limits in ((0, 1), None):
+        difference = compare(ones, ones, population=300, limits=limits, tolerance=0.02)
+        assert difference.verdict == "undecided"
+        assert difference.p_better == 0.5
+        assert difference.high is not None
+        assert difference.high > 0.1
+        assert said(difference).startswith("accuracy: b and mine are level so far: +0 [")
+    assert compare(ones * 7, ones * 7, population=300).high is None  # nothing tells how far others may lie
+    late = compare(np.ones(250), np.ones(250), population=300, tolerance=0.02)
+    assert late.verdict == "equal"
+    assert said(late, 300, 0.02).startswith("accuracy: b and mine are equal within 0.02: +0 [-0.0072")
+
+
+def test_a_metric_without_noise_is_soon_settled() -> None:
+    jitter = np.random.default_rng(0).normal(0, 1e-6, (2, 20))
+    few = compare(3 + jitter[0, :4], 5 + jitter[1, :4], population=300, minimize=True)
+    assert few.verdict == "better"
+    assert few.p_better > 0.95
+    verdicts = [compare([3.0] * n, [5.0] * n, population=300).verdict for n in (5, 15)]
+    assert verdicts == ["undecided", "worse"]
+
+
+def test_scores_of_0_and_1_keep_within_their_range_without_being_told() -> None:
+    difference = compare([1, 1, 0], [0, 1, 0], population=300)
+    assert not difference.guaranteed
+    assert difference.low is not None
+    assert difference.high is not None
+    assert -1 <= difference.low <= difference.high <= 1
+
+
+def test_only_a_known_range_and_an_order_apart_from_scores_are_guaranteed() -> None:
+    a, b = scores(100, both=40, only_a=20)
+    assert compare(a[:9], b[:9], population=100, limits=(0, 1)).guaranteed
+    assert not compare(a[:9], b[:9], population=100, limits=(0, 1), random_order=False).guaranteed
+    assert not compare(a[:9], b[:9], population=100).guaranteed
+    both = {"x": compare(a[:9], b[:9], limits=(0, 1)), "y": compare(a[:9], b[:9])}
+    assert not Comparison(0, 1, 0.95, both).guaranteed
+
+
+def test_without_a_common_example_nothing_is_stated() -> None:
+    assert compare([], []) == Difference(None, None, None, 0.5, 0, "undecided", False)
+    bounded = compare([], [], limits=(0, 5))
+    assert (bounded.low, bounded.high) == (-5, 5)
+    assert said(bounded) == "accuracy: b and mine have no example in common yet"
+
+
+def test_a_comparison_is_json() -> None:
+    entry = Comparison("b", 0, 0.95, {"m": compare([0.2], [0.1])}, 30).to_dict()
+    assert entry["differences"]["m"]["low"] is None
+    assert (entry["a"], entry["b"], entry["guaranteed"]) == ("b", 0, False)
+
+
+def test_a_steering_id_is_escaped() -> None:
+    comparison = Comparison("\x1b[2J", "b", 0.95, {"m\n": compare([], [])})
+    assert str(comparison) == r"m\n: \x1b[2J and b have no example in common yet"
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"1.5, is outside its range \(0, 1\)"):
+        compare([1.5], [1.0], limits=(0, 1))
+    with pytest.raises(InvalidArgumentError, match=r"shapes \(1,\) and \(2,\)"):
+        compare([1.0], [1.0, 2.0])
+    for confidence in (0, 1, math.nan):
+        with pytest.raises(InvalidArgumentError, match="confidence must be between 0 and 1"):
+            compare([1.0], [1.0], confidence=confidence)
+    with pytest.raises(InvalidArgumentError, match=r"low < high; got \(1, 0\)"):
+        compare([0.5], [0.5], limits=(1, 0))
+    with pytest.raises(InvalidArgumentError, match="tolerance"):
+        compare([1.0], [1.0], tolerance=-0.1)
+    with pytest.raises(InvalidArgumentError, match="population of 1"):
+        compare([1.0, 0.5], [1.0, 0.0], population=1)
+
+
+@pytest.mark.parametrize("limits", [(0.0, 1.0), None])
+def test_verdicts_at_any_look_are_wrong_at_most_as_often_as_stated(limits: tuple[float, float] | None) -> None:
+    wrong = {"alike": 0, "equal": 0}
+    runs = 60
+    for seed in range(runs):
+        # 12 pairs disagree, and neither prompt is better; then one is, by more than the tolerance.
+        for name, only_a, only_b, false in (("alike", 6, 6, {"better", "worse"}), ("equal", 9, 3, {"equal", "worse"})):
+            a, b = scores(100, both=60, only_a=only_a, only_b=only_b, seed=seed)
+            verdicts = {
+                compare(a[:n], b[:n], population=100, limits=limits, tolerance=0.03).verdict for n in range(4, 100, 16)
+            }
+            wrong[name] += bool(verdicts & false)
+    assert max(wrong.values()) <= 0.05 * runs + 3 * math.sqrt(0.05 * 0.95 * runs)
