@@ -24,7 +24,7 @@ from asktell.goals import Goal, Scores
 from asktell.methods import Elimination, Method, preset
 from asktell.methods.adaptive import Adaptive
 from asktell.numerics.arrays import Features
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.results.summary import summarize
 from asktell.state import (
     SAMPLINGS,

@@ -1,1 +1,6 @@
-"""What a selection says: the answer, its certainty, pictures."""
+"""What a selection says at any time: the answer, what is known about every prompt, how two of them differ, pictures."""
+
+from asktell.results.entries import PromptResult
+from asktell.results.result import Result
+
+__all__ = ["PromptResult", "Result"]

@@ -1,23 +1,32 @@
 """A picture of a result: the plane of two metrics. The one file that needs matplotlib."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asktell.errors import MissingExtraError
-from asktell.goals import BestFeasible, ParetoSet
+from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.numerics.pareto import pareto_mask
+from asktell.results.entries import PromptResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from asktell.results.result import PromptResult, Result
-
 _GREY, _BLUE, _RED, _AMBER = "#9aa0a6", "#1a73e8", "#c5221f", "#e8a33d"
 
 
-def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "Axes":
-    """Draw `result` on the plane of the metrics x and y, and return the axes."""
+def draw_plane(
+    goal: Goal,
+    prompts: Sequence[PromptResult],
+    selected: Sequence[PromptResult],
+    unresolved: Sequence[PromptResult],
+    x: str,
+    y: str,
+    spending: str,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw prompts on the plane of the metrics x and y, and return the axes."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -25,25 +34,25 @@ def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "
 
     if ax is None:
         _, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")
-    chosen = {entry.id for entry in result.selected}
-    open_ = {entry.id for entry in result.unresolved}
-    drawn = [e for e in result.prompts if e.estimate[x] is not None and e.estimate[y] is not None]
+    chosen = {entry.id for entry in selected}
+    open_ = {entry.id for entry in unresolved}
+    drawn = [e for e in prompts if e.estimate[x] is not None and e.estimate[y] is not None]
     _points(ax, [e for e in drawn if e.id not in chosen | open_], x, y, _GREY, "o", "told apart from the answer")
     _points(ax, [e for e in drawn if e.id not in chosen and e.id in open_], x, y, _AMBER, "o", "not told apart")
     _points(ax, [e for e in drawn if e.id in chosen], x, y, _BLUE, "D", "selected")
-    if isinstance(result.goal, BestFeasible):
-        _thresholds(ax, result.goal, x, y)
-    elif isinstance(result.goal, ParetoSet) and len(result.goal.objectives) == 2 and x != y:
-        _front(ax, result.goal, [e for e in drawn if e.id in chosen], x, y)
+    if isinstance(goal, BestFeasible):
+        _thresholds(ax, goal, x, y)
+    elif isinstance(goal, ParetoSet) and len(goal.objectives) == 2 and x != y:
+        _front(ax, goal, [e for e in drawn if e.id in chosen], x, y)
     for entry in [e for e in drawn if e.id in chosen][:20]:
         ax.annotate(
             _drawable(str(entry.id)), (entry.estimate[x], entry.estimate[y]), xytext=(6, 6), textcoords="offset points",
             color=_BLUE, fontsize=9, fontweight="bold", zorder=5, parse_math=False,
         )  # fmt: skip
     # Names are the user's: a dollar in them is no formula.
-    ax.set_xlabel(_drawable(_label(result, x)), parse_math=False)
-    ax.set_ylabel(_drawable(_label(result, y)), parse_math=False)
-    title = f"{result.goal}\n{result.spending}, {len(drawn)} prompts"
+    ax.set_xlabel(_drawable(_label(goal, x)), parse_math=False)
+    ax.set_ylabel(_drawable(_label(goal, y)), parse_math=False)
+    title = f"{goal}\n{spending}, {len(drawn)} prompts"
     ax.set_title(_drawable(title), fontsize=10, parse_math=False)
     ax.grid(alpha=0.25)
     # Below the points rather than on them.
@@ -57,7 +66,7 @@ def plot_result(result: "Result", x: str, y: str, ax: "Axes | None" = None) -> "
     return ax
 
 
-def _points(ax: "Axes", entries: "list[PromptResult]", x: str, y: str, color: str, marker: str, label: str) -> None:
+def _points(ax: "Axes", entries: list[PromptResult], x: str, y: str, color: str, marker: str, label: str) -> None:
     if not entries:
         return
     ax.errorbar(
@@ -90,7 +99,7 @@ def _thresholds(ax: "Axes", goal: BestFeasible, x: str, y: str) -> None:
         (ax.set_xlim if along_x else ax.set_ylim)(low, high)
 
 
-def _front(ax: "Axes", goal: ParetoSet, selected: "list[PromptResult]", x: str, y: str) -> None:
+def _front(ax: "Axes", goal: ParetoSet, selected: list[PromptResult], x: str, y: str) -> None:
     """The staircase below which (in the directions of the objectives) everything is dominated."""
     means = np.array([[e.estimate[metric] for metric in goal.metrics] for e in selected], dtype=float)
     means = means.reshape(len(selected), len(goal.metrics))
@@ -106,8 +115,7 @@ def _drawable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _label(result: "Result", metric: str) -> str:
-    goal = result.goal
+def _label(goal: Goal, metric: str) -> str:
     objectives = (goal.objective,) if isinstance(goal, BestFeasible) else getattr(goal, "objectives", ())
     directions = [("minimized" if o.minimize else "maximized") for o in objectives if o.metric == metric]
     return f"{metric} ({directions[0]})" if directions else metric

@@ -1,12 +1,12 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from asktell.arguments import MOST_EVALUATIONS
 from asktell.errors import InvalidArgumentError
 from asktell.goals import Goal
+from asktell.results.entries import PromptResult
 from asktell.terminal import aligned, one_line, safe, with_error
 
 if TYPE_CHECKING:
@@ -15,31 +15,6 @@ if TYPE_CHECKING:
 FINISHED_EARLY = "finished early: the prompts left have seen every example"
 STOPPED_EARLY = "stopped early: the answer is settled"
 _ROWS_SHOWN = 10
-
-
-@dataclass(frozen=True)
-class PromptResult:
-    """What is known about one prompt.
-
-    `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
-    is that of the mean over the examples given, 0 once all were seen, None where nothing supports one (a single
-    evaluation). `status` is active, accepted, rejected or
-    failed; `round` and `reason` say when and why it left. `feasible` is None without constraints or estimate.
-    `p_feasible` and `p_optimal` are None unless the method has a posterior.
-    """
-
-    id: str | int
-    prompt: str
-    estimate: Mapping[str, float | None]
-    standard_error: Mapping[str, float | None]
-    pulls: int
-    status: str
-    round: int | None
-    reason: str | None
-    feasible: bool | None
-    failures: int
-    p_feasible: float | None = None
-    p_optimal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,13 +96,14 @@ class Result:
         Raises:
             InvalidArgumentError: a metric is unknown.
         """
-        from asktell.results.plot import plot_result
+        from asktell.results.plot import draw_plane
 
         metrics = self.goal.metrics
         for name in (x, y):
             if name is not None and name not in metrics:
                 raise InvalidArgumentError(f"plot() knows the metrics {list(metrics)}, got {name!r}.")
-        return plot_result(self, x or metrics[0], y or metrics[min(1, len(metrics) - 1)], ax)
+        x, y = x or metrics[0], y or metrics[min(1, len(metrics) - 1)]
+        return draw_plane(self.goal, self.prompts, self.selected, self.unresolved, x, y, self.spending, ax)
 
     def __str__(self) -> str:
         lines = heading(self)

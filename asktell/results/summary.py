@@ -11,7 +11,8 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.posterior import membership
-from asktell.results.result import PromptResult, Result
+from asktell.results.entries import PromptResult
+from asktell.results.result import Result
 from asktell.results.unresolved import unresolved
 from asktell.state import ACTIVE, FAILED, State
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from asktell.arguments import whole
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.running.progress import Bar
 from asktell.selector import Selector
 from asktell.trial import Trial

@@ -16,7 +16,7 @@ from asktell.arguments import check_cost, check_name, check_seconds, short, whol
 from asktell.errors import InvalidArgumentError, MissingExtraError, ServiceError
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
-from asktell.results.result import PromptResult, Result
+from asktell.results import PromptResult, Result
 from asktell.selector import Selector
 from asktell.service.problems import error_of
 from asktell.service.tokens import WRITE

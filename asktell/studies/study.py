@@ -15,7 +15,7 @@ from asktell.arguments import check_name, check_seconds, short, whole
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.selector import Selector
 from asktell.storages import AbstractStorage, Location, open_storage
 from asktell.studies import export as documents

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from asktell.errors import AsktellError, StorageError
 from asktell.goals import Goal, Scores
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.trial import Trial
 
 _T = TypeVar("_T")

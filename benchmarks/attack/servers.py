@@ -87,10 +87,10 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
         BrokenPromiseError: a bare error, or the study is not brought to its end.
     """
     from asktell_adapters.evaluators.llm import LLMEvaluator
+    from asktell_adapters.evaluators.openai_batch import OpenAIBatch
     from asktell_adapters.llms.base import Example
     from asktell_adapters.llms.chat_api import Price
     from asktell_adapters.llms.openai import OpenAIChat
-    from asktell_adapters.llms.openai_batch import OpenAIBatch
 
     clock = [time.time()]
     replies = iter([Reply(body=answer)] if answer is not None else [])

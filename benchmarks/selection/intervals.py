@@ -1,4 +1,4 @@
-"""Intervals of paired differences: how often wrong, how many examples they need: `python -m benchmarks.selection.intervals`.
+"""Intervals that hold at every look, against rivals: `python -m benchmarks.selection.intervals --tables FOLDER`.
 
 Prints tables. Miscoverage: in how many runs of --runs a 95 % interval excludes the truth at any look. Examples: how
 many until a difference is told from zero, looking after every example, on average over runs (all of them, if that is

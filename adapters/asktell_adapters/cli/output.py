@@ -7,7 +7,8 @@ from typing import Any
 
 from asktell.errors import MissingExtraError
 from asktell.goals import BestFeasible
-from asktell.results.result import PromptResult, Result, heading
+from asktell.results import PromptResult, Result
+from asktell.results.result import heading
 from asktell.terminal import aligned, one_line, safe, with_error
 
 

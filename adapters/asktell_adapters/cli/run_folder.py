@@ -19,7 +19,7 @@ from typing import Any
 
 from asktell.errors import FolderBusyError, InvalidStateError
 from asktell.files import write_atomically
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.selector import Selector
 from asktell_adapters.cli.evaluations import MALFORMED, Evaluation, parse, replay
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asktell.errors import EvaluatorError, MissingExtraError
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.running.run import attempt, attempt_async, run
 from asktell.studies.study import Holding, Study
 from asktell.terminal import aligned
@@ -191,7 +191,7 @@ def import_study(arguments: argparse.Namespace) -> int:
 def batch(arguments: argparse.Namespace) -> int:
     """`asktell batch`."""
     from asktell_adapters.config import load_config
-    from asktell_adapters.llms.openai_batch import OpenAIBatch
+    from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 
     config = load_config(arguments.config)
     name = arguments.name or config.path.stem

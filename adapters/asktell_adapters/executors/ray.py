@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asktell.arguments import check_seconds, short, whole
 from asktell.errors import InvalidArgumentError
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.running.run import Board, Evaluator, OnTell, open_board
 from asktell.trial import Trial
 from asktell_adapters._extras import import_extra

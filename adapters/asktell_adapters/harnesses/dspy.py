@@ -14,7 +14,7 @@ from asktell.arguments import whole
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyNotFoundError
 from asktell.goals import BestFeasible, Goal
 from asktell.methods import Method
-from asktell.results.result import PromptResult, Result
+from asktell.results import PromptResult, Result
 from asktell.storages import Location
 from asktell_adapters._extras import needs_extra
 from asktell_adapters.evaluators import Price

@@ -12,7 +12,7 @@ from typing import Any, final
 import asktell
 from asktell.arguments import whole
 from asktell.methods import Method
-from asktell.results.result import PromptResult
+from asktell.results import PromptResult
 
 _log = logging.getLogger("asktell")
 

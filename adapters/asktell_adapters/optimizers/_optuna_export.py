@@ -12,7 +12,7 @@ from typing import Any
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.selector import Selector
 from asktell.state import Failed, Told
 from asktell.studies import log

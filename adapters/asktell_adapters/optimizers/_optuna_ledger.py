@@ -15,7 +15,7 @@ import numpy as np
 
 from asktell.errors import InvalidArgumentError
 from asktell.methods import Method
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.results.summary import summarize
 from asktell.state import Asked, Decided, Failed, Observed, State, Told, apply, decide
 from asktell_adapters._extras import needs_extra

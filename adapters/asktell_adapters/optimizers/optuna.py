@@ -16,7 +16,7 @@ from typing import Any, final
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.methods.adaptive import Adaptive
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.selector import Selector
 from asktell_adapters._extras import needs_extra
 from asktell_adapters.optimizers._optuna_export import to_optuna

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from asktell.errors import InvalidArgumentError
-from asktell.results.result import Result
+from asktell.results import Result
 from asktell.selector import Selector
 from asktell.state import ACCEPTED, REJECTED, State
 

@@ -28,11 +28,11 @@ from asktell.arguments import whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
 from asktell_adapters._extras import check_extra, import_extra
+from asktell_adapters.evaluators.batch_answers import Answers, BatchStudy, Collected, Taker
+from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms._answers import MOST_BYTES as MOST_JSON
 from asktell_adapters.llms._answers import http_client, parsed
-from asktell_adapters.llms.batch_answers import Answers, BatchStudy, Collected, Taker
-from asktell_adapters.llms.batch_list import ServedBatch, id_of, read_list
 from asktell_adapters.llms.openai import MOST_SAID, OpenAIChat
 
 PREFIX = "openai-batch-"

@@ -1,0 +1,29 @@
+"""What is known about each prompt, as a result shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PromptResult:
+    """What is known about one prompt.
+
+    `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
+    is that of the mean over the examples given, 0 once all were seen, None where nothing supports one (a single
+    evaluation). `status` is active, accepted, rejected or
+    failed; `round` and `reason` say when and why it left. `feasible` is None without constraints or estimate.
+    `p_feasible` and `p_optimal` are None unless the method has a posterior.
+    """
+
+    id: str | int
+    prompt: str
+    estimate: Mapping[str, float | None]
+    standard_error: Mapping[str, float | None]
+    pulls: int
+    status: str
+    round: int | None
+    reason: str | None
+    feasible: bool | None
+    failures: int
+    p_feasible: float | None = None
+    p_optimal: float | None = None
