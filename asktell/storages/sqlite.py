@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
@@ -70,14 +70,6 @@ def _identity(path: str) -> _Identity:
     return found.st_dev, found.st_ino
 
 
-class _Files(NamedTuple):
-    """A database's files. The last two exist as long as it is open, unless it may only be read."""
-
-    main: _Identity
-    wal: _Identity
-    shm: _Identity
-
-
 class _Transaction:
     def __init__(self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage") -> None:
         self._connection = connection
@@ -120,11 +112,10 @@ class SQLiteStorage(AbstractStorage):
 
     def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
         self.path = os.path.abspath(path)  # a change of the working directory must not lead to another file
-        self._real_path = self.path
         self._clock = clock
         self._patience = patience
         self._open: sqlite3.Connection | None = None
-        self._files = _Files(None, None, None)  # those that are open, or were last
+        self._files: dict[str, _Identity] = {}  # that are open, or were last, by their paths
         self._synchronous = ""
         self._lock = RLock()
         with _forking:
@@ -195,7 +186,7 @@ class SQLiteStorage(AbstractStorage):
         if not self._lock.acquire(timeout=patience):
             raise _busy(self.path, patience)
         try:
-            if self._files.main is None and not os.path.exists(self.path):
+            if not self._files and not os.path.exists(self.path):
                 if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
                     raise StorageError(f"{self.path!r} cannot be made. Check its folder, and its permissions.")
                 return
@@ -211,7 +202,7 @@ class SQLiteStorage(AbstractStorage):
         """See AbstractStorage."""
         with self._lock:
             self._disconnect()
-            self._files = _Files(None, None, None)
+            self._files = {}
 
     # Connections and transactions
 
@@ -235,13 +226,13 @@ class SQLiteStorage(AbstractStorage):
             return self._open
         for _ in range(_ATTEMPTS_TO_OPEN):
             before = _identity(self.path)
-            if self._files.main not in (None, before):
+            if self._files.get(self.path, before) != before:
                 raise _moved(self.path)
             if before is None and not create:
                 raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
-            self._real_path = os.path.realpath(self.path)
+            real_path = os.path.realpath(self.path)  # beside which the log lies, if the path is a link
             connection = sqlite3.connect(
-                f"{Path(self._real_path).as_uri()}?mode={'rwc' if create else 'rw'}",
+                f"{Path(real_path).as_uri()}?mode={'rwc' if create else 'rw'}",
                 uri=True,
                 timeout=self._patience,
                 isolation_level=None,
@@ -253,7 +244,10 @@ class SQLiteStorage(AbstractStorage):
                     connection.execute("PRAGMA foreign_keys = ON")
                     self._prepare(connection, create)
                     connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
-                    self._open, self._synchronous, self._files = connection, "", self._files_at_path()
+                    self._open, self._synchronous = connection, ""
+                    # The last two are there as long as the database is open, unless it may only be read.
+                    paths = self.path, f"{real_path}-wal", f"{real_path}-shm"
+                    self._files = {path: found for path in paths if (found := _identity(path)) is not None}
                     return connection
             finally:
                 if self._open is None:
@@ -272,13 +266,9 @@ class SQLiteStorage(AbstractStorage):
         Raises:
             StorageError: they have lost their names.
         """
-        for opened, there in zip(self._files, self._files_at_path(), strict=True):
-            if opened not in (None, there):
+        for path, opened in self._files.items():
+            if _identity(path) != opened:
                 raise _moved(self.path)
-
-    def _files_at_path(self) -> _Files:
-        # A link's log lies beside what it leads to.
-        return _Files(_identity(self.path), _identity(f"{self._real_path}-wal"), _identity(f"{self._real_path}-shm"))
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
         """Bring the schema up to date."""
