@@ -120,14 +120,6 @@ class AbstractStorage(ABC):
     def now(self) -> float:
         """Seconds since 1970, by the one clock that all processes share that use this storage."""
 
-    def check(self) -> None:
-        """Find out, without changing anything, whether changes can be made now. May open anew what is open.
-
-        Raises:
-            StudyNotFoundError: there is nothing at this place.
-        """
-        self.names()
-
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections; the next call opens them again."""

@@ -219,10 +219,6 @@ class PostgreSQLStorage(AbstractStorage):
         """See AbstractStorage."""
         return float(self._query(_NOW)[0][0]) if self._clock is None else self._clock()
 
-    def check(self) -> None:
-        """See AbstractStorage. Asks for all that a change needs, the lock of the table included, and changes no row."""
-        self._query("UPDATE asktell_studies SET name = name WHERE false RETURNING key")
-
     def close(self) -> None:
         """See AbstractStorage."""
         with self._lock:

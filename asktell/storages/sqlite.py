@@ -161,13 +161,6 @@ class SQLiteStorage(AbstractStorage):
         """See AbstractStorage."""
         return self._clock()
 
-    def check(self) -> None:
-        """See AbstractStorage. Opens the file anew, and takes the lock of those who write for a moment."""
-        with self._lock, self._translated():
-            self.close()
-            with self._committed(self._connection(), durable=False):
-                pass
-
     def close(self) -> None:
         """See AbstractStorage."""
         with self._lock:

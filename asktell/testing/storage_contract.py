@@ -163,14 +163,6 @@ class StorageContract:
         storage.close()
         assert storage.document(key) == b"document"
 
-    def test_a_check_changes_nothing(self, storage: AbstractStorage) -> None:
-        key = storage.create("x", b"document", ["one"])
-        storage.check()
-        assert storage.names() == ["x"]
-        assert list(storage.read(key, 0)) == [Line(1, "one")]
-        storage.delete("x")
-        storage.check()
-
     def test_time_goes_forward(self, storage: AbstractStorage) -> None:
         storage.create("x", b"")
         before = storage.now()
