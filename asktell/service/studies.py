@@ -6,12 +6,13 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TypeVar
 
-from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
+from asktell.errors import StudyExistsError, StudyNotFoundError
 from asktell.selector import Selector
 from asktell.storages import open_storage
 from asktell.studies.study import Study
 
 _T = TypeVar("_T")
+_SECONDS_FOR_A_CHECK = 3.0
 
 
 class _Entry:
@@ -34,8 +35,6 @@ class Studies:
     def __init__(self, url: str, most: int = 256) -> None:
         self._most = most
         self._storage = open_storage(url)
-        self._checked = open_storage(url)  # another one: whoever waits in a check must not hold up the others
-        self._found = False
         self._lock = Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
@@ -45,9 +44,7 @@ class Studies:
     def names(self) -> list[str]:
         """Of all studies; none where there is no storage yet."""
         with suppress(StudyNotFoundError):
-            names = self._storage.names()
-            self._found = True
-            return names
+            return self._storage.names()
         return []
 
     def check(self) -> None:
@@ -56,11 +53,7 @@ class Studies:
         Raises:
             StorageError: they cannot.
         """
-        try:
-            self._checked.check()
-        except StudyNotFoundError as error:
-            if self._found:
-                raise StorageError(f"The studies are gone. {error}") from error
+        self._storage.check(_SECONDS_FOR_A_CHECK)
 
     def create(self, name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> None:
         """Make a study, as `Study.create`.
@@ -70,7 +63,6 @@ class Studies:
         """
         try:
             Study.create(self._storage, name, selector, max_attempts=max_attempts, exist_ok=exist_ok)
-            self._found = True
         except StudyExistsError:
             if exist_ok:
                 raise
@@ -107,7 +99,6 @@ class Studies:
         with self._lock:
             self._entries.clear()
         self._storage.close()
-        self._checked.close()
 
     @contextmanager
     def _using(self, name: str) -> Iterator[Study]:

@@ -27,7 +27,6 @@ class Service:
         url: str,
         tokens: Tokens | None = None,
         limits: Limits | None = None,
-        patience: float = 60.0,
         **options: Any,
     ) -> None:
         from starlette.testclient import TestClient
@@ -35,7 +34,9 @@ class Service:
         self.studies = Studies(url, **options)
         self.metrics = Metrics(lambda: len(self.studies))
         tokens = tokens or Tokens()
-        self.app = make_app(self.studies, self.metrics, bool(tokens), Health(self.studies.check, 0.0, patience))
+        self.app = make_app(
+            self.studies, self.metrics, bool(tokens), Health(self.studies.check, fresh=0.0, patience=60.0)
+        )
         self.gate = Gate(self.app, tokens, self.metrics, limits or Limits(rate=0))
         self.client = TestClient(self.gate, "http://localhost", raise_server_exceptions=False)  # type: ignore[arg-type]
 

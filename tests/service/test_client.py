@@ -15,23 +15,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import (
-    BestFeasible,
-    ConflictingTellError,
-    InvalidArgumentError,
-    InvalidScoresError,
-    ParetoSet,
-    RemoteStudy,
-    Selector,
-    ServiceError,
-    Study,
-    StudyExistsError,
-    StudyNotFoundError,
-    Trial,
-    UnknownTrialError,
-    maximize,
-    minimize,
-)
+from asktell import (BestFeasible, ConflictingTellError, InvalidArgumentError, InvalidScoresError, ParetoSet, RemoteStudy, Selector, ServiceError, Study, StudyExistsError, StudyNotFoundError, Trial, UnknownTrialError, maximize, minimize)
 from asktell.testing.fakes import Table
 
 Kind = Any

@@ -176,17 +176,25 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(how: signal.Sign
     assert {(answer.status, answer.json()["title"]) for answer in answers} == {(503, "The service ends")}
 
 
-def test_a_check_of_the_storage_that_does_not_end_does_not_keep_the_service_alive(serve: Any, tmp_path: Path) -> None:
-    patient = "from asktell.storages import sqlite\nsqlite.SQLiteStorage.__init__.__defaults__ = (None, 1e9)"
-    process = serve(first=patient)
-    RemoteStudy.create(process.url, "s", small())
-    storage = SQLiteStorage(tmp_path / "studies.db")
-    with storage.transaction(storage.find("s"), durable=False):
+STUCK_CHECK = """
+import threading
+from asktell.storages.sqlite import SQLiteStorage
+
+def check(storage, *arguments):
+    with storage._lock:
+        threading.Event().wait()
+
+SQLiteStorage.check = check
+"""
+
+
+def test_a_check_of_the_storage_that_does_not_end_does_not_keep_the_service_alive(serve: Any) -> None:
+    process = serve(first=STUCK_CHECK)
+    for _ in range(2):
         assert urllib3.request("GET", f"{process.url}/health", timeout=60, retries=False).status == 503
-        process.process.terminate()
-        code, _ = process.end()
+    process.process.terminate()
+    code, _ = process.end()
     assert code == 143
-    storage.close()
 
 
 def _ask(url: str, answers: list[Any]) -> None:
