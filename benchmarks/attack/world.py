@@ -13,7 +13,6 @@ from asktell import AsktellError, Selector, Study, Trial
 from asktell.errors import InvalidStateError, StorageError
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
-from asktell.storages.postgresql import PostgreSQLStorage
 from asktell.storages.sqlite import SQLiteStorage
 from benchmarks.attack.copies import check_copies, check_saved, difference, fingerprint
 from benchmarks.attack.findings import BrokenPromiseError, promised
@@ -77,6 +76,8 @@ class World:
         if self.setup.backend == "sqlite":
             made: AbstractStorage = SQLiteStorage(self._folder / "studies.db", clock=lambda: self.now)
         else:
+            from asktell.storages.postgresql import PostgreSQLStorage  # its client need not be there
+
             made = PostgreSQLStorage(self.setup.backend, clock=lambda: self.now)
         self.storages.append(made)
         return made
