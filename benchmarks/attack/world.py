@@ -14,7 +14,7 @@ from asktell.errors import InvalidStateError, StorageError
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
-from benchmarks.attack.copies import check_copies, check_saved, difference, fingerprint
+from benchmarks.attack.copies import check_copies, check_saved, current, difference, fingerprint
 from benchmarks.attack.findings import BrokenPromiseError, promised
 from benchmarks.attack.setups import Setup, good_cost, good_scores
 
@@ -133,8 +133,8 @@ class World:
         handle = self.handles[action.handle]
         if not self.is_study:
             return fingerprint(handle)
-        follower = handle._replica.refresh()
-        return (handle._replica._position, *fingerprint(follower))
+        known = fingerprint(current(handle))
+        return (handle._replica._position, *known)
 
     def _reopen(self, action: Action) -> None:
         with promised("opening it again"):
@@ -245,7 +245,7 @@ class World:
                 if fresh is not self._memory:
                     fresh.close()
                     self.storages.remove(fresh)
-            handle = handle._replica.refresh().frozen()
+            handle = current(handle).frozen()
         else:
             check_saved(handle)
         state = handle.state
