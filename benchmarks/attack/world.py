@@ -13,9 +13,8 @@ from asktell import AsktellError, Selector, Study, Trial
 from asktell.errors import InvalidStateError, StorageError
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
-from asktell.storages.postgresql import PostgreSQLStorage
 from asktell.storages.sqlite import SQLiteStorage
-from benchmarks.attack.copies import check_copies, check_saved, difference, fingerprint
+from benchmarks.attack.copies import check_copies, check_saved, current, difference, fingerprint
 from benchmarks.attack.findings import BrokenPromiseError, promised
 from benchmarks.attack.setups import Setup, good_cost, good_scores
 
@@ -77,6 +76,8 @@ class World:
         if self.setup.backend == "sqlite":
             made: AbstractStorage = SQLiteStorage(self._folder / "studies.db", clock=lambda: self.now)
         else:
+            from asktell.storages.postgresql import PostgreSQLStorage  # its client need not be there
+
             made = PostgreSQLStorage(self.setup.backend, clock=lambda: self.now)
         self.storages.append(made)
         return made
@@ -132,8 +133,8 @@ class World:
         handle = self.handles[action.handle]
         if not self.is_study:
             return fingerprint(handle)
-        follower = handle._replica.refresh()
-        return (handle._replica._position, *fingerprint(follower))
+        known = fingerprint(current(handle))
+        return (handle._replica._position, *known)
 
     def _reopen(self, action: Action) -> None:
         with promised("opening it again"):
@@ -244,7 +245,7 @@ class World:
                 if fresh is not self._memory:
                     fresh.close()
                     self.storages.remove(fresh)
-            handle = handle._replica.refresh().frozen()
+            handle = current(handle).frozen()
         else:
             check_saved(handle)
         state = handle.state
