@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell import (BestFeasible, InvalidArgumentError, InvalidScoresError, ParetoSet, at_least, at_most, maximize, minimize)
+from asktell import (
+    BestFeasible,
+    InvalidArgumentError,
+    InvalidScoresError,
+    ParetoSet,
+    at_least,
+    at_most,
+    maximize,
+    minimize,
+)
 
 NAN, INF = float("nan"), float("inf")
 

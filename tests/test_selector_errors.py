@@ -7,7 +7,22 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import (AsktellError, BestFeasible, BudgetTooSmallError, ConflictingTellError, IncompatibleMethodError, InvalidArgumentError, InvalidScoresError, InvalidStateError, ParetoSet, Selector, Study, Trial, UnknownTrialError, preset)
+from asktell import (
+    AsktellError,
+    BestFeasible,
+    BudgetTooSmallError,
+    ConflictingTellError,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    InvalidScoresError,
+    InvalidStateError,
+    ParetoSet,
+    Selector,
+    Study,
+    Trial,
+    UnknownTrialError,
+    preset,
+)
 from asktell.allocators import Uniform
 from asktell.elimination import ConstrainedRanking, ParetoGap
 from asktell.estimators import SampleMean

@@ -24,7 +24,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell.trial import Trial
-from asktell_adapters.evaluators import (LLM, VLLM, Completion, Example, HuggingFace, LlamaCpp, LLMEvaluator, OpenAIChat, Request)
+from asktell_adapters.evaluators import (
+    LLM,
+    VLLM,
+    Completion,
+    Example,
+    HuggingFace,
+    LlamaCpp,
+    LLMEvaluator,
+    OpenAIChat,
+    Request,
+)
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.metrics import output_tokens
 from benchmarks.docs.page import table, update

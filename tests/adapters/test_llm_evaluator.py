@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
-from asktell_adapters.evaluators import (LLM, SYSTEM_INSTRUCTION, AsyncLLMEvaluator, Completion, CompletionError, Example, LLMEvaluator, Request, ScriptedLLM, render)
+from asktell_adapters.evaluators import (
+    LLM,
+    SYSTEM_INSTRUCTION,
+    AsyncLLMEvaluator,
+    Completion,
+    CompletionError,
+    Example,
+    LLMEvaluator,
+    Request,
+    ScriptedLLM,
+    render,
+)
 from asktell_adapters.metrics import ExactMatch, output_tokens
 
 EXAMPLES = [Example(f"text {index}", f"answer {index}") for index in range(4)]

@@ -18,7 +18,17 @@ import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
-from asktell_adapters.evaluators import (AsyncLLMEvaluator, Completion, CompletionError, Example, LLMEvaluator, Metric, OpenAIChat, Price, Request)
+from asktell_adapters.evaluators import (
+    AsyncLLMEvaluator,
+    Completion,
+    CompletionError,
+    Example,
+    LLMEvaluator,
+    Metric,
+    OpenAIChat,
+    Price,
+    Request,
+)
 from asktell_adapters.generation import generate_prompts
 from asktell_adapters.llms._answers import MOST_BYTES
 from asktell_adapters.llms._pace import Pace

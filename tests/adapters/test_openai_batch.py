@@ -13,7 +13,16 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.evaluators import (Completion, Example, LLMEvaluator, OpenAIChat, Price, ScriptedLLM, batch_list, openai_batch)
+from asktell_adapters.evaluators import (
+    Completion,
+    Example,
+    LLMEvaluator,
+    OpenAIChat,
+    Price,
+    ScriptedLLM,
+    batch_list,
+    openai_batch,
+)
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.llms._answers import MOST_BYTES
 from asktell_adapters.testing.batch_server import BatchServer, Fault

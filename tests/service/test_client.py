@@ -15,7 +15,23 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import (BestFeasible, ConflictingTellError, InvalidArgumentError, InvalidScoresError, ParetoSet, RemoteStudy, Selector, ServiceError, Study, StudyExistsError, StudyNotFoundError, Trial, UnknownTrialError, maximize, minimize)
+from asktell import (
+    BestFeasible,
+    ConflictingTellError,
+    InvalidArgumentError,
+    InvalidScoresError,
+    ParetoSet,
+    RemoteStudy,
+    Selector,
+    ServiceError,
+    Study,
+    StudyExistsError,
+    StudyNotFoundError,
+    Trial,
+    UnknownTrialError,
+    maximize,
+    minimize,
+)
 from asktell.testing.fakes import Table
 
 Kind = Any
