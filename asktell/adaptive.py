@@ -128,8 +128,11 @@ class Adaptive:
             return [int(allowed[expected.argmax()])]
         values = belief.values[:, allowed]
         # What is Pareto-optimal among all that are alive need not be computed again.
-        same = belief.members is not None and np.array_equal(allowed, _alive(state.problem, _Known(state)))
-        members = belief.members[:, allowed] if same else membership.pareto_members(values)
+        members = belief.members
+        if members is not None and np.array_equal(allowed, _alive(state.problem, _Known(state))):
+            members = members[:, allowed]
+        else:
+            members = membership.pareto_members(values)
         return [int(arm) for arm in allowed[membership.best_set(values, members, state.problem.seed)]]
 
     def _is_settled(self, state: State) -> bool:
