@@ -87,6 +87,13 @@ def whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
     return int(number)
 
 
+def check_number(name: str, number: object, low: float, high: float) -> float:
+    """The number as a float from low to high; bools are refused."""
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not low <= number <= high:
+        raise InvalidArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {short(number)}.")
+    return float(number)
+
+
 def check_name(what: str, name: object) -> str:
     """The name as it is: printable text of 1 to 200 characters."""
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
+from asktell.arguments import LARGEST, SMALLEST_RANGE
 from asktell.posterior import membership
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
@@ -363,3 +366,33 @@ def test_a_result_looks_for_every_draws_front_once(monkeypatch: pytest.MonkeyPat
     first, second = s.result(), s.result()
     assert first == second
     assert calls == 2  # of the belief that decisions rest on, and of the one that is stated
+
+
+LARGE = st.sampled_from([LARGEST, -LARGEST, 1.0, 0.0, 1e-300, LARGEST / 3]) | st.floats(-LARGEST, LARGEST)
+EXTREME = [
+    BestFeasible("x"),
+    BestFeasible("x", {asktell.maximize("y", range=(0, SMALLEST_RANGE)): LARGEST}),
+    ParetoSet(asktell.maximize("x", range=(0, SMALLEST_RANGE)), asktell.minimize("y", range=(-LARGEST, LARGEST))),
+]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    goal=st.sampled_from(EXTREME),
+    examples=st.sampled_from([None, 3]),
+    scores=st.lists(st.tuples(LARGE, LARGE), min_size=10, max_size=10),
+    confidence=st.sampled_from([None, 0.9]),
+)
+def test_scores_of_any_size_warn_of_nothing_and_select_something(
+    goal: Any, examples: int | None, scores: list[tuple[float, float]], confidence: float | None
+) -> None:
+    s = Selector(["a", "b", "c", "d"], goal, 10, Adaptive(confidence=confidence), examples=examples)
+    for x, y in scores:
+        trial = s.ask()
+        if trial is None:
+            break
+        s.tell(trial, [x, y][: len(s.metrics)])
+    result = s.result()
+    assert result.selected
+    numbers = [x for e in result.prompts for x in (*e.estimate.values(), *e.standard_error.values()) if x is not None]
+    assert np.isfinite(numbers).all()

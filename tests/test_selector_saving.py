@@ -454,3 +454,50 @@ def test_selectors_saved_by_every_version_go_on_as_they_did_then(path: Path) -> 
 
 def test_there_are_files_of_version_1() -> None:
     assert len(list(ASSETS.glob("selector-v1-*.json"))) >= 2
+
+
+GREEDY = [
+    ("auto", ["draws"], 10_001),
+    ("auto", ["draws"], 0),
+    ("auto", ["draws"], 64.0),
+    ("mlp-csr", ["estimator", "hidden"], 513),
+    ("mlp-csr", ["estimator", "members"], 101),
+    ("mlp-csr", ["estimator", "steps"], 100_001),
+    ("mlp-csr", ["estimator", "learning_rate"], "fast"),
+    ("mlp-csr", ["estimator", "regularization"], -1.0),
+    ("blup-csr", ["estimator", "max_fit"], 4097),
+    ("blup-csr", ["estimator", "max_exact"], 8193),
+    ("blup-csr", ["estimator", "noise_share"], 0.0),
+    ("lcsh", ["estimator", "ridge"], 1e300),
+    ("lcsh", ["allocator", "max_iterations"], 1_000_001),
+    ("lcsh", ["allocator", "tolerance"], None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "value"), GREEDY)
+def test_a_file_cannot_demand_all_memory_or_all_time(method: str, path: list[str], value: Any) -> None:
+    goal = asktell.BestFeasible("a")
+    data = json.loads(Selector(["a", "b"], goal, 8, method, examples=4, features=[[0.0], [1.0]]).to_json())
+    part = data["method"]
+    for name in path[:-1]:
+        part = part[name]
+    field = path[-1]
+    assert field in part
+    part[field] = value
+    with pytest.raises(InvalidStateError, match=f"{field} of {part['type']} must be"):
+        Selector.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("method", ["uniform", "csr", "csr-sh"])
+def test_a_round_of_too_many_evaluations_is_refused(method: str) -> None:
+    def made(budget: int, examples: int | None, method: str) -> Selector:
+        return Selector(["a", "b"], asktell.BestFeasible("x"), budget, method, examples=examples)
+
+    with pytest.raises(asktell.InvalidArgumentError, match="evaluations in one round, and 10000000 are the most"):
+        made(10**8, None, method)
+    data = json.loads(made(8, None, method).to_json())
+    data["budget"] = 10**8
+    with pytest.raises(InvalidStateError, match="evaluations in one round"):
+        Selector.from_json(json.dumps(data))
+    assert made(10**8, 50, method).ask()  # there are but 100
+    assert made(10**8, None, "auto").ask()

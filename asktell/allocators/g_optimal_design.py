@@ -13,6 +13,7 @@ import numpy.typing as npt
 from asktell.allocators.base import AbstractAllocator, Request
 from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
+from asktell.arguments import check_number, whole
 from asktell.errors import IncompatibleMethodError
 from asktell.features import span, with_intercept
 from asktell.numerics.arrays import Counts, Features
@@ -82,6 +83,11 @@ class GOptimalDesign(AbstractAllocator):
     tolerance: float = 0.01
     intercept: bool = True
     max_iterations: int = 5000
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense, or would take forever: files name them, too."""
+        check_number("tolerance of GOptimalDesign", self.tolerance, 0.0, 1.0)
+        whole("max_iterations of GOptimalDesign", self.max_iterations, 1, 1_000_000)
 
     needs_features: ClassVar[bool] = True
 

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
+from asktell.arguments import check_number, whole
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
 from asktell.numerics.arrays import Counts, Features, Means
 from asktell.numerics.padding import pad_rows, padded_size
@@ -49,12 +50,19 @@ class BLUP(AbstractEstimator):
     Arms may differ in their noise; how far they are believed to follows from the spread of their sample variances.
 
     The variances are found on the `max_fit` arms with the most pulls; up to `max_exact` arms the prediction given
-    them is exact, beyond it the smooth part goes through `max_fit` landmark arms.
+    them is exact, beyond it the smooth part goes through `max_fit` landmark arms. At most 4096 and 8192: memory grows
+    with their squares.
     """
 
     noise_share: float = 0.4
     max_fit: int = 512
     max_exact: int = 2048
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense, or would take all memory: files name them, too."""
+        check_number("noise_share of BLUP", self.noise_share, 1e-6, 1.0)
+        whole("max_fit of BLUP", self.max_fit, 1, 4096)
+        whole("max_exact of BLUP", self.max_exact, 1, 8192)
 
     needs_features: ClassVar[bool] = True
     needs_every_arm: ClassVar[bool] = False
@@ -152,14 +160,14 @@ def _relative_noise(tally: Tally) -> npt.NDArray[np.float64]:
     variance = tally.deviations[seen] / freedom[seen, None]
     pooled = (weight * variance).sum(axis=0)
     constant = pooled <= 0
-    pooled[constant] = 1.0
+    variance = variance / np.where(constant, 1.0, pooled)  # relative, so that squares neither over- nor underflow
     # A sample variance of normal scores has the variance 2 sigma^4 / freedom; what is more is between arms.
     chance = 2.0 * seen.sum() / freedom[seen].sum()
-    spread = (weight * (variance - pooled) ** 2).sum(axis=0)
-    between = np.maximum(spread - chance * pooled**2, 0.0) / (1.0 + chance)
-    trust = between / (between + 2.0 * (between + pooled**2) / freedom[seen, None])
+    spread = (weight * (variance - 1.0) ** 2).sum(axis=0)
+    between = np.maximum(spread - chance, 0.0) / (1.0 + chance)
+    trust = between / (between + 2.0 * (between + 1.0) / freedom[seen, None])
     binary = np.all(np.isin(tally.first, (0.0, 1.0)) & (tally.squares == np.abs(tally.sums)), axis=0)
-    ratio[seen] = np.where(binary | constant, 1.0, 1.0 + trust * (variance / pooled - 1.0))
+    ratio[seen] = np.where(binary | constant, 1.0, 1.0 + trust * (variance - 1.0))
     return np.maximum(ratio, _LEAST_NOISE)
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
+from asktell.arguments import check_number
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
 from asktell.numerics.arrays import Counts, Features, Mask, Means
@@ -96,6 +97,10 @@ class LeastSquares(AbstractEstimator):
 
     ridge: float = 0.0
     intercept: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a ridge that makes no sense."""
+        check_number("ridge of LeastSquares", self.ridge, 0.0, 1e12)
 
     needs_features: ClassVar[bool] = True
     needs_every_arm: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from asktell.arguments import check_number, whole
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
 from asktell.numerics.arrays import Features
@@ -24,7 +25,8 @@ class MLP(AbstractEstimator):
 
     `hidden` units, averaged over `members` networks that differ in their random start; `regularization` times the
     sum of squared parameters is added to the mean squared error; `steps` of Adam at `learning_rate`. Networks are
-    fitted to all pulled arms; an arm without a pull is predicted like the others, and flagged.
+    fitted to all pulled arms; an arm without a pull is predicted like the others, and flagged. There are up to 512
+    hidden units, 100 members and 100,000 steps.
     """
 
     hidden: int = 30
@@ -32,6 +34,14 @@ class MLP(AbstractEstimator):
     regularization: float = 1e-3
     learning_rate: float = 0.01
     steps: int = 400
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense, or would take all memory or forever: files name them, too."""
+        whole("hidden of MLP", self.hidden, 1, 512)
+        whole("members of MLP", self.members, 1, 100)
+        whole("steps of MLP", self.steps, 1, 100_000)
+        check_number("regularization of MLP", self.regularization, 0.0, 1e6)
+        check_number("learning_rate of MLP", self.learning_rate, 1e-9, 1e3)
 
     needs_features: ClassVar[bool] = True
     needs_every_arm: ClassVar[bool] = False

@@ -12,7 +12,7 @@ from typing import NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arguments import LARGEST
+from asktell.arguments import LARGEST, whole
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
 from asktell.numerics import counters
@@ -29,6 +29,7 @@ _LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _FEWEST_DRAWS = 64
 _PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
 _LEAST_INTEREST = 1e-3  # of a contender that no draw has on top
+_MOST_DRAWS = 10_000
 _MOST_NUMBERS = 1 << 20  # in one array of draws: large pools take fewer draws
 
 
@@ -54,7 +55,7 @@ class Adaptive:
 
     `share`: about how many prompts use each example; None: all where only differences count, few where a level is
     to be held against a threshold. `batch`: pulls planned by one decision at most, as a part of the prompts.
-    `draws`: joint draws from the posterior per decision, fewer for large pools.
+    `draws`: joint draws from the posterior per decision, at most 10,000; fewer for large pools.
 
     `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability,
     by the posterior; None: never. `tolerance`: how much worse than right counts as right, in the metrics' own units
@@ -70,12 +71,11 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        numbers = {"share": 1.0 if self.share is None else self.share, "batch": self.batch, "draws": self.draws}
+        numbers = {"share": 1.0 if self.share is None else self.share, "batch": self.batch}
         for name, number in numbers.items():
             if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 2**31:
                 raise InvalidArgumentError(f"{name} of Adaptive must be a positive number, got {number!r}.")
-        if not isinstance(self.draws, int):
-            raise InvalidArgumentError(f"draws of Adaptive must be a whole number, got {self.draws!r}.")
+        whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS)
         if self.confidence is not None and not _is_number(self.confidence, 0.0, 1.0):
             raise InvalidArgumentError(
                 f"confidence of Adaptive must be None or a number above 0 and below 1, such as 0.95; got "

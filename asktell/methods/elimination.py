@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.allocators import AbstractAllocator, Request
+from asktell.arguments import MOST_EVALUATIONS
 from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, Judgement, ParetoGap
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
@@ -42,6 +43,7 @@ from asktell.schedulers import (
 from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State, Tally
 
 DATA = ("pooled", "round")
+_MOST_PLANNED = 10**7
 
 
 @final
@@ -81,6 +83,7 @@ class Elimination:
             IncompatibleMethodError: the rule does not fit the goal, features are needed and missing, or the budget is
                 a cost.
             BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
+            InvalidArgumentError: a round has more than 10,000,000 pulls, which are all planned beforehand.
         """
         if problem.max_cost is not None:
             raise IncompatibleMethodError(
@@ -99,14 +102,22 @@ class Elimination:
                     f"{type(part).__name__} needs features, one row of numbers per prompt: Selector(..., "
                     'features=embeddings), or features="text" to make them from the prompts\' texts.'
                 )
-        if self.estimator.needs_every_arm:
-            rounds = self.rounds(problem)
-            if problem.budget < problem.n_arms or (rounds and not any(r.pulls for r in rounds)):
-                raise BudgetTooSmallError(
-                    f"A budget of {problem.budget} evaluations is too small: {type(self.estimator).__name__} with "
-                    f"{type(self.scheduler).__name__} needs to evaluate each of the {problem.n_arms} prompts at least "
-                    f"once. Raise the budget, or drop prompts."
-                )
+        rounds = self.rounds(problem)
+        most = problem.n_arms * (problem.population or MOST_EVALUATIONS)  # that are distinct
+        planned = max((min(r.pulls, most) for r in rounds), default=0)
+        if planned > _MOST_PLANNED:
+            raise InvalidArgumentError(
+                f"{type(self.scheduler).__name__} plans {planned} evaluations in one round, and {_MOST_PLANNED} are "
+                "the most that are held at once. Lower the budget, or take the method auto, which plans a few at a "
+                "time."
+            )
+        seen = not rounds or any(r.pulls for r in rounds)
+        if self.estimator.needs_every_arm and (problem.budget < problem.n_arms or not seen):
+            raise BudgetTooSmallError(
+                f"A budget of {problem.budget} evaluations is too small: {type(self.estimator).__name__} with "
+                f"{type(self.scheduler).__name__} needs to evaluate each of the {problem.n_arms} prompts at least "
+                f"once. Raise the budget, or drop prompts."
+            )
 
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
         """The schedule."""

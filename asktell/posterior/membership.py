@@ -78,8 +78,10 @@ def quality(values: Draws) -> Draws:
         objective[~some] = np.minimum(0.0, least_slack(values[~some]))
     best = np.nanmax(objective, axis=1, keepdims=True)
     median = np.nanmedian(objective, axis=1, keepdims=True)
-    result = 1.0 - (best - objective) / np.maximum(best - median, 1e-300)
-    return np.where(np.isnan(objective), 0.0, np.maximum(result, 0.0))
+    lost, most = best - objective, best - median
+    # Nobody below the median is divided: the median may be the best, or next to it.
+    part = np.divide(lost, most, out=(lost > 0).astype(np.float64), where=lost < most)
+    return np.where(np.isnan(objective), 0.0, 1.0 - part)
 
 
 def pareto_members(values: Draws) -> Masks:

@@ -80,7 +80,7 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
         if departed.means:
             means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
     counts, feasible = tally.counts.tolist(), _feasible(problem.goal, means)
-    estimates, deviations = _optional(means), _optional(errors)
+    estimated, deviations = _optional(means), _optional(errors)
     entries = []
     for arm, text in enumerate(texts):
         round_, departure = state.left.get(arm, (None, None))
@@ -88,7 +88,7 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
             PromptResult(
                 id=ids[arm],
                 prompt=text,
-                estimate=dict(zip(metrics, estimates[arm], strict=True)),
+                estimate=dict(zip(metrics, estimated[arm], strict=True)),
                 standard_error=dict(zip(metrics, deviations[arm], strict=True)),
                 pulls=counts[arm],
                 status=ACTIVE if departure is None else departure.status,

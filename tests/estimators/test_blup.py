@@ -205,3 +205,13 @@ def test_one_pull_is_enough() -> None:
     tally = Tally.empty(5, 2).plus(np.array([3]), np.array([[0.4, 7.0]]))
     estimates = BLUP().estimate(Evidence(tally, np.arange(5), np.eye(5)))
     np.testing.assert_allclose(estimates.means, [[0.4, 7.0]] * 5, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e100, -1e100])
+def test_relative_noise_has_no_units(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    arms = np.repeat(np.arange(20), 4)
+    scores = rng.normal(size=(80, 1)) * np.repeat(rng.uniform(0.1, 3.0, 20), 4)[:, None]
+    unit, scaled = (_relative_noise(Tally.empty(20, 1).plus(arms, scores * by)) for by in (1.0, scale))
+    np.testing.assert_allclose(scaled, unit)
+    assert unit.std() > 0.1

@@ -102,3 +102,15 @@ def test_the_true_pareto_set_is_always_right(seed: int, n: int, q: int) -> None:
     values = np.random.default_rng(seed).integers(0, 4, (1, n, q)).astype(float)
     answer = np.flatnonzero(pareto_mask(values[0]))
     assert membership.settled(values, answer, False, 0.0).tolist() == [True]
+
+
+SIZES = st.sampled_from([0.0, 1e-300, 1.0, 1e100, 1e150, -1.0, -1e100, -1e150]) | st.floats(-1e150, 1e150)
+
+
+@given(st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=6))
+def test_quality_of_numbers_of_any_size_is_a_part(rows: list[tuple[float, float]]) -> None:
+    values = np.array([rows, rows[::-1]])
+    quality = membership.quality(values)  # a warning is an error
+    assert ((quality >= 0) & (quality <= 1)).all()
+    assert (quality.max(axis=1) == 1).all()
+    np.testing.assert_array_equal(quality[0], quality[1][::-1])
