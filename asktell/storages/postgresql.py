@@ -69,6 +69,13 @@ _SECONDS_PAUSED = 30  # a machine that vanishes in the middle of a transaction m
 _READ: LiteralString = (
     "SELECT position, entries FROM asktell_log WHERE study = %s AND position > %s ORDER BY position LIMIT %s"
 )
+_BEGIN = b"""
+    BEGIN ISOLATION LEVEL READ COMMITTED;  -- whatever the server's default
+    %s
+    SELECT 1 FROM asktell_studies WHERE key = %d FOR UPDATE;
+    SELECT position, entries FROM asktell_log WHERE study = %d AND position > %d ORDER BY position;
+    SELECT extract(epoch FROM clock_timestamp())::float8
+"""
 _APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
 _HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = %s"
 _PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND number <= %s ORDER BY number"
@@ -82,15 +89,17 @@ class _Connection(psycopg.Connection[Any]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._pid = os.getpid()
+        self.process = os.getpid()
 
     def wait(self, gen: PQGen[_T], *args: Any, **options: Any) -> _T:
         """See psycopg.Connection."""
         return super().wait(self._listening(gen), *args, **options)
 
     def _listening(self, gen: PQGen[_T]) -> PQGen[_T]:
-        if self._pid != os.getpid():
-            raise psycopg.OperationalError("the process was forked in the middle of a transaction")
+        if self.process != os.getpid():
+            raise psycopg.OperationalError(
+                "the process was forked in the middle of a transaction, which is the parent's"
+            )
         heard = time.monotonic()
         try:
             state = next(gen)
@@ -138,9 +147,10 @@ class _Connections:
         try:
             yield connection
         finally:
-            if connection.closed:  # then the others are likely lost as well
-                self._close(pool)
-            pool.putconn(connection)
+            if connection.process == os.getpid():
+                if connection.closed:  # then the others are likely lost as well
+                    self._close(pool)
+                pool.putconn(connection)
 
     def leave(self, user: "PostgreSQLStorage") -> None:
         """Close the connections if nobody else uses them."""
@@ -249,19 +259,14 @@ class _Transaction:
         self._writes: list[tuple[LiteralString, tuple[object, ...]]] = []
 
     def read(self, after: int) -> Sequence[Line]:
-        connection = self._connection
-        with connection.pipeline():
-            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")  # whatever the server's default
-            if not self._durable:
-                connection.execute("SET LOCAL synchronous_commit TO off")
-            locked = connection.execute("SELECT 1 FROM asktell_studies WHERE key = %s FOR UPDATE", (self._key,))
-            lines = connection.execute(
-                _READ, (self._key, after, MOST)
-            )  # sees what was committed while the lock was awaited
-            clock = connection.execute(_NOW)
-        if locked.fetchone() is None:
+        # One query of several statements, each of which sees what was committed while the one before it waited. Not a
+        # pipeline: what psycopg sends at the end of one stops the server's clock of transactions that pause.
+        synchronous = b"" if self._durable else b"SET LOCAL synchronous_commit TO off;"
+        cursor = self._connection.execute(_BEGIN % (synchronous, self._key, self._key, after))
+        locked, lines, (time_,) = [cursor.fetchall() for _ in _results(cursor) if cursor.description]
+        if not locked:
             raise study_gone(self._where)
-        self._time = clock.fetchall()[0][0]
+        (self._time,) = time_
         return [Line(*row) for row in lines]
 
     def now(self) -> float:
@@ -477,6 +482,13 @@ class PostgreSQLStorage(AbstractStorage):
         else:
             cure = "Nothing was changed."
         return StorageError(f"{self._where} cannot be used: {text}. {cure}")
+
+
+def _results(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
+    """Have the cursor stand at each of its results."""
+    yield
+    while cursor.nextset():
+        yield
 
 
 def _version(connection: _Connection) -> int:

@@ -302,12 +302,16 @@ class SQLiteStorage(AbstractStorage):
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             self._synchronous = synchronous
         self._patiently(connection, "BEGIN IMMEDIATE")
+        process = os.getpid()
         try:
             yield connection
+            if os.getpid() != process:
+                raise StorageError("The process was forked in the middle of a transaction, which is the parent's.")
             connection.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+            if os.getpid() == process:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
             raise
 
     def _patiently(

@@ -270,6 +270,28 @@ def test_a_statement_has_time_limits(open_storage: Callable[..., Any]) -> None:
         assert connection.silence == 12.5
 
 
+def test_who_pauses_in_a_transaction_loses_it(
+    open_storage: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asktell.storages import postgresql
+
+    monkeypatch.setattr(postgresql, "_SECONDS_PAUSED", 0.2)
+    pausing, other = open_storage(connections=1), open_storage(connections=2)
+    key = other.create("s", b"")
+
+    def pause() -> None:
+        with pausing.transaction(key, durable=True) as transaction:
+            transaction.read(0)
+            with other.transaction(key, durable=True) as others:  # waits until it may
+                others.read(0)
+                others.append(Line(1, "other"))
+            transaction.append(Line(1, "late"))
+
+    with pytest.raises(StorageError, match="try again"):
+        pause()
+    assert pausing.read(key, 0) == [Line(1, "other")]
+
+
 def test_a_commit_may_take_longer_than_a_statement(open_storage: Callable[..., Any]) -> None:
     """For PostgreSQL says of one that is cut short, while it waits for a standby server, that it succeeded."""
     storage = open_storage(connections=1)
