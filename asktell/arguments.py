@@ -14,11 +14,19 @@ MOST_EXAMPLES = 10**7
 SMALLEST_RANGE = 1e-50
 """Sizes of numbers; within them, squares and sums of scores in units of their range stay finite."""
 
+_SHOWN = 20
+
 
 def short(item: object) -> str:
     """For a message: its repr, cut to 60 characters."""
     text = repr(item)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def some(items: Sequence[object]) -> str:
+    """For a message: the first of them, and how many there are."""
+    shown = ", ".join(short(item) for item in items[:_SHOWN])
+    return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
 
 
 def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:

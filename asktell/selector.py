@@ -2,22 +2,27 @@
 
 import json
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
-from typing import Any, Literal, NoReturn, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
-import numpy as np
 import numpy.typing as npt
 
 from asktell import records
-from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, check_cost, check_features, check_prompts, short, whole
+from asktell.arguments import (
+    MOST_EVALUATIONS,
+    MOST_EXAMPLES,
+    check_cost,
+    check_features,
+    check_prompts,
+    short,
+    whole,
+)
 from asktell.budget import Budget
 from asktell.errors import (
     ConflictingTellError,
     InvalidArgumentError,
-    InvalidStateError,
     NotPicklableError,
-    UnknownTrialError,
 )
 from asktell.forks import fresh_after_fork
 from asktell.goals import Goal, Scores
@@ -29,6 +34,7 @@ from asktell.results.summary import summarize
 from asktell.state import (
     SAMPLINGS,
     Asked,
+    Decided,
     Event,
     Failed,
     Observed,
@@ -40,11 +46,12 @@ from asktell.state import (
     decide,
     initial,
 )
+from asktell.state.lookup import not_out, trial_id
 from asktell.state.queue import Pull
-from asktell.trial import Trial
+from asktell.trial import Prompts, Trial
 
 _Self = TypeVar("_Self", bound="Selector")
-_SHOWN = 20
+Decide: TypeAlias = Callable[[Method, State], Decided | None]
 
 
 class Selector:
@@ -110,15 +117,37 @@ class Selector:
         if not isinstance(method, (Elimination, Adaptive)):
             method = preset(method, goal)
         method.check(problem)
-        self._set(ids, texts, method, initial(problem))
+        self._set(Prompts(ids, texts), method, initial(problem))
 
-    def _set(self, ids: list[str] | None, texts: list[str], method: Method, state: State) -> None:
-        self._ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
-        self._texts = texts
+    def _set(self, prompts: Prompts, method: Method, state: State) -> None:
+        self._prompts = prompts
         self._method = method
         self._state = state
+        self._sink: Callable[[Event], None] | None = None
+        self._decide: Decide = decide
         self._renew_lock()
         fresh_after_fork(self, Selector._renew_lock)
+
+    @classmethod
+    def from_data(cls: type[_Self], data: Mapping[str, Any], method: Method | None = None) -> _Self:
+        """As `from_json`, of JSON that was parsed already."""
+        selector = cls.__new__(cls)
+        selector._set(*records.load_selector(data, method))
+        return selector
+
+    def at(self, state: State) -> "Selector":
+        """A selector of the same prompts and method in another state; it shares the scores, so only look at it."""
+        selector = Selector.__new__(Selector)
+        selector._set(self._prompts, self._method, state)
+        selector._decide = self._decide
+        return selector
+
+    def log_to(self, sink: Callable[[Event], None], decide: "Decide") -> None:
+        """Send every event to `sink` from now on, and decide by `decide(method, state)`, only when somebody asks.
+
+        For whoever keeps a log: a paid score must not wait for, or be lost by, a decision.
+        """
+        self._sink, self._decide = sink, decide
 
     def _renew_lock(self) -> None:
         self._lock = RLock()
@@ -164,7 +193,7 @@ class Selector:
         if trial is None:
             trial = self._state.asked
         self._take(Asked(trial, arm, example))
-        return Trial(trial, self._ids[arm], self._texts[arm], example)
+        return self._prompts.trial(trial, arm, example)
 
     def _affordable(self) -> Pull | None:
         pull = self._state.next_pull()
@@ -196,11 +225,11 @@ class Selector:
                     f"tell() needs the trial's cost, since the budget is a cost of {self.max_cost:g}: "
                     "tell(trial, scores, cost=...); 0 if it was free. The trial is still out."
                 )
-            id_ = self._trial_id(trial)
+            id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
                 told = self._state.history.scores_of(id_)
                 if told is None:
-                    raise self._unknown(id_)
+                    raise not_out(self._state, id_)
                 if told != vector:
                     raise ConflictingTellError(
                         f"Trial {id_} was told {self._named(told)} before, and now {self._named(vector)}. "
@@ -208,7 +237,7 @@ class Selector:
                     )
                 return
             self._take(Told(id_, vector, cost))
-            self._settle()
+            self._advance_when_told()
 
     def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
         """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
@@ -225,7 +254,7 @@ class Selector:
         """
         with self._lock:
             vector = self._state.problem.goal.vector(scores)
-            arm = self._arm(prompt)
+            arm = self._prompts.arm(prompt)
             if example is not None:
                 n_examples = self._state.problem.n_examples
                 if n_examples is None:
@@ -243,9 +272,9 @@ class Selector:
             InvalidArgumentError: the prompt that is named is ambiguous.
         """
         with self._lock:
-            id_ = self._trial_id(trial)
+            id_ = trial_id(self._state, self._prompts, trial)
             if id_ not in self._state.pending:
-                raise self._unknown(id_)
+                raise not_out(self._state, id_)
             self._take(Released(id_))
 
     def fail(self, trial: Trial | int | str, reason: str | BaseException, cost: float | None = None) -> None:
@@ -261,35 +290,36 @@ class Selector:
                 prompt that is named is ambiguous.
         """
         with self._lock:
-            id_ = self._trial_id(trial)
+            id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
-                raise self._unknown(id_)
+                raise not_out(self._state, id_)
             if isinstance(reason, BaseException):
                 reason = f"{type(reason).__name__}: {reason}"
             if not isinstance(reason, str):
                 raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
             cost = None if cost is None else check_cost(cost)
             self._take(Failed(id_, reason, cost))
-            self._settle()
+            self._advance_when_told()
 
-    def take_back(self, state: State) -> None:
-        """Go back to a state of before, unless scores have come since: those are not forgotten."""
+    def restore(self, state: State) -> None:
+        """Stand in another state of the same selection, such as one of before."""
         with self._lock:
-            if len(self._state.history) == len(state.history):
-                self._state = state
+            self._state = state
 
     def _take(self, event: Event) -> None:
-        """Fold an event: the one way in which the state ever changes."""
+        """Fold an event: the one way in which the state goes on."""
         self._state = apply(self._state, event)
+        if self._sink is not None:
+            self._sink(event)
 
     def _advance(self) -> None:
         """Make every decision that is due."""
-        while (decided := decide(self._method, self._state)) is not None:
+        while (decided := self._decide(self._method, self._state)) is not None:
             self._take(decided)
 
-    def _settle(self) -> None:
+    def _advance_when_told(self) -> None:
         """Decide if nothing is out; otherwise asking decides, so that it knows every score that has come by then."""
-        if not self._state.pending:
+        if self._sink is None and not self._state.pending:
             self._advance()
 
     # Reading
@@ -299,13 +329,13 @@ class Selector:
         """The trials that are out, oldest first."""
         with self._lock:
             pulls = sorted(self._state.pending.items())
-            return [Trial(id_, self._ids[p.arm], self._texts[p.arm], p.example) for id_, p in pulls]
+            return [self._prompts.trial(id_, p.arm, p.example) for id_, p in pulls]
 
     @property
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again."""
         with self._lock:
-            self._settle()
+            self._advance_when_told()
             return self._state.finished
 
     @property
@@ -341,18 +371,23 @@ class Selector:
     @property
     def n_active(self) -> int:
         """How many prompts are still in the race."""
-        return len(self._texts) - len(self._state.left)
+        return len(self._prompts) - len(self._state.left)
 
     @property
     def state(self) -> State:
         """The immutable state, to look at."""
         return self._state
 
+    @property
+    def prompts(self) -> Prompts:
+        """The prompts by arm: their ids and texts."""
+        return self._prompts
+
     def result(self) -> Result:
         """The answer so far: final if `done`, otherwise the best that can be said now. Never raises."""
         with self._lock:
             state = self._state
-        return summarize(state, self._method, self._ids, self._texts)
+        return summarize(state, self._method, self._prompts)
 
     # Copying and saving
 
@@ -360,8 +395,7 @@ class Selector:
         with self._lock:
             state = self._state._replace(history=self._state.history.copy())
         copy = type(self).__new__(type(self))
-        ids = None if isinstance(self._ids, range) else [str(id_) for id_ in self._ids]
-        copy._set(ids, list(self._texts), self._method, state)
+        copy._set(self._prompts, self._method, state)
         return copy
 
     def __deepcopy__(self: _Self, memo: dict[int, Any]) -> _Self:
@@ -379,19 +413,9 @@ class Selector:
         Raises:
             InvalidStateError: the method has parts that are not asktell's own; see `from_json`.
         """
-        from importlib.metadata import version  # here, to keep the import of asktell light
-
         with self._lock:
             state = self._state
-        data = {
-            "format": records.FORMAT,
-            "version": records.VERSION,
-            "asktell": version("asktell"),
-            "prompts": {"ids": None if isinstance(self._ids, range) else list(self._ids), "texts": self._texts},
-            "method": records.dump_part(self._method),
-            **records.dump_problem(state.problem),
-            "state": records.dump_state(state),
-        }
+        data = records.dump_selector(self._prompts, self._method, state)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -405,116 +429,10 @@ class Selector:
         Raises:
             InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
         """
-        return cls._from_data(records.parse(text, "The saved selector"), method)
-
-    @classmethod
-    def _from_data(cls: type[_Self], data: Mapping[str, Any], method: Method | None) -> _Self:
-        if data.get("format") != records.FORMAT:
-            raise InvalidStateError(f"This is not a saved asktell selector: its format is {data.get('format')!r}.")
-        if data.get("version") != records.VERSION:
-            raise InvalidStateError(
-                f"The saved selector has version {data.get('version')!r}, this asktell reads {records.VERSION}. "
-                f"It was written by asktell {data.get('asktell')!r}: use that version or a newer one."
-            )
-        return records.checked("The saved selector", lambda: cls._load(data, method))
-
-    @classmethod
-    def _load(cls: type[_Self], data: Mapping[str, Any], method: Method | None) -> _Self:
-        prompts = data.get("prompts")
-        if not isinstance(prompts, dict):
-            raise InvalidStateError("The saved selector has no prompts.")
-        ids, texts = prompts.get("ids"), prompts.get("texts")
-        if not isinstance(texts, list) or not (ids is None or (isinstance(ids, list) and len(ids) == len(texts))):
-            raise InvalidStateError("The saved prompts must be a list of texts, and of as many ids or none.")
-        ids, texts = check_prompts(texts if ids is None else dict(zip(ids, texts, strict=True)))
-        problem = records.load_problem(data, len(texts))
-        if method is None:
-            method = records.load_part(data.get("method"))
-        if not isinstance(method, (Elimination, Adaptive)):
-            raise InvalidStateError(f"The saved method must be an Elimination or Adaptive, got {method!r}.")
-        method.check(problem)
-        state = records.load_state(data.get("state"), problem)
-        rounds = method.rounds(problem) if isinstance(method, Elimination) else None
-        if rounds is not None and not state.finished and len(state.decisions) > len(rounds):
-            raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
-        selector = cls.__new__(cls)
-        selector._set(ids, texts, method, state)
-        return selector
-
-    # Looking up
-
-    def _arm(self, prompt: object) -> int:
-        """The arm of a prompt's id or text."""
-        arm = self._arm_or_none(prompt)
-        if arm is None:
-            raise InvalidArgumentError(self._no_prompt(prompt))
-        return arm
-
-    def _arm_or_none(self, prompt: object) -> int | None:
-        """Looked up by building indices the first time.
-
-        Raises:
-            InvalidArgumentError: it is the id of one prompt and the text of another.
-        """
-        if not isinstance(prompt, (str, int)) or isinstance(prompt, bool):
-            return None
-        if not hasattr(self, "_by_name"):
-            names: tuple[Sequence[str | int], Sequence[str | int]] = (self._ids, self._texts)
-            self._by_name = [{name: arm for arm, name in enumerate(of_all)} for of_all in names]
-        by_id, by_text = (index.get(prompt) for index in self._by_name)
-        if by_id is not None and by_text is not None and by_id != by_text:
-            raise InvalidArgumentError(
-                f"{short(prompt)} is the id of the prompt {short(self._texts[by_id])} and the text of the prompt with "
-                f"the id {short(self._ids[by_text])}. Say which: name the one by its text, or the other by its id."
-            )
-        return by_text if by_id is None else by_id
-
-    def _no_prompt(self, prompt: object) -> str:
-        return f"There is no prompt {short(prompt)}. Name one by its text, or its id: {self._some(list(self._ids))}."
-
-    def _trial_id(self, trial: object) -> int:
-        if type(trial) is Trial:
-            if type(trial.id) is int:
-                return trial.id
-            trial = trial.id if isinstance(trial.id, np.integer) else trial  # a str would name a prompt
-        if isinstance(trial, str):
-            arm = self._arm_or_none(trial)
-            if arm is None:
-                raise UnknownTrialError(f"{self._no_prompt(trial)} {self._pending_text()}")
-            out = [p.trial for p in self._out() if p.arm == arm and p.trial is not None]
-            if not out:
-                raise UnknownTrialError(f"The prompt {short(trial)} has no trial out. {self._pending_text()}")
-            return min(out)
-        if isinstance(trial, (int, np.integer)) and not isinstance(trial, bool):
-            return int(trial)
-        raise InvalidArgumentError(
-            f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
-        )
-
-    def _out(self) -> list[Pull]:
-        return [*self._state.pending.values(), *self._state.returned]
-
-    def _unknown(self, id_: int) -> UnknownTrialError:
-        failed = any(f.trial == id_ for failures in self._state.failures.values() for f in failures)
-        if failed:
-            return UnknownTrialError(
-                f"Trial {id_} has failed; its place was given to another one. {self._pending_text()}"
-            )
-        if self._state.history.scores_of(id_) is not None:
-            return UnknownTrialError(f"Trial {id_} has been told already. {self._pending_text()}")
-        return UnknownTrialError(f"Trial {id_} is not out. {self._pending_text()}")
-
-    def _pending_text(self) -> str:
-        pending = sorted(self._state.pending)
-        return f"Trials out: {self._some(pending)}." if pending else "No trial is out: ask() first."
+        return cls.from_data(records.parse(text, "The saved selector"), method)
 
     def _named(self, vector: tuple[float, ...]) -> dict[str, float]:
         return dict(zip(self.metrics, vector, strict=True))
-
-    @staticmethod
-    def _some(items: Sequence[object]) -> str:
-        shown = ", ".join(short(item) for item in items[:_SHOWN])
-        return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
 
 
 def _features(features: npt.ArrayLike | None, texts: list[str]) -> Features | None:

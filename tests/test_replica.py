@@ -144,7 +144,7 @@ def test_a_line_that_cannot_be_is_refused_whole(text: str) -> None:
     for attempt in (lambda: study.spent, study.ask, lambda: study.tell(0, [1.0]), lambda: Study.open(storage, "s")):
         with pytest.raises(InvalidStateError):
             attempt()
-    assert study._replica.follower.to_json() == before
+    assert study._replica.logged.selector.to_json() == before
 
 
 def test_a_missing_line_is_noticed() -> None:

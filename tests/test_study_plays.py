@@ -80,8 +80,8 @@ def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
 
 def facts(study: Study) -> Any:
     """All that a study knows."""
-    follower = study._replica.follower
-    return asktell.Selector.to_json(follower.frozen()), follower.mark().state.returned, follower.leases.tightened()
+    logged = study._replica.logged
+    return logged.selector.to_json(), logged.state.returned, logged.leases.tightened()
 
 
 def length(storage: MemoryStorage) -> int:
@@ -164,7 +164,7 @@ def test_a_study_stopped_by_a_refused_tell_goes_on(worker: str | None, random_ta
 
 def test_and_so_it_does_from_a_snapshot(random_table: Any) -> None:
     storage, table = MemoryStorage(), random_table(6, 30, seed=1)
-    state = bricked(storage, table)._replica.follower.state
+    state = bricked(storage, table)._replica.logged.state
     released = next(iter(state.returned)).trial
     assert released is not None
     leases = Leases(Map({released: Lease("A", 1.8e9)}), Map({"A": Map({released: None})}), earliest=1.8e9)
@@ -315,7 +315,7 @@ def test_a_line_of_the_log_is_what_one_operation_did(random_table: Any) -> None:
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))
     trials = study.ask(3, worker="A")
     study.tell(trials[0], table(trials[0].prompt, trials[0].example or 0), worker="A")
-    entries = [log.decode(line.text, study._replica.follower.state.problem) for line in storage.read(1, 0)]
+    entries = [log.decode(line.text, study._replica.logged.state.problem) for line in storage.read(1, 0)]
     assert [[type(entry).__name__ for entry in line] for line in entries] == [
         ["Decided", "Asked", "Asked", "Asked", "Leased"],
         ["Told"],

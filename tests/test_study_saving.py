@@ -30,9 +30,9 @@ class Clock:
 
 def everything(study: Study) -> Any:
     """All that a study knows."""
-    with study._replica.reading() as follower:
+    with study._replica.reading() as logged:
         pass
-    return study.selector.to_json(), follower.leases.tightened(), study.workers()
+    return study.selector.to_json(), logged.leases.tightened(), study.workers()
 
 
 def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:

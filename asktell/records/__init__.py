@@ -8,10 +8,8 @@ from asktell.records.checks import checked, parse
 from asktell.records.decisions import dump_decided, dump_decisions, load_decided
 from asktell.records.methods import dump_part, load_part
 from asktell.records.problem import dump_goal, dump_problem, load_goal, load_problem
+from asktell.records.selector import FORMAT, VERSION, dump_selector, load_selector
 from asktell.records.state import dump_rest, dump_state, load_state
-
-FORMAT = "asktell.selector"
-VERSION = 1
 
 __all__ = [
     "FORMAT",
@@ -23,11 +21,13 @@ __all__ = [
     "dump_part",
     "dump_problem",
     "dump_rest",
+    "dump_selector",
     "dump_state",
     "load_decided",
     "load_goal",
     "load_part",
     "load_problem",
+    "load_selector",
     "load_state",
     "parse",
 ]

@@ -15,14 +15,15 @@ from asktell.results.entries import PromptResult
 from asktell.results.result import Result
 from asktell.results.unresolved import unresolved
 from asktell.state import ACTIVE, FAILED, State
+from asktell.trial import Prompts
 
 _DOUBT = 0.05  # a prompt outside the answer that may be as good with this probability is unresolved
 
 
-def summarize(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> Result:
+def summarize(state: State, method: Method, named: Prompts) -> Result:
     """What is known: the recorded answer once finished, otherwise the best that can be said now."""
     answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
-    prompts = _prompt_results(state, method, ids, texts)
+    prompts = _prompt_results(state, method, named)
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
     return Result(
@@ -59,7 +60,7 @@ def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterat
             )
 
 
-def _prompt_results(state: State, method: Method, ids: Sequence[str | int], texts: Sequence[str]) -> list[PromptResult]:
+def _prompt_results(state: State, method: Method, named: Prompts) -> list[PromptResult]:
     problem, metrics = state.problem, state.problem.goal.metrics
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(problem.population)
@@ -82,11 +83,11 @@ def _prompt_results(state: State, method: Method, ids: Sequence[str | int], text
     counts, feasible = tally.counts.tolist(), _feasible(problem.goal, means)
     estimated, deviations = _optional(means), _optional(errors)
     entries = []
-    for arm, text in enumerate(texts):
+    for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm, (None, None))
         entries.append(
             PromptResult(
-                id=ids[arm],
+                id=named.ids[arm],
                 prompt=text,
                 estimate=dict(zip(metrics, estimated[arm], strict=True)),
                 standard_error=dict(zip(metrics, deviations[arm], strict=True)),

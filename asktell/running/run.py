@@ -223,8 +223,9 @@ class Board:
         if self._patience is not None and len(self._failing) >= self._patience:
             count = "They count as failures of their prompts"
             if isinstance(self.selector, Selector) and self._before is not None:
-                self._out.update({failed.id: failed for failed in self._failing})
-                self.selector.take_back(self._before)
+                if len(self.selector.state.history) == len(self._before.history):  # scores since then are not forgotten
+                    self._out.update({failed.id: failed for failed in self._failing})
+                    self.selector.restore(self._before)
                 count = "They count against no prompt"
             raise EvaluatorError(
                 f"{len(self._failing)} evaluations in a row failed, the last one with {error!r}. {count}: mend the "

@@ -143,7 +143,7 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Hea
         exist_ok: bool = False,
     ) -> Response:
         """Make a study of a saved selector; it starts where that one stands. An existing one is never replaced."""
-        return created(name, Selector._from_data(body.model_dump(), None), max_attempts, exist_ok)
+        return created(name, Selector.from_data(body.model_dump()), max_attempts, exist_ok)
 
     @app.post("/v1/studies/{name}/ask", response_model=models.Trials)
     def ask(name: StudyName, body: models.Ask) -> Response:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from asktell import records
 from asktell.errors import InvalidStateError
 from asktell.files import replacing
+from asktell.selector import Selector
 from asktell.studies import log
-from asktell.studies.logged import Follower
+from asktell.studies.logged import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1
 
@@ -33,9 +34,9 @@ class Document(NamedTuple):
         """The first line of a file."""
         return f'{{"name":{json.dumps(name)},{self._text()[1:]}'
 
-    def follower(self) -> Follower:
+    def logged(self) -> LoggedSelector:
         """At the start."""
-        return _follower(json.loads(self.selector))
+        return LoggedSelector(Selector.from_data(json.loads(self.selector)))
 
     def differences(self, other: "Document") -> list[str]:
         """In what the two differ, apart from what had been asked and told by then."""
@@ -73,8 +74,8 @@ def write(path: Path, document: Document, name: str, lines: Iterable[str]) -> No
         file.write(json.dumps({"lines": n_lines}) + "\n")
 
 
-def read(file: Iterable[bytes]) -> tuple[Document, object, Follower, Iterator[str]]:
-    """The document of a file, the name in it, its follower, and the lines of the log, which the follower folds.
+def read(file: Iterable[bytes]) -> tuple[Document, object, LoggedSelector, Iterator[str]]:
+    """The document of a file, the name in it, its logged selector, and the lines of the log, which that folds.
 
     Raises:
         InvalidStateError: the file is malformed; from the iterator, too, as it goes on.
@@ -82,20 +83,20 @@ def read(file: Iterable[bytes]) -> tuple[Document, object, Follower, Iterator[st
     iterator = iter(file)
     data = records.parse(next(iterator, b""), "Line 1 of the file")
     document = _document(data)
-    follower = document.follower()
-    return document, data.get("name"), follower, _lines(iterator, follower)
+    logged = document.logged()
+    return document, data.get("name"), logged, _lines(iterator, logged)
 
 
-def _lines(file: Iterator[bytes], follower: Follower) -> Iterator[str]:
+def _lines(file: Iterator[bytes], logged: LoggedSelector) -> Iterator[str]:
     n = 0
     for number, line in enumerate(file, start=2):
         if not line.startswith(b"["):
             if records.parse(line, f"Line {number} of the file") != {"lines": n} or next(file, None) is not None:
                 raise InvalidStateError(f"The file does not end after {n} lines of the log as it says.")
             return
-        problem = follower.state.problem
+        problem = logged.state.problem
         try:
-            follower.replay(line)
+            logged.replay(line)
             yield log.encode(log.decode(line, problem))  # in ASCII, whatever it was
         except InvalidStateError as error:
             raise InvalidStateError(f"Line {number} of the file: {error}") from error
@@ -113,7 +114,3 @@ def _document(data: Mapping[str, Any]) -> Document:
     if type(max_attempts) is not int or not 0 < max_attempts < 2**62 or not isinstance(selector, dict):
         raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
     return Document(max_attempts, json.dumps(selector, separators=(",", ":"), allow_nan=False))
-
-
-def _follower(selector: Mapping[str, Any]) -> Follower:
-    return Follower._from_data(selector, None)

@@ -8,7 +8,8 @@ from asktell import records
 from asktell.errors import InvalidStateError, UnknownTrialError
 from asktell.methods import Method
 from asktell.selector import Selector
-from asktell.state import Decided, Event, State, apply, decide
+from asktell.state import Decided, State, apply, decide
+from asktell.state.lookup import trial_id
 from asktell.studies import log
 from asktell.studies.leases import Entry, Expired, Leased, Leases, follow, without
 from asktell.trial import Trial
@@ -21,32 +22,29 @@ class Mark(NamedTuple):
     leases: Leases
 
 
-class Follower(Selector):
+class LoggedSelector:
     """A selector with leases, whose every change is noted as entries of a log.
 
     Attributes:
+        selector: to ask and tell. It decides only when it is asked.
         leases: who holds what.
         new: the entries since they were last cleared.
-
-    It never decides when it is told: a paid score must not wait for, or be lost by, a decision. Asking decides.
     """
 
-    def _set(self, ids: list[str] | None, texts: list[str], method: Method, state: State) -> None:
-        super()._set(ids, texts, method, state)
+    def __init__(self, selector: Selector) -> None:
+        self.selector = selector
         self.leases = Leases()
         self.new: list[Entry] = []
         self._prepared: tuple[State, Decided | None] | None = None
+        selector.log_to(self.note, self._decide)
 
-    def _take(self, event: Event) -> None:
-        super()._take(event)
-        self.leases = follow(self.leases, event)
-        self.new.append(event)
+    @property
+    def state(self) -> State:
+        """The selector's."""
+        return self.selector.state
 
-    def _settle(self) -> None:
-        """Leave it to asking."""
-
-    def note(self, entry: Leased | Expired) -> None:
-        """Take an entry about leases."""
+    def note(self, entry: Entry) -> None:
+        """Take an entry, of an event that the selector has taken, or about leases."""
         self.leases = follow(self.leases, entry)
         self.new.append(entry)
 
@@ -65,11 +63,12 @@ class Follower(Selector):
 
     def mark(self) -> Mark:
         """Where it stands now."""
-        return Mark(self._state, self.leases)
+        return Mark(self.state, self.leases)
 
     def go_back(self, mark: Mark) -> None:
         """Stand where the mark was made."""
-        self._state, self.leases = mark
+        self.selector.restore(mark.state)
+        self.leases = mark.leases
 
     def replay(self, line: str | bytes) -> int:
         """Fold a line of the log, whole or not at all; its number of entries.
@@ -77,7 +76,7 @@ class Follower(Selector):
         Raises:
             InvalidStateError: the line is malformed, or cannot have happened.
         """
-        entries = log.decode(line, self._state.problem)
+        entries = log.decode(line, self.state.problem)
         before = self.mark()
         try:
             records.checked("A line of the study's log", lambda: self._fold(entries))
@@ -87,39 +86,43 @@ class Follower(Selector):
         return len(entries)
 
     def _fold(self, entries: list[Entry]) -> None:
+        state = self.state
         for entry in entries:
-            log.check(self._state, entry)
+            log.check(state, entry)
             if not isinstance(entry, Leased | Expired):
-                self._state = apply(self._state, entry)
+                state = apply(state, entry)
             self.leases = follow(self.leases, entry)
         # Lines of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
         for leased in entries:
             if isinstance(leased, Leased):
-                self.leases = without(self.leases, (t for t in leased.trials if t not in self._state.pending))
+                self.leases = without(self.leases, (trial for trial in leased.trials if trial not in state.pending))
+        self.selector.restore(state)
 
     # Deciding
 
     def prepare(self) -> None:
         """Compute the decision that is due, if one is, without taking it: it is at hand if nothing happens before."""
-        state = self._state
+        state = self.state
         if self._prepared is None or self._prepared[0] is not state:
-            self._prepared = state, decide(self._method, state)
+            self._prepared = state, decide(self.selector.method, state)
 
-    def _advance(self) -> None:
-        if self._prepared is not None and self._prepared[0] is self._state:
-            decided = self._prepared[1]
-            if decided is None:
-                return
-            self._take(decided)
-        self._prepared = None
-        super()._advance()
+    def _decide(self, method: Method, state: State) -> Decided | None:
+        prepared = self._prepared
+        return prepared[1] if prepared is not None and prepared[0] is state else decide(method, state)
+
+    def view(self) -> Selector:
+        """A selector in the same state, with the decisions that are due if nothing is out; only to look at."""
+        view = self.selector.at(self.state)
+        if self.state.asked:
+            _ = view.done  # which decides
+        return view
 
     # Looking up
 
     def trial(self, id_: int) -> Trial:
         """A trial that is out."""
-        pull = self._state.pending[id_]
-        return Trial(id_, self._ids[pull.arm], self._texts[pull.arm], pull.example)
+        pull = self.state.pending[id_]
+        return self.selector.prompts.trial(id_, pull.arm, pull.example)
 
     def find(self, trial: Trial | int | str, worker: str | None = None) -> int:
         """A trial's id; of a prompt that is named, the worker's own trial comes first.
@@ -129,14 +132,14 @@ class Follower(Selector):
             InvalidArgumentError: it is no trial, id or prompt.
         """
         if isinstance(trial, str) and worker is not None:
-            arm = self._arm_or_none(trial)
-            own = [id_ for id_ in self.leases.held(worker) if self._state.pending[id_].arm == arm]
+            arm = self.selector.prompts.find(trial)
+            own = [id_ for id_ in self.leases.held(worker) if self.state.pending[id_].arm == arm]
             if own:
                 return min(own)
-        id_ = self._trial_id(trial)
-        pull = self._state.open(id_)
+        id_ = trial_id(self.state, self.selector.prompts, trial)
+        pull = self.state.open(id_)
         if type(trial) is Trial and pull is not None:
-            here = self._ids[pull.arm], pull.example
+            here = self.selector.prompts.ids[pull.arm], pull.example
             if here != (trial.prompt_id, trial.example):
                 raise UnknownTrialError(
                     f"Trial {id_} is prompt {here[0]!r} on example {here[1]}, not prompt {trial.prompt_id!r} on "
@@ -147,15 +150,4 @@ class Follower(Selector):
 
     def grouped(self, trials: list[Trial]) -> list[Trial]:
         """Those of the same prompt together, in the order of the prompts."""
-        return sorted(trials, key=lambda trial: self._state.pending[trial.id].arm)
-
-    def frozen(self) -> Selector:
-        """A selector in the same state, with the decisions that are due if nothing is out; only to look at."""
-        selector = Selector.__new__(Selector)
-        ids = None if isinstance(self._ids, range) else list(self._ids)
-        selector._set(ids, self._texts, self._method, self._state)  # type: ignore[arg-type]
-        if self._state.asked and not self._state.pending:
-            if self._prepared is not None and self._prepared[0] is self._state and self._prepared[1] is not None:
-                selector._take(self._prepared[1])
-            selector._advance()
-        return selector
+        return sorted(trials, key=lambda trial: self.state.pending[trial.id].arm)

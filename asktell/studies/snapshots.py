@@ -119,7 +119,7 @@ def _load_leases(data: dict[str, Any], state: State) -> Leases:
     by_trial: dict[int, Lease] = {}
     by_worker: dict[str, Map[int, None]] = {}
     for worker, held in data["held"]:
-        # asktell 0.1.0 could save leases on trials that are not out; see Follower._fold.
+        # asktell 0.1.0 could save leases on trials that are not out; see LoggedSelector._fold.
         mine = {int(trial): Lease(str(worker), float(end)) for trial, end in held if int(trial) in state.pending}
         by_trial.update(mine)
         if mine:

@@ -9,31 +9,29 @@ from asktell import Selector, Study
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import export as documents
-from asktell.studies.logged import Follower
+from asktell.studies.logged import LoggedSelector
 from benchmarks.attack.findings import BrokenPromiseError, promised
 
 
-def fingerprint(selector: Selector) -> tuple[Any, ...]:
-    """All that a selector, or a follower, knows."""
-    if not isinstance(selector, Follower):
-        return (selector.to_json(),)
-    leases = selector.leases
-    return selector.frozen().to_json(), dict(leases.by_trial), dict(leases.by_worker), dict(leases.reissued)
+def fingerprint(logged: LoggedSelector) -> tuple[Any, ...]:
+    """All that a study knows."""
+    leases = logged.leases
+    return logged.selector.to_json(), dict(leases.by_trial), dict(leases.by_worker), dict(leases.reissued)
 
 
-def current(study: Study) -> Follower:
-    """A handle's follower, once it has read everything that was written."""
+def current(study: Study) -> LoggedSelector:
+    """A handle's logged selector, once it has read everything that was written."""
     assert study.spent >= 0  # which reads it
-    return study._replica.follower
+    return study._replica.logged
 
 
-def replayed(storage: AbstractStorage, name: str) -> Follower:
+def replayed(storage: AbstractStorage, name: str) -> LoggedSelector:
     """A study's log from its first line, without snapshots."""
     key = storage.find(name)
-    follower = documents.from_bytes(storage.document(key)).follower()
+    logged = documents.from_bytes(storage.document(key)).logged()
     for line in storage.read(key, 0):
-        follower.replay(line.text)
-    return follower
+        logged.replay(line.text)
+    return logged
 
 
 def check_copies(study: Study, fresh: AbstractStorage) -> None:
@@ -50,15 +48,15 @@ def check_copies(study: Study, fresh: AbstractStorage) -> None:
         live = current(study)
     expected = fingerprint(live)
 
-    def import_() -> Selector:
+    def import_() -> LoggedSelector:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "export"
             study.export(path)
-            return Study.import_(MemoryStorage(), path)._replica.follower
+            return Study.import_(MemoryStorage(), path)._replica.logged
 
-    copies: dict[str, Callable[[], Selector]] = {
+    copies: dict[str, Callable[[], LoggedSelector]] = {
         "the log replayed from scratch": lambda: replayed(fresh, study.name),
-        "the study opened anew": lambda: Study.open(fresh, study.name)._replica.follower,
+        "the study opened anew": lambda: Study.open(fresh, study.name)._replica.logged,
         "the study exported and imported": import_,
     }
     for what, make in copies.items():
@@ -67,7 +65,7 @@ def check_copies(study: Study, fresh: AbstractStorage) -> None:
         for part, one, other in zip(("selector", "leases", "workers", "reissued"), found, expected, strict=True):
             if one != other:
                 raise BrokenPromiseError(f"{what} is another one: its {part}, {difference(one, other)}")
-    check_saved(live.frozen())
+    check_saved(live.selector)
 
 
 def check_saved(selector: Selector) -> None:

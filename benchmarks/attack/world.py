@@ -132,7 +132,7 @@ class World:
         """Everything, by one of the handles."""
         handle = self.handles[action.handle]
         if not self.is_study:
-            return fingerprint(handle)
+            return (handle.to_json(),)
         known = fingerprint(current(handle))
         return (handle._replica._position, *known)
 
@@ -228,7 +228,7 @@ class World:
 
     def _state(self, action: Action) -> Any:
         handle = self.handles[action.handle]
-        return handle._replica.follower.state if self.is_study else handle.state
+        return handle._replica.logged.state if self.is_study else handle.state
 
     def check(self, number: int) -> None:
         """Compare everything with everything.
@@ -245,7 +245,7 @@ class World:
                 if fresh is not self._memory:
                     fresh.close()
                     self.storages.remove(fresh)
-            handle = current(handle).frozen()
+            handle = current(handle).view()
         else:
             check_saved(handle)
         state = handle.state

@@ -37,7 +37,7 @@ from typing import Any
 from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import replica
-from asktell.studies.logged import Follower
+from asktell.studies.logged import LoggedSelector
 
 ASSETS = Path(__file__).parents[1] / "tests" / "assets"
 PHASES = ["elsewhere", "create", "delete", "ask", "tell", "decide", "snapshot", "other", "migrate"]
@@ -96,7 +96,7 @@ def watch(board: Board) -> None:
         setattr(kind, name, call)
 
     wrap(replica.Replica, "save", "snapshot")
-    wrap(Follower, "_advance", "decide")
+    wrap(LoggedSelector, "_decide", "decide")
 
 
 def killed(board: Board, work: Callable[[], None], longest: float, rng: random.Random) -> None:
@@ -176,7 +176,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             assert len(there) <= len(told) + 1, "there are scores that nobody told"
             told = there
             assert max(asked, default=-1) < study.selector.state.asked, "what was asked is forgotten"
-            held = study._replica.follower.leases.held("w")
+            held = study._replica.logged.leases.held("w")
             assert sorted(trial.id for trial in study.ask(max(1, len(held)), worker="w", lease=1e6))[: len(held)] == (
                 sorted(held)
             ), "a worker does not get back what it held"

@@ -24,7 +24,6 @@ import numpy as np
 from asktell import AsktellError, BestFeasible, ParetoSet, Selector, Study
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import snapshots
-from asktell.studies.logged import Follower
 
 STRANGE: list[Any] = [
     *[None, True, False, 0, -1, 1, 2, 7, 2**31, 2**62, 2**64, -(2**70), 0.5, -0.0, 1e308, float("nan"), float("inf")],
@@ -149,10 +148,8 @@ def fuzz(cases: int, seed: int = 0) -> dict[str, dict[str, int]]:
             parts[i] = zlib.compress(damaged(zlib.decompress(parts[i]).decode(), rng))
         if snapshots.read_mark(head) is not None:
             state, _ = snapshots.load(head, parts, problem)
-            follower = Follower.__new__(Follower)
-            method = Selector(["a"], problem.goal, 4, "uniform").method
-            follower._set(None, [f"p{i}" for i in range(problem.n_arms)], method, state)
-            follower.result()
+            prompts = [f"p{i}" for i in range(problem.n_arms)]
+            Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform").at(state).result()
 
     kinds: dict[str, Callable[[], None]] = {"selector": of_selector, "study": of_study, "snapshot": of_snapshot}
     seen: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}

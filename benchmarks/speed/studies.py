@@ -142,7 +142,7 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
         with Study.open(Unsynced(path), "s") as filler:
             start, before = time.perf_counter(), filler.spent
             step = ask_and_tell(filler, "worker 1")
-            while filler._replica.follower.spent < mark:
+            while filler._replica.logged.selector.spent < mark:
                 step()
             seconds = time.perf_counter() - start
             filler._replica.storage.close()
@@ -154,7 +154,7 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
         start = time.perf_counter()
         with Study.open(path, "s") as again:
             reload = time.perf_counter() - start
-            assert again._replica.follower.spent == synced.spent
+            assert again._replica.logged.selector.spent == synced.spent
         log = synced._replica.storage._query(  # type: ignore[attr-defined]
             "SELECT sum(length(entries)) FROM asktell_log"
         )[0][0]

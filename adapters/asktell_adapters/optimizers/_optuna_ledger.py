@@ -8,7 +8,7 @@ decide carries the plan, which the trials after it follow, in any process.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from asktell.methods import Method
 from asktell.results import Result
 from asktell.results.summary import summarize
 from asktell.state import Asked, Decided, Failed, Observed, State, Told, apply, decide
+from asktell.trial import Prompts
 from asktell_adapters._extras import needs_extra
 from asktell_adapters.optimizers._optuna_trials import Reader
 
@@ -131,11 +132,11 @@ class Ledger:
         plan = self._next(state, rest, number=len(trials))
         return plan is None or not state.fits(plan.cells[0][0])
 
-    def result(self, texts: Mapping[str | int, str]) -> Result:
+    def result(self, prompts: Prompts) -> Result:
         """The answer so far."""
         decided = decide(self._method, self.state)
         state = apply(self.state, decided) if decided is not None and decided.finished else self.state
-        return summarize(state, self._method, list(texts), list(texts.values()))
+        return summarize(state, self._method, prompts)
 
     def _rest_of_plan(self) -> Plan:
         """What no trial has taken yet."""

@@ -83,6 +83,7 @@ class AsktellSampler(BaseSampler):
                 "one; what is known already can be given by observe(), or by study.add_trial()."
             )
         self._selector = copy.copy(selector)
+        self._named = selector.prompts
         self._texts = {entry.id: entry.prompt for entry in selector.result().prompts}
         self._prompt, self._example = prompt, example
         self._ours = (prompt,) if selector.state.problem.n_examples is None else (prompt, example)
@@ -104,7 +105,7 @@ class AsktellSampler(BaseSampler):
             InvalidArgumentError: the same, seen by a trial.
         """
         with self._lock:
-            return self._at(_whole(study)).result(self._texts)
+            return self._at(_whole(study)).result(self._named)
 
     # Optuna's interface
 

@@ -1,0 +1,69 @@
+"""A whole selector as data: prompts, method, problem and state."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from asktell.arguments import check_prompts
+from asktell.errors import InvalidStateError
+from asktell.methods import Adaptive, Elimination, Method
+from asktell.records import checks
+from asktell.records.methods import dump_part, load_part
+from asktell.records.problem import dump_problem, load_problem
+from asktell.records.state import dump_state, load_state
+from asktell.state import State
+from asktell.trial import Prompts
+
+FORMAT = "asktell.selector"
+VERSION = 1
+
+
+def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
+    """A selector as data."""
+    from importlib.metadata import version  # here, to keep the import of asktell light
+
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "asktell": version("asktell"),
+        "prompts": {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)},
+        "method": dump_part(method),
+        **dump_problem(state.problem),
+        "state": dump_state(state),
+    }
+
+
+def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
+    """What `dump_selector` made `data` of; `method` stands in for one that a file cannot hold.
+
+    Raises:
+        InvalidStateError: the data are malformed, foreign, or of an unknown version.
+    """
+    if data.get("format") != FORMAT:
+        raise InvalidStateError(f"This is not a saved asktell selector: its format is {data.get('format')!r}.")
+    if data.get("version") != VERSION:
+        raise InvalidStateError(
+            f"The saved selector has version {data.get('version')!r}, this asktell reads {VERSION}. "
+            f"It was written by asktell {data.get('asktell')!r}: use that version or a newer one."
+        )
+    return checks.checked("The saved selector", lambda: _load(data, method))
+
+
+def _load(data: Mapping[str, Any], method: Method | None) -> tuple[Prompts, Method, State]:
+    prompts = data.get("prompts")
+    if not isinstance(prompts, dict):
+        raise InvalidStateError("The saved selector has no prompts.")
+    ids, texts = prompts.get("ids"), prompts.get("texts")
+    if not isinstance(texts, list) or not (ids is None or (isinstance(ids, list) and len(ids) == len(texts))):
+        raise InvalidStateError("The saved prompts must be a list of texts, and of as many ids or none.")
+    ids, texts = check_prompts(texts if ids is None else dict(zip(ids, texts, strict=True)))
+    problem = load_problem(data, len(texts))
+    if method is None:
+        method = load_part(data.get("method"))
+    if not isinstance(method, (Elimination, Adaptive)):
+        raise InvalidStateError(f"The saved method must be an Elimination or Adaptive, got {method!r}.")
+    method.check(problem)
+    state = load_state(data.get("state"), problem)
+    rounds = method.rounds(problem) if isinstance(method, Elimination) else None
+    if rounds is not None and not state.finished and len(state.decisions) > len(rounds):
+        raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
+    return Prompts(ids, texts), method, state
