@@ -1,6 +1,6 @@
 """Checks of what callers pass in; every function raises InvalidArgumentError that says what was expected."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,16 @@ def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
         raise InvalidArgumentError(f"features must be finite, and at most {LARGEST} in size.")
     matrix.flags.writeable = False
     return matrix
+
+
+def check_trials(what: str, trials: object) -> frozenset[int]:
+    """Ids of trials, in any collection."""
+    if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
+        raise InvalidArgumentError(f"{what} must be a collection of ids of trials, got {short(trials)}.")
+    for trial in trials:
+        if isinstance(trial, bool) or not isinstance(trial, (int, np.integer)):
+            raise InvalidArgumentError(f"{what} must hold ids of trials, whole numbers; got {short(trial)}.")
+    return frozenset(trials)
 
 
 def check_cost(cost: object) -> float:

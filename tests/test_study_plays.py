@@ -310,6 +310,13 @@ def test_tens_of_thousands_of_leases_run_out() -> None:
     assert study.spent == 2000
 
 
+@pytest.mark.parametrize("besides", [5, "12", b"12", [[]], [1.5], [True], None])
+def test_what_a_worker_is_busy_with_is_ids(besides: Any, random_table: Any) -> None:
+    study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
+    with pytest.raises(asktell.InvalidArgumentError, match="besides"):
+        study.ask(2, worker="A", besides=besides)
+
+
 def test_a_line_of_the_log_is_what_one_operation_did(random_table: Any) -> None:
     storage, table = MemoryStorage(), random_table(6, 30, seed=1)
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))

@@ -112,7 +112,7 @@ class Replica:
 
     @contextmanager
     def writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
-        """The logged selector and a clock; in the end what was done is appended to the log or, after an error, undone."""
+        """The logged selector and a clock; at the end what was done is appended to the log, or undone if it raised."""
         with self.lock:
             logged, mark = self.logged, None
             try:

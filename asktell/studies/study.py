@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar, overload
 
-from asktell.arguments import check_name, check_seconds, short, whole
+from asktell.arguments import check_name, check_seconds, check_trials, short, whole
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
@@ -239,6 +239,7 @@ class Study:
             StorageError: the storage cannot be used; nothing was handed out.
         """
         count = 1 if n is None else whole("n", n, 0)
+        besides = check_trials("besides", besides)
         trials = self._ask(count, worker, _lease(worker, lease), besides)
         if n is None:
             return trials[0] if trials else None
@@ -250,8 +251,7 @@ class Study:
             now = clock()
             self._expire(now)
             held = () if worker is None else logged.leases.held(worker)
-            busy = frozenset(besides)
-            ids = [id_ for id_ in held if id_ not in busy][:n]
+            ids = [id_ for id_ in held if id_ not in besides][:n]
             trials = [logged.trial(id_) for id_ in ids]
             trials += logged.selector.ask(n - len(trials))
             if worker is not None and trials:
