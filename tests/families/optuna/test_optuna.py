@@ -1,1 +1,1 @@
-../../adapters/test_optuna.py
+../../adapters/optimizers/test_optuna.py

@@ -1,1 +1,1 @@
-../../adapters/test_optuna_export.py
+../../adapters/optimizers/test_optuna_export.py

@@ -18,7 +18,7 @@ from asktell.storages.sqlite import STEPS, SQLiteStorage
 from asktell.studies import replica, snapshots
 from asktell.testing.fakes import Table
 
-ASSETS = Path(__file__).parent / "assets"
+ASSETS = Path(__file__).parents[1] / "assets"
 
 
 class Clock:

@@ -37,7 +37,7 @@ def first_to_leave(selector: Selector) -> int:
     return next(decided.departures[0].arm for _, decided in selector.state.decisions if decided.departures)
 
 
-# Seed 0 has the order 3, 2, 4, 1, 0, 5, and seed 2 has 4, 0, 1, 5, 3, 2 (tests/test_counters.py).
+# Seed 0 has the order 3, 2, 4, 1, 0, 5, and seed 2 has 4, 0, 1, 5, 3, 2 (tests/numerics/test_counters.py).
 @pytest.mark.parametrize(
     ("method", "rows", "seed", "answer", "first_out"),
     [

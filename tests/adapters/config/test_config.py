@@ -537,7 +537,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_the_documented_example_is_valid() -> None:
     needs("aclsum")
-    config = load_config(Path(__file__).parents[2] / "docs" / "examples" / "summarize.toml")
+    config = load_config(Path(__file__).parents[3] / "docs" / "examples" / "summarize.toml")
     assert len(config.examples) == 40
     assert len(config.selector.result().prompts) == 8
     # What is commented out there is valid, too.

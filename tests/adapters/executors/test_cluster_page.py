@@ -12,7 +12,7 @@ import pytest
 
 from asktell_adapters.cli.arguments import make_parser
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "run-on-a-cluster.md").read_text()
 RAY, DASK, SUBMITIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 

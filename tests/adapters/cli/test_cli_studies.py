@@ -11,7 +11,7 @@ import pytest
 from asktell import Study
 from asktell_adapters.cli import main as cli
 from asktell_adapters.cli import studies as cli_studies
-from tests.test_cli import Project
+from tests.adapters.cli.test_cli import Project
 
 
 @pytest.fixture(params=["Sync", "Async"])

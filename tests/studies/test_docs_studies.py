@@ -7,7 +7,7 @@ import pytest
 
 import asktell
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "work-with-many-workers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "work-with-many-workers.md"
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

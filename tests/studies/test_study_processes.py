@@ -19,7 +19,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def hammer(url: str, *options: str) -> dict[str, Any]:
     # In a process of its own, because it forks.
     command = [sys.executable, "-m", "benchmarks.durability.hammer", url, *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
