@@ -82,7 +82,7 @@ class Elimination:
                 a cost.
             BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
         """
-        if problem.max_cost is not None:
+        if problem.allowance.cost is not None:
             raise IncompatibleMethodError(
                 "A budget of cost is for method 'auto' only: methods with rounds plan their evaluations beforehand. "
                 "Give them a number of evaluations."
