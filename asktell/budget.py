@@ -1,14 +1,15 @@
 """What may be spent, and what evaluations cost."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
-import numpy.typing as npt
 from immutables import Map
 
 from asktell.arguments import LARGEST, MOST_EVALUATIONS, short, whole
 from asktell.errors import InvalidArgumentError
+from asktell.numerics.arrays import Vector
 
 _PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own
 
@@ -73,6 +74,51 @@ class Spent(NamedTuple):
         return Spent(self.n + 1, self.total + cost, max(self.highest, cost))
 
 
+class HasArm(Protocol):
+    """A pull, as far as costs go."""
+
+    @property
+    def arm(self) -> int:
+        """Whose it is."""
+
+
+class Out(Protocol):
+    """Pulls that are out."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[HasArm]: ...
+
+
+class Allowance(NamedTuple):
+    """The part of a budget that is money: `cost` in all, and `per_evaluation` at most; None: any."""
+
+    cost: float | None = None
+    per_evaluation: float | None = None
+
+    def part(self, spent: float) -> float:
+        """Which part of it is spent, 1 at most; 0 if there is no limit."""
+        return 0.0 if self.cost is None else min(1.0, spent / self.cost)
+
+    def allows(self, arm: int, spent: float, costs: "Costs", out: Out, reserved: float | None) -> bool:
+        """Whether there is enough for one more pull of an arm beside those `out`; see `Budget`.
+
+        `reserved` is what `costs` reserves for those, None: to be added up.
+        """
+        if self.cost is None:
+            return True
+        if self.per_evaluation is not None:
+            return spent + self.per_evaluation * (1 + len(out)) <= self.cost
+        if not costs.pool.n:
+            return not out
+        own = costs.reserve(arm)
+        left = self.cost - (spent + own + (costs.reserved(out) if reserved is None else reserved))
+        # Rounding depends on the order of summation: where it may decide, one order does.
+        if abs(left) > 1e-15 * (2 + len(out)) * self.cost:
+            return left > 0
+        return spent + sum([own, *costs.reserves(out)]) <= self.cost
+
+
 class Costs(NamedTuple):
     """Costs that were told, of evaluations and of failures, by arm and of all."""
 
@@ -90,7 +136,7 @@ class Costs(NamedTuple):
         own, pool = self.by_arm.get(arm, Spent()), self.pool
         return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
 
-    def expected_all(self, n_arms: int) -> npt.NDArray[np.float64]:
+    def expected_all(self, n_arms: int) -> Vector:
         """(K,) of every arm's next pull; ones as long as there is no cost."""
         if not self.pool.total:
             return np.ones(n_arms)
@@ -98,6 +144,14 @@ class Costs(NamedTuple):
         for arm in self.by_arm:
             result[arm] = self.expected(arm)
         return result
+
+    def reserves(self, out: Iterable[HasArm]) -> Iterator[float]:
+        """What each of the pulls may cost; there must be a cost."""
+        return (self.reserve(pull.arm) for pull in out)
+
+    def reserved(self, out: Iterable[HasArm]) -> float:
+        """What the pulls may cost together; there must be a cost."""
+        return sum(self.reserves(out))
 
     def reserve(self, arm: int) -> float:
         """What the arm's next pull may cost, as a guess on the safe side; there must be a cost."""

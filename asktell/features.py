@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
-from asktell.numerics.arrays import Features
+from asktell.numerics.arrays import Features, Matrix
 
 _BUCKETS = 1 << 15
 _DENSE_ARMS = 256  # up to here the spectrum comes from the full (K, K) matrix of inner products
@@ -89,12 +89,12 @@ def with_intercept(features: Features) -> Features:
     return np.column_stack((centred, np.ones(len(features))))
 
 
-def fix_signs(columns: Features) -> Features:
+def fix_signs(columns: Matrix) -> Matrix:
     """The columns, each times 1 or -1 such that its entry of the largest magnitude is positive."""
     if not columns.size:
         return columns
     largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
-    signed: Features = columns * np.where(largest < 0, -1.0, 1.0)
+    signed: Matrix = columns * np.where(largest < 0, -1.0, 1.0)
     return signed
 
 
@@ -176,9 +176,9 @@ def _principal_components(x: Any, d: int) -> Features:
     else:
         transposed = x.T.tocsr()
 
-        def inner_products(v: Features) -> Features:
+        def inner_products(v: Matrix) -> Matrix:
             right = transposed @ v - mean_row * v.sum()
-            product: Features = x @ right - mean_row @ right
+            product: Matrix = x @ right - mean_row @ right
             return product
 
         # A start that is fixed makes the Lanczos iterations the same in every process.

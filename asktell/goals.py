@@ -104,7 +104,19 @@ class Constraint:
 
 
 class Goal(ABC):
-    """What a selector looks for."""
+    """What a selector looks for: `objectives` as good as can be, among the prompts that keep all `constraints`."""
+
+    objectives: tuple[Objective, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether there is a constraint."""
+        return bool(self.constraints)
+
+    def width(self, metric: str) -> float | None:
+        """Of a metric's range, where an objective names one; in metric units."""
+        return next((o.scale for o in self.objectives if o.metric == metric and o.range is not None), None)
 
     @property
     @abstractmethod
@@ -160,6 +172,7 @@ class BestFeasible(Goal):
         subject_to: Mapping[str | Objective, float | Threshold] | Sequence[Constraint] = (),
     ) -> None:
         object.__setattr__(self, "objective", _objective(objective))
+        object.__setattr__(self, "objectives", (self.objective,))
         if isinstance(subject_to, Mapping):
             constraints = tuple(_constraint(metric, bound) for metric, bound in subject_to.items())
         elif isinstance(subject_to, Sequence) and all(isinstance(c, Constraint) for c in subject_to):

@@ -8,7 +8,7 @@ prediction, in units of the noise of one pull.
 import numpy as np
 import numpy.typing as npt
 
-from asktell.numerics.arrays import Counts, Features
+from asktell.numerics.arrays import Counts, Features, Matrix
 
 Weights = npt.NDArray[np.float64]
 
@@ -19,7 +19,7 @@ _EXCHANGE_WORK = 2e8  # multiplications that a search for exchanges may cost; 0.
 def leverages(x: Features, design: npt.NDArray[np.generic]) -> Weights:
     """x_i^T V^-1 x_i of every arm, (A,); infinite for all if the design does not span."""
     used = design.astype(float)
-    r: Features = np.asarray(np.linalg.qr(np.sqrt(used)[:, None] * x, mode="r"))
+    r: Matrix = np.asarray(np.linalg.qr(np.sqrt(used)[:, None] * x, mode="r"))
     diagonal = np.abs(np.diag(r))
     if len(r) < x.shape[1] or diagonal.min(initial=np.inf) <= 1e-10 * diagonal.max(initial=0.0):
         return np.full(len(x), np.inf)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from asktell.arguments import check_number, whole
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
-from asktell.numerics.arrays import Counts, Features, Means
+from asktell.numerics.arrays import Counts, Features, Means, spread_evenly, standardized
 from asktell.numerics.padding import pad_rows, padded_size
 from asktell.state import Tally
 
@@ -85,7 +85,7 @@ class BLUP(AbstractEstimator):
 
         from asktell.estimators import _blup_jax
 
-        x = _standardized(features)
+        x = standardized(features)
         counts, pulled = tally.counts, tally.counts > 0
         centre, scale = _location_and_scale(tally)
         unit = np.where(scale > 0, scale, 1.0)
@@ -120,14 +120,6 @@ class BLUP(AbstractEstimator):
         if not counts.max() > 1 and pulled.sum() < 2:
             errors[:] = np.nan  # a single pull says nothing about its error
         return Prediction(centre + scale * mean, errors, variances)
-
-
-def _standardized(features: Features) -> Features:
-    centred = features - features.mean(axis=0)
-    spread = centred.std(axis=0)
-    rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
-    standardized: Features = np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
-    return standardized
 
 
 def _location_and_scale(tally: Tally) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -176,7 +168,7 @@ def _most_pulled(counts: Counts, most: int) -> npt.NDArray[np.int64]:
     pulled = np.flatnonzero(counts)
     if len(pulled) <= most:
         return pulled
-    spread = np.argsort(np.arange(len(pulled)) * 0.6180339887498949 % 1.0, kind="stable")
+    spread = np.argsort(spread_evenly(len(pulled)), kind="stable")
     order = spread[np.argsort(-counts[pulled[spread]], kind="stable")]
     return np.sort(pulled[order[:most]])
 

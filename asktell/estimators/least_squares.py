@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell.arguments import check_number
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
-from asktell.numerics.arrays import Counts, Features, Mask, Means
+from asktell.numerics.arrays import Counts, Features, Mask, Matrix, Means, Vector
 from asktell.numerics.padding import pad_rows, padded_size
 
 
@@ -26,12 +25,12 @@ class LeastSquaresFit(NamedTuple):
     the pulled arms' features, so that only the ridge decides; `rank` of the active features, with the constant.
     """
 
-    coefficients: Features
-    intercept: npt.NDArray[np.float64]
+    coefficients: Matrix
+    intercept: Vector
     means: Means
     standard_errors: Means
-    leverage: npt.NDArray[np.float64]
-    residual_variance: npt.NDArray[np.float64]
+    leverage: Vector
+    residual_variance: Vector
     outside: Mask
     rank: int
 

@@ -12,7 +12,7 @@ import numpy as np
 from asktell.arguments import check_number, whole
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
-from asktell.numerics.arrays import Features
+from asktell.numerics.arrays import Draws, Features, Means, Vector, standardized
 from asktell.numerics.padding import pad_rows, padded_size
 
 _LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by
@@ -68,7 +68,7 @@ class MLP(AbstractEstimator):
         varies = spread > 1e-12 * np.abs(centre)
         unit = np.where(varies, spread, 1.0)
         targets = np.where(pulled[:, None] & varies, (sample - centre) / unit, 0.0)
-        outputs, gain, freedom = self._fit(_standardized(evidence.features), targets, weights, evidence.seed)
+        outputs, gain, freedom = self._fit(standardized(evidence.features), targets, weights, evidence.seed)
         mean = outputs.mean(axis=0)
         between = outputs.var(axis=0, ddof=1) if self.members > 1 else np.zeros_like(mean)
         # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of 1 / n_i.
@@ -85,7 +85,7 @@ class MLP(AbstractEstimator):
         means = centre + np.where(varies, unit, 0.0) * mean
         return Estimates(means[active], errors[active], ~pulled[active])
 
-    def _fit(self, x: Features, y: Features, weights: Features, seed: int) -> tuple[Features, Features, Features]:
+    def _fit(self, x: Features, y: Means, weights: Vector, seed: int) -> tuple[Draws, Vector, Vector]:
         """Fields of `_mlp_jax.Fit`, from padded arrays, so that one compilation serves every round."""
         from asktell.estimators import _mlp_jax
 
@@ -109,11 +109,3 @@ def compilations() -> int:
 
     fit: Any = _mlp_jax.fit_predict  # the size of its cache is not in JAX's types
     return int(fit._cache_size())
-
-
-def _standardized(features: Features) -> Features:
-    centred = features - features.mean(axis=0)
-    spread = centred.std(axis=0)
-    rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
-    standardized: Features = np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
-    return standardized

@@ -85,7 +85,7 @@ class Elimination:
             BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
             InvalidArgumentError: a round has more than 10,000,000 pulls, which are all planned beforehand.
         """
-        if problem.max_cost is not None:
+        if problem.allowance.cost is not None:
             raise IncompatibleMethodError(
                 "A budget of cost is for method 'auto' only: methods with rounds plan their evaluations beforehand. "
                 "Give them a number of evaluations."

@@ -1,9 +1,24 @@
-"""Names for the shapes that travel between the parts: K arms, m metrics, A active arms, d features, q rule values."""
+"""Names for the shapes that travel between the parts: K arms, m metrics, A active arms, d features, q rule values.
+
+And what several parts do with such arrays.
+"""
 
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+"""One number each; the signature says of what."""
+
+Matrix: TypeAlias = npt.NDArray[np.float64]
+"""Rows and columns of any kind; the signature says which."""
+
+Draws: TypeAlias = npt.NDArray[np.float64]
+"""(draws, arms, columns) joint draws of all arms' values."""
+
+Masks: TypeAlias = npt.NDArray[np.bool_]
+"""(draws, arms) true for the arms that are meant in each draw."""
 
 Means: TypeAlias = npt.NDArray[np.float64]
 """(arms, metrics), in the metrics' own units and directions."""
@@ -28,3 +43,16 @@ def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """(n,) whole numbers, ascending, each once: many times as fast as `np.unique`, which hashes large arrays."""
     ordered = np.sort(values)
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
+
+
+def standardized(features: Features) -> Features:
+    """Every column with mean 0 and deviation 1; one that is constant up to rounding becomes exactly 0."""
+    centred = features - features.mean(axis=0)
+    spread = centred.std(axis=0)
+    rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
+    return np.asarray(np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0))
+
+
+def spread_evenly(n: int) -> Vector:
+    """(n,) numbers in [0, 1): the golden ratio's multiples, of which any first ones lie evenly."""
+    return np.asarray(np.arange(n) * 0.6180339887498949 % 1.0)

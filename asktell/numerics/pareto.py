@@ -10,15 +10,12 @@ dominated row has a front point in its place that is at least as close. Non-domi
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from asktell.numerics.arrays import Indices, Mask, Values
+from asktell.numerics.arrays import Indices, Mask, Values, Vector
 
 _BLOCK = 1 << 16  # elements of one block of pairwise differences; half a MiB, so that it stays in the cache
 
 _MANY = 2048  # rows, from which it pays to drop those that a single one dominates before sorting
-
-Vector = npt.NDArray[np.float64]
 
 
 def pareto_mask(values: Values) -> Mask:

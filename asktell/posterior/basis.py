@@ -5,11 +5,8 @@ linear and half Gaussian (RBF), as of BLUP, and Z its leading components.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from asktell.numerics.arrays import Features
-
-Matrix = npt.NDArray[np.float64]
+from asktell.numerics.arrays import Features, Matrix, spread_evenly, standardized
 
 _COLUMNS = 24
 _LANDMARKS = 512
@@ -20,13 +17,11 @@ def basis(features: Features) -> Matrix:
 
     Beyond 512 prompts the kernel goes through as many of them (Nystroem; Williams & Seeger 2001).
     """
-    centred = features - features.mean(axis=0)
-    spread = centred.std(axis=0)
-    varies = spread > 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
-    if not varies.any():
+    x = standardized(features)
+    x = x[:, x.any(axis=0)]
+    if not x.shape[1]:
         return np.zeros((len(features), 0))
-    x = centred[:, varies] / spread[varies]
-    some = x[np.sort(np.argsort(np.arange(len(x)) * 0.6180339887498949 % 1.0, kind="stable")[:_LANDMARKS])]
+    some = x[np.sort(np.argsort(spread_evenly(len(x)), kind="stable")[:_LANDMARKS])]
     distances = _squared_distances(some, some)
     median = float(np.median(distances[np.triu_indices(len(some), 1)]))
     length = median if median > 0 else 1.0

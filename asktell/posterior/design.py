@@ -14,9 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asktell.numerics.arrays import Indices
-
-Vector = npt.NDArray[np.float64]
+from asktell.numerics.arrays import Indices, Vector
 
 POOL = 256  # examples in use at most, unless a prompt has seen them all; keeps the equations small
 _ALONE = 0.3  # of the largest doubt: what an example is worth that no prompt in doubt has seen

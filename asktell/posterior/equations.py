@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asktell.numerics.arrays import Indices
+from asktell.numerics.arrays import Indices, Matrix, Vector
 from asktell.posterior.mixture import Gaussian
-
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
 
 _LAPACK_FROM = 64  # unknowns
 _LARGE = 1 << 18  # entries; beyond, tables of cells are sparse

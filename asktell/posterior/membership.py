@@ -4,15 +4,10 @@
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Indices
+from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Vector
 from asktell.numerics.pareto import pareto_mask
-
-Vector = npt.NDArray[np.float64]
-Draws = npt.NDArray[np.float64]
-Masks = npt.NDArray[np.bool_]
 
 _SET_DRAWS = 64
 _CANDIDATES = 128
@@ -169,7 +164,7 @@ def rivals(values: Draws, answer: Indices, best_feasible: bool) -> Vector:
     return np.asarray(free.mean(axis=0))
 
 
-def settled(values: Draws, answer: Indices, best_feasible: bool, tolerance: float) -> npt.NDArray[np.bool_]:
+def settled(values: Draws, answer: Indices, best_feasible: bool, tolerance: float) -> Mask:
     """(S,) in which draws the answer is right, within a tolerance in the values' units.
 
     Best feasible: no feasible prompt is better by more, and no constraint is missed by more; where none is feasible,
@@ -192,7 +187,7 @@ def settled(values: Draws, answer: Indices, best_feasible: bool, tolerance: floa
     return np.asarray(right & ~np.any(open_, axis=1))
 
 
-def _settled_best(values: Draws, best: int, tolerance: float) -> npt.NDArray[np.bool_]:
+def _settled_best(values: Draws, best: int, tolerance: float) -> Mask:
     keeps = feasible(values)
     some = keeps.any(axis=1)
     rivals = np.where(keeps, values[:, :, 0], -np.inf).max(axis=1)

@@ -3,10 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
+from asktell.numerics.arrays import Matrix, Vector, spread_evenly
 
 
 class Gaussian(NamedTuple):
@@ -74,8 +72,7 @@ class Posterior(NamedTuple):
 
     def draws(self, normals: Matrix) -> Matrix:
         """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""
-        # The golden ratio's multiples spread every part evenly over the draws.
-        turns = (np.arange(len(normals)) * 0.6180339887498949) % 1.0
+        turns = spread_evenly(len(normals))
         which = np.minimum(np.searchsorted(np.cumsum(self.weights), turns, side="right"), len(self.parts) - 1)
         result = np.empty((len(normals), len(self.sd)))
         for number, part in enumerate(self.parts):

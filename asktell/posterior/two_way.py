@@ -15,16 +15,12 @@ explain, from nothing to nearly all of it, weighted by the likelihood.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from asktell.numerics.arrays import Indices
+from asktell.numerics.arrays import Indices, Matrix, Vector
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.mixture import Gaussian, Posterior
 
 __all__ = ["Cells", "Posterior", "Variances", "posterior"]
-
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
 
 _STEPS = 16
 _RELAXATION = 1.7  # below 2, over-relaxed EM converges wherever EM does

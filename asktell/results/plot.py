@@ -116,6 +116,5 @@ def _drawable(text: str) -> str:
 
 
 def _label(goal: Goal, metric: str) -> str:
-    objectives = (goal.objective,) if isinstance(goal, BestFeasible) else getattr(goal, "objectives", ())
-    directions = [("minimized" if o.minimize else "maximized") for o in objectives if o.metric == metric]
+    directions = [("minimized" if o.minimize else "maximized") for o in goal.objectives if o.metric == metric]
     return f"{metric} ({directions[0]})" if directions else metric

@@ -128,7 +128,7 @@ def _best_first(answer: list[int], prompts: list[PromptResult], state: State) ->
 
 def _feasible(goal: Goal, means: Means) -> list[bool | None]:
     """Whether each estimate keeps every constraint; None without constraints or without an estimate."""
-    if not isinstance(goal, BestFeasible) or not goal.constraints:
+    if not goal.is_constrained:
         return [None] * len(means)
     keeps = (goal.values(means)[:, 1:] >= 0).all(axis=1)
     return np.where(np.isnan(means).any(axis=1), None, keeps).tolist()  # type: ignore[call-overload,no-any-return]

@@ -38,9 +38,10 @@ def _asked(state: State, event: Asked) -> State:
     pull = Pull(event.trial, event.arm, event.example)
     pending = state.pending.set(event.trial, pull)
     asked = max(state.asked, event.trial + 1)
-    if state.problem.max_cost is not None and state.costs.pool.n:
+    if state.problem.allowance.cost is not None and state.costs.pool.n:
         # Kept from one ask to the next, until costs change: many asks at once are linear.
-        state = state._replace(reserve=state.reserved() + state.costs.reserve(event.arm))
+        reserved = state.costs.reserved(state.pending.values()) if state.reserve is None else state.reserve
+        state = state._replace(reserve=reserved + state.costs.reserve(event.arm))
     if state.returned:
         return state._replace(pending=pending, returned=state.returned.without_front(), asked=asked)
     return state._replace(pending=pending, position=state.position + 1, asked=asked)

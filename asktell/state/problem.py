@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from asktell.budget import Allowance
 from asktell.features import rank
 from asktell.goals import Goal
 from asktell.numerics import counters
@@ -38,6 +39,11 @@ class Problem:
         """Draw the shared order of the examples."""
         order = counters.permutation(self.seed, "example order", self.n_examples or 0)
         object.__setattr__(self, "order", order)
+
+    @cached_property
+    def allowance(self) -> Allowance:
+        """What may be spent in money."""
+        return Allowance(self.max_cost, self.max_cost_per_evaluation)
 
     @property
     def population(self) -> int | None:

@@ -1,13 +1,12 @@
 """The state of a selection: an immutable value, everything that follows from the events so far."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from immutables import Map
 
 from asktell.budget import Costs
-from asktell.numerics.arrays import Counts, Indices, Means
+from asktell.numerics.arrays import Counts, Indices, Mask, Means, distinct
 from asktell.state.events import Decided, Departure, Failure
 from asktell.state.history import History
 from asktell.state.problem import Problem
@@ -63,31 +62,42 @@ class State(NamedTuple):
     @property
     def may_decide(self) -> bool:
         """Whether a decision can come next: nothing is left to hand out, or what is left may cost too much by now."""
-        return not self.finished and (self.plan_is_empty or (self.problem.max_cost is not None and not self.pending))
+        return not self.finished and (
+            self.plan_is_empty or (self.problem.allowance.cost is not None and not self.pending)
+        )
 
     def fits(self, arm: int) -> bool:
         """Whether the cost allows one more pull of an arm, beside all that are out; see `asktell.Budget`."""
-        problem, costs = self.problem, self.costs
-        if problem.max_cost is None:
-            return True
-        most = problem.max_cost_per_evaluation
-        if most is None and not costs.pool.n:
-            return not self.pending
-        if most is not None:
-            return self.cost + most * (1 + len(self.pending)) <= problem.max_cost
-        own = costs.reserve(arm)
-        left = problem.max_cost - (self.cost + own + self.reserved())
-        # Rounding depends on the order of summation: where it may decide, one order does.
-        if abs(left) > 1e-15 * (2 + len(self.pending)) * problem.max_cost:
-            return left > 0
-        return self.cost + sum([own, *self._reserves()]) <= problem.max_cost
+        out = self.pending.values()
+        return self.problem.allowance.allows(arm, self.cost, self.costs, out, self.reserve)
 
-    def reserved(self) -> float:
-        """What the trials out may cost, as a guess; there must be a cost."""
-        return sum(self._reserves()) if self.reserve is None else self.reserve
+    def part_spent(self) -> float:
+        """Which part of the budget is spent or out: of the evaluations, or of the cost if that is more."""
+        evaluations = (self.spent + len(self.pending)) / self.problem.budget
+        return max(min(1.0, evaluations), self.problem.allowance.part(self.cost))
 
-    def _reserves(self) -> Iterator[float]:
-        return (self.costs.reserve(pull.arm) for pull in self.pending.values())
+    def open_arms(self) -> Mask:
+        """(K,) arms in the race that have an example left, and that the cost allows if nothing is out."""
+        mask = np.zeros(self.problem.n_arms, dtype=bool)
+        mask[self.active] = True
+        if self.problem.population is not None:
+            arms, _ = self.used_cells()
+            mask &= np.bincount(arms, minlength=len(mask)) < self.problem.population
+        if self.problem.allowance.cost is not None and not self.pending:
+            mask[mask] = [self.fits(arm) for arm in np.flatnonzero(mask).tolist()]
+        return mask
+
+    def used_cells(self) -> tuple[Indices, Indices]:
+        """Arms and examples of the cells that were scored, are out or have failed, each once."""
+        n = self.problem.n_examples or 1
+        more = [(p.arm, p.example) for p in (*self.pending.values(), *self.returned) if p.example is not None]
+        more += [(arm, f.example) for arm, fs in self.failures.items() for f in fs if f.example is not None]
+        extra = np.array(more, dtype=np.int64).reshape(-1, 2)
+        arms = np.concatenate((self.history.arms(), extra[:, 0]))
+        examples = np.concatenate((self.history.examples(), extra[:, 1]))
+        real = examples >= 0
+        cells = distinct(arms[real] * n + examples[real])
+        return cells // n, cells % n
 
     def open(self, trial: int) -> Pull | None:
         """The pull of a trial that was asked and neither told nor failed."""

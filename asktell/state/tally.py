@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asktell.numerics.arrays import Counts, Indices, Means
+from asktell.numerics.arrays import Counts, Indices, Means, Vector
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Tally:
         return np.maximum(0.0, self.squares - self.sums**2 / n)
 
     @property
-    def pooled_variance(self) -> Means:
+    def pooled_variance(self) -> Vector:
         """(m,) variance within arms, pooled over all arms; NaN without an arm pulled twice."""
         return self._pooled(self.deviations)
 
-    def _pooled(self, deviations: Means) -> Means:
-        total: Means = deviations.sum(axis=0)
+    def _pooled(self, deviations: Means) -> Vector:
+        total: Vector = deviations.sum(axis=0)
         freedom = int(np.maximum(self.counts - 1, 0).sum())
         return np.asarray(total / freedom) if freedom else np.full(total.shape, np.nan)
 

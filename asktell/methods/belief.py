@@ -1,0 +1,140 @@
+"""What is known about all prompts at once: posteriors of the metrics, joint draws, what these say of the answer."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.goals import BestFeasible, Goal
+from asktell.numerics import counters
+from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct
+from asktell.posterior import design, membership
+from asktell.posterior.basis import basis
+from asktell.posterior.two_way import Cells, posterior
+from asktell.state import FAILED, Problem, State
+
+_FEWEST_DRAWS = 64
+_MOST_NUMBERS = 1 << 20  # in one array of draws: large pools take fewer draws
+
+
+class Belief(NamedTuple):
+    """What is known about all K prompts, in metric units and as draws of the goal's values."""
+
+    means: Means  # (K, m)
+    errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
+    values: Draws  # (S, K, q)
+    p_feasible: Vector | None  # (K,); None without constraints
+    members: Masks | None  # (S, K) who is in the Pareto set of each draw; None for best feasible
+    p_optimal: Vector  # (K,) of being the best feasible prompt, or in the Pareto set
+    interest: Vector  # (K,) how much a prompt's membership is in doubt
+    expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
+    informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
+    alive: Indices  # who is a rival
+    is_guess: bool  # after a single evaluation, which supports no error and no probability
+
+    def answer(self, goal: Goal, seed: int, arms: Indices) -> list[int]:
+        """The one or those of the arms that are the answer if nothing more is learned; equals in the order given."""
+        if not len(arms):
+            return []
+        if isinstance(goal, BestFeasible):
+            expected = membership.quality(self.values[:, arms]).mean(axis=0)
+            return [int(arms[expected.argmax()])]
+        values = self.values[:, arms]
+        # What is Pareto-optimal among all that are alive need not be computed again.
+        if self.members is not None and np.array_equal(np.sort(arms), np.sort(self.alive)):
+            members = self.members[:, arms]
+        else:
+            members = membership.pareto_members(values)
+        return [int(arm) for arm in arms[membership.best_set(values, members, seed)]]
+
+
+def believe(state: State, most_draws: int, averaged: bool) -> Belief | None:
+    """What is known now, None if nothing is; `averaged` over what the variances may be, or given the most likely ones.
+
+    The last ones are kept: states that differ only in what is out share them.
+    """
+    return _belief(most_draws, state.problem, _Known(state), averaged) if len(state.history) else None
+
+
+def by_chance(problem: Problem, arms: Indices) -> Indices:
+    """The arms in the order that decides among equals: the first of several maxima is then chosen by chance."""
+    return arms[counters.chance_order(problem.seed, arms)]
+
+
+class _Known:
+    """What a belief follows from, as a key for the last ones: states that differ only in what is out share it."""
+
+    def __init__(self, state: State) -> None:
+        self.history = state.history
+        self.failed = tuple(sorted(arm for arm, (_, d) in state.left.items() if d.status == FAILED))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and self.history is other.history and self.failed == other.failed
+
+    def __hash__(self) -> int:
+        return id(self.history)
+
+
+def _alive(problem: Problem, known: _Known) -> Indices:
+    """Failed prompts are no rivals, unless all have failed."""
+    alive = np.setdiff1d(np.arange(problem.n_arms), known.failed)
+    return alive if len(alive) else np.arange(problem.n_arms)
+
+
+@lru_cache(maxsize=4)
+def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) -> Belief:
+    history, goal, n_arms = known.history, problem.goal, problem.n_arms
+    cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples)
+    n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
+    n_metrics = len(goal.metrics)
+    means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
+    draws, informative = np.empty((n_draws, n_arms, n_metrics)), []
+    seen = distinct(cells.examples[cells.examples >= 0])
+    for j, metric in enumerate(goal.metrics):
+        fit = posterior(cells, j, n_arms, problem.n_examples, None, goal.width(metric), averaged, _basis(problem))
+        means[:, j], errors[:, j] = fit.mean, fit.sd
+        normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
+        draws[:, :, j] = fit.draws(normals)
+        if problem.n_examples is not None and _is_binary(cells.scores[:, j]):
+            prompt, example, residual = fit.variances
+            correlation = example / (prompt + example + residual)
+            places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
+            informative.append(design.information(places, cells.scores[:, j], correlation, len(seen)))
+    values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
+    p_feasible = membership.feasible(values).mean(axis=0) if goal.is_constrained else None
+    alive = by_chance(problem, _alive(problem, known))
+    p_optimal, interest, expected, members = np.zeros(n_arms), np.zeros(n_arms), None, None
+    if isinstance(goal, BestFeasible):
+        two = membership.ranking(values[:, alive])
+        p_optimal[alive] = np.bincount(two[:, 0], minlength=len(alive)) / n_draws
+        interest[alive] = p_optimal[alive] + np.bincount(two[:, 1], minlength=len(alive)) / n_draws
+        expected = np.zeros(n_arms)
+        expected[alive] = membership.quality(values[:, alive]).mean(axis=0)
+    else:
+        members = np.zeros(values.shape[:2], dtype=bool)
+        members[:, alive] = membership.pareto_members(values[:, alive])
+        p_optimal = members.mean(axis=0)
+        interest = p_optimal * (1.0 - p_optimal)
+    return Belief(
+        means=means,
+        errors=errors,
+        values=values,
+        p_feasible=p_feasible,
+        members=members,
+        p_optimal=p_optimal,
+        interest=interest,
+        expected=expected,
+        informative=design.Informative(problem.place[seen], np.mean(informative, axis=0)) if informative else None,
+        alive=alive,
+        is_guess=len(cells.arms) < 2,
+    )
+
+
+def _is_binary(scores: Vector) -> bool:
+    """Whether the scores are 0 and 1, and both."""
+    return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
+
+
+@lru_cache(maxsize=4)
+def _basis(problem: Problem) -> Matrix | None:
+    return None if problem.features is None else basis(problem.features)

@@ -1,0 +1,155 @@
+"""How often early stops are wrong, and what they save: `python -m benchmarks.selection.simulated`.
+
+Draws tables of scores whose truth is known, runs `Adaptive(confidence=0.95, tolerance=...)` on each, and prints a row
+for every kind of metric, number of prompts, goal and tolerance: how many runs stopped early, how many of all runs
+stopped early with a wrong answer (in the sense of `asktell.posterior.membership.settled`, by the table's own means),
+and what part of the budget was saved. Lines are appended to --output, and runs that are there are skipped.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import asktell
+from asktell.goals import Goal
+from asktell.posterior import membership
+from benchmarks.selection.run import OUTPUT, read_lines
+
+Line = dict[str, Any]
+Array = npt.NDArray[np.float64]
+
+KINDS = ("gaussian", "easy", "hard", "few", "clipped", "heavy", "noise-free", "rare")
+GOALS = ("best", "constrained", "front")
+_GAPS = (0.02, 0.05)
+
+
+def scores(kind: str, n_arms: int, n_examples: int, seed: int) -> Array:
+    """(K, N) scores of one metric.
+
+    `gaussian`: two-way. `easy`, `hard`: 0 or 1, most examples right, or wrong, for all. `few`: 0, 1/2 or 1. `clipped`:
+    two-way, cut at 0 and 1. `heavy`: two-way with Student's residuals of 2 degrees of freedom. `noise-free`: a number
+    per prompt, several of them equal. `rare`: all prompts score the same but on one example in fifty.
+    """
+    rng = np.random.default_rng([KINDS.index(kind), n_arms, n_examples, seed])
+    gap = _GAPS[seed % 2]
+    effect = np.array([0.0, gap]) if n_arms == 2 else gap * rng.normal(size=n_arms)
+    effect = rng.permutation(effect)[:, None]
+    shape = (n_arms, n_examples)
+    if kind in ("easy", "hard"):
+        firm = rng.random(n_examples) < 0.9
+        level = np.where(firm, 0.98, rng.random(n_examples)) + effect * np.where(firm, 0.2, 4.0)
+        right = (rng.random(shape) < level).astype(float)
+        return right if kind == "easy" else 1.0 - right
+    if kind == "noise-free":
+        return np.repeat(np.round(0.5 + effect, 2), n_examples, axis=1)
+    if kind == "rare":
+        return 0.5 + (rng.random(n_examples) < 0.02) * (20 * effect + 0.5 * rng.normal(size=shape))
+    residual = 0.03 * rng.standard_t(2, size=shape) if kind == "heavy" else 0.1 * rng.normal(size=shape)
+    example = 0.2 * rng.normal(size=n_examples)
+    if kind == "few":
+        return np.round(2 * np.clip(0.5 + 2 * effect + 2 * example + 2 * residual, 0, 1)) / 2
+    if kind == "clipped":
+        return np.clip(0.9 + 2 * effect + example + 2 * residual, 0, 1)
+    return 0.5 + effect + example + residual
+
+
+def table(kind: str, n_arms: int, goal: str, n_examples: int, seed: int) -> tuple[Array, Goal]:
+    """Scores (K, N, m) and what is looked for."""
+    first = scores(kind, n_arms, n_examples, seed)
+    if goal == "best":
+        return first[:, :, None], asktell.BestFeasible("a")
+    both = np.stack((first, scores(kind, n_arms, n_examples, seed + 10**6)), axis=2)
+    if goal == "front":
+        return both, asktell.ParetoSet("a", "b")
+    bound = float(np.median(both[:, :, 1].mean(axis=1))) - 0.01
+    return both, asktell.BestFeasible("a", subject_to={"b": bound})
+
+
+def measure(kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_examples: int, per_prompt: int) -> Line:
+    """One run."""
+    cells, wanted = table(kind, n_arms, goal, n_examples, seed)
+    method = asktell.Adaptive(confidence=0.95, tolerance=tolerance)
+    budget = n_arms * min(per_prompt, n_examples)
+    selector = asktell.Selector([f"p{i}" for i in range(n_arms)], wanted, budget, method, n_examples, seed=seed)
+    while trial := selector.ask():
+        selector.tell(trial, cells[int(trial.prompt_id), trial.example or 0].tolist())
+    result = selector.result()
+    answer = np.array([int(entry.id) for entry in result.selected])
+    values = wanted.values(cells.mean(axis=1))[None]
+    right = bool(membership.settled(values, answer, goal != "front", tolerance + 1e-12)[0])
+    return {
+        "kind": kind,
+        "arms": n_arms,
+        "goal": goal,
+        "tolerance": tolerance,
+        "seed": seed,
+        "examples": n_examples,
+        "per_prompt": per_prompt,
+        "stopped": result.stopped_early,
+        "right": right,
+        "spent": selector.spent / selector.budget,
+    }
+
+
+def summary(lines: Sequence[Line]) -> str:
+    """A row per cell."""
+    rows = [
+        "| metric | prompts | goal | tolerance | runs | stopped early | wrong, of all runs | budget saved |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for cell in dict.fromkeys(_cell(line) for line in lines):
+        mine = [line for line in lines if _cell(line) == cell]
+        stopped = [line for line in mine if line["stopped"]]
+        wrong = sum(not line["right"] for line in stopped)
+        kind, arms, goal, tolerance = cell
+        rows.append(
+            f"| {kind} | {arms} | {goal} | {tolerance:g} | {len(mine)} | {len(stopped)} | "
+            f"{wrong} ({100 * wrong / len(mine):.1f} %) | {100 * (1 - np.mean([x['spent'] for x in mine])):.0f} % |"
+        )
+    return "\n".join(rows)
+
+
+def _cell(line: Line) -> tuple[str, int, str, float]:
+    return line["kind"], line["arms"], line["goal"], line["tolerance"]
+
+
+def _key(line: Line) -> tuple[Any, ...]:
+    return (*_cell(line), line["seed"], line["examples"], line["per_prompt"])
+
+
+def main() -> None:
+    """Parse the command line, run what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--prompts", nargs="+", type=int, default=[2, 5, 20, 100])
+    parser.add_argument("--goals", nargs="+", choices=GOALS, default=GOALS)
+    parser.add_argument("--tolerances", nargs="+", type=float, default=[0.0, 0.02, 0.05])
+    parser.add_argument("--examples", type=int, default=300)
+    parser.add_argument("--per-prompt", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=400)
+    parser.add_argument("--output", type=Path, default=OUTPUT / "simulated.jsonl")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    lines = {_key(line): line for line in read_lines(args.output)}
+    cells = product(args.kinds, args.prompts, args.goals, args.tolerances)
+    wanted = [(*cell, seed, args.examples, args.per_prompt) for cell in cells for seed in range(args.seeds)]
+    missing = [task for task in wanted if task not in lines]
+    with args.output.open("a") as file, ProcessPoolExecutor(args.processes) as pool:
+        for line in pool.map(measure, *zip(*missing, strict=True), chunksize=4) if missing else ():
+            lines[_key(line)] = line
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+    print(summary([lines[task] for task in wanted]))
+
+
+if __name__ == "__main__":
+    main()
