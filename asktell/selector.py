@@ -41,6 +41,7 @@ from asktell.state import (
     initial,
 )
 from asktell.state.queue import Pull
+from asktell.terminal import safe
 from asktell.trial import Trial
 
 _Self = TypeVar("_Self", bound="Selector")
@@ -57,7 +58,7 @@ class Selector:
         method: "auto", another preset's name, an `Adaptive`, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
-            structured methods need them, "auto" does not use them. "text" makes them from the prompts' texts.
+            structured methods need them, "auto" uses them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
@@ -355,6 +356,10 @@ class Selector:
         return summarize(state, self._method, self._ids, self._texts)
 
     # Copying and saving
+
+    def __repr__(self) -> str:
+        told = f"{self.spent} of {self.budget} evaluations"
+        return f"<Selector: {len(self._texts)} prompts, {safe(str(self.goal))}; {told}, {len(self._state.pending)} out>"
 
     def __copy__(self: _Self) -> _Self:
         with self._lock:
