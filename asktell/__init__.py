@@ -86,4 +86,8 @@ def __getattr__(name: str) -> Any:
         from asktell.service.client import RemoteStudy
 
         return RemoteStudy
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("asktell")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

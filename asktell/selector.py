@@ -48,6 +48,7 @@ from asktell.state import (
 )
 from asktell.state.lookup import not_out, trial_id
 from asktell.state.queue import Pull
+from asktell.terminal import safe
 from asktell.trial import Prompts, Trial
 
 _Self = TypeVar("_Self", bound="Selector")
@@ -64,7 +65,7 @@ class Selector:
         method: "auto", another preset's name, an `Adaptive`, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
-            structured methods need them, "auto" does not use them. "text" makes them from the prompts' texts.
+            structured methods need them, "auto" uses them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
@@ -390,6 +391,12 @@ class Selector:
         return summarize(state, self._method, self._prompts)
 
     # Copying and saving
+
+    def __repr__(self) -> str:
+        told = f"{self.spent} of {self.budget} evaluations"
+        return (
+            f"<Selector: {len(self._prompts)} prompts, {safe(str(self.goal))}; {told}, {len(self._state.pending)} out>"
+        )
 
     def __copy__(self: _Self) -> _Self:
         with self._lock:

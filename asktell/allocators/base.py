@@ -33,6 +33,8 @@ class AbstractAllocator(ABC):
     """A round's pulls to pulls per active arm."""
 
     needs_features: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Of the extra `structured`, that it imports once it is used."""
 
     @abstractmethod
     def allocate(self, request: Request) -> Counts:

@@ -15,6 +15,7 @@ from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
 from asktell.arguments import check_number, whole
 from asktell.errors import IncompatibleMethodError
+from asktell.extras import needs_extra
 from asktell.features import span, with_intercept
 from asktell.numerics.arrays import Counts, Features
 from asktell.numerics.padding import padded_size
@@ -36,9 +37,8 @@ def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5
     Sparse: weights that the tolerance can spare are 0, and at most d (d + 1) / 2 + 1 are not. The tolerance is
     missed only if `max_iterations` run out.
     """
-    import jax
-
-    from asktell.allocators import _design_jax
+    with needs_extra("structured"):
+        from asktell.allocators import _design_jax
 
     n, d = x.shape
     # Columns are padded as well, because the rank falls once fewer arms than features are left.
@@ -48,7 +48,7 @@ def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5
     dimensions = (np.arange(width) < d).astype(float)
     start = np.zeros(size)
     start[:n] = 1.0 / n
-    with jax.enable_x64(True):
+    with _design_jax.double_precision():
         # Half of the tolerance is left for sparsity.
         step = _design_jax.mirror_ascent(padded, dimensions, start, tolerance / 2, max_iterations)
         weights = np.array(step.weights)[:n]
@@ -90,6 +90,7 @@ class GOptimalDesign(AbstractAllocator):
         whole("max_iterations of GOptimalDesign", self.max_iterations, 1, 1_000_000)
 
     needs_features: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = ("jax",)
 
     def allocate(self, request: Request) -> Counts:
         """Pulls per active arm; arms that run out of examples are cut, and the others take what is left.

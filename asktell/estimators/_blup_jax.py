@@ -4,11 +4,16 @@ Variances are in units of `scale`, the spread of the sample means, so that every
 optimizer. The order of the four log variances is: smooth in the features, linear in them, own effect, noise.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
+
+double_precision = partial(jax.enable_x64, True)
 
 _LOWEST, _HIGHEST = -14.0, 6.0
 _JITTER = 1e-9
@@ -24,6 +29,11 @@ class Noise(NamedTuple):
     precision: Array
     within: Array
     freedom: Array
+
+
+def noise_of(parts: Sequence[ArrayLike]) -> Noise:
+    """Its fields, as JAX's arrays; inside `double_precision`."""
+    return Noise(*map(jnp.asarray, parts))
 
 
 class Posterior(NamedTuple):

@@ -1,10 +1,13 @@
 """The compiled part of least squares; imports JAX, so it is imported where it is used."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+double_precision = partial(jax.enable_x64, True)
 
 _EPS = 2.220446049250313e-16
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from asktell.arguments import check_number, whole
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.extras import needs_extra
 from asktell.numerics.arrays import Counts, Features, Means, spread_evenly, standardized
 from asktell.numerics.padding import pad_rows, padded_size
 from asktell.state import Tally
@@ -65,6 +66,7 @@ class BLUP(AbstractEstimator):
         whole("max_exact of BLUP", self.max_exact, 1, 8192)
 
     needs_features: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = ("jax",)
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, evidence: Evidence) -> Estimates:
@@ -81,9 +83,8 @@ class BLUP(AbstractEstimator):
 
     def predict(self, tally: Tally, features: Features, population: int | None = None) -> Prediction:
         """Estimates of all K arms, from at least one pull; `features` (K, d)."""
-        import jax
-
-        from asktell.estimators import _blup_jax
+        with needs_extra("structured"):
+            from asktell.estimators import _blup_jax
 
         x = standardized(features)
         counts, pulled = tally.counts, tally.counts > 0
@@ -97,11 +98,9 @@ class BLUP(AbstractEstimator):
         share = 1.0 if population is None else self.noise_share
         noise = _noise(tally, unit, share)
         size = padded_size(len(few))
-        with jax.enable_x64(True):
+        with _blup_jax.double_precision():
             seen = [pad_rows(a, size) for a in (x[few], y[few], left[few], pulled[few].astype(float))]
-            found = _blup_jax.fit(
-                *seen, squared_length, _blup_jax.Noise(*map(jax.numpy.asarray, noise)), _PRIOR, _START
-            )
+            found = _blup_jax.fit(*seen, squared_length, _blup_jax.noise_of(noise), _PRIOR, _START)
             if len(x) <= self.max_exact:
                 size = padded_size(len(x))
                 rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]

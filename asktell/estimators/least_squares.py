@@ -12,6 +12,7 @@ import numpy as np
 from asktell.arguments import check_number
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.extras import needs_extra
 from asktell.numerics.arrays import Counts, Features, Mask, Matrix, Means, Vector
 from asktell.numerics.padding import pad_rows, padded_size
 
@@ -52,9 +53,8 @@ def least_squares(
     on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
     the normal matrix is added, towards the average.
     """
-    import jax
-
-    from asktell.estimators import _least_squares_jax
+    with needs_extra("structured"):
+        from asktell.estimators import _least_squares_jax
 
     n = len(features)
     size = padded_size(n)
@@ -62,7 +62,7 @@ def least_squares(
     pulled = counts > 0
     # The padding and unpulled arms have weight 0, but NaN * 0 is NaN.
     known = np.where(pulled[:, None], means, 0.0)
-    with jax.enable_x64(True):
+    with _least_squares_jax.double_precision():
         fit = _least_squares_jax.fit(
             *(pad_rows(a, size) for a in (features, known, counts.astype(float), active.astype(float))),
             float(ridge),
@@ -102,6 +102,7 @@ class LeastSquares(AbstractEstimator):
         check_number("ridge of LeastSquares", self.ridge, 0.0, 1e12)
 
     needs_features: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = ("jax",)
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, evidence: Evidence) -> Estimates:

@@ -12,6 +12,7 @@ import numpy as np
 from asktell.arguments import check_number, whole
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.extras import needs_extra
 from asktell.numerics.arrays import Draws, Features, Means, Vector, standardized
 from asktell.numerics.padding import pad_rows, padded_size
 
@@ -44,6 +45,7 @@ class MLP(AbstractEstimator):
         check_number("learning_rate of MLP", self.learning_rate, 1e-9, 1e3)
 
     needs_features: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = ("jax", "flax", "optax")
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, evidence: Evidence) -> Estimates:
@@ -87,7 +89,8 @@ class MLP(AbstractEstimator):
 
     def _fit(self, x: Features, y: Means, weights: Vector, seed: int) -> tuple[Draws, Vector, Vector]:
         """Fields of `_mlp_jax.Fit`, from padded arrays, so that one compilation serves every round."""
-        from asktell.estimators import _mlp_jax
+        with needs_extra("structured"):
+            from asktell.estimators import _mlp_jax
 
         n, size = len(x), padded_size(len(x))
         fit = _mlp_jax.fit_predict(
@@ -105,7 +108,8 @@ class MLP(AbstractEstimator):
 
 def compilations() -> int:
     """How often the networks' fit has been compiled in this process: once per padded shape, width and ensemble size."""
-    from asktell.estimators import _mlp_jax
+    with needs_extra("structured"):
+        from asktell.estimators import _mlp_jax
 
     fit: Any = _mlp_jax.fit_predict  # the size of its cache is not in JAX's types
     return int(fit._cache_size())

@@ -13,6 +13,7 @@ from asktell.estimators import (
     LeastSquares,
     SampleMean,
 )
+from asktell.extras import check_extra
 from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.elimination import Elimination
@@ -78,6 +79,7 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
     Raises:
         InvalidArgumentError: there is no such method, schedule or kind of data.
         IncompatibleMethodError: the method is for another goal.
+        MissingExtraError: a package that the method needs is not installed.
     """
     if schedule not in SCHEDULES:
         raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {schedule!r}.")
@@ -95,5 +97,6 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
             f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}: "
             f"use one of {fitting}."
         )
+    check_extra("structured", *chosen.allocator.packages, *chosen.estimator.packages)
     rule = ConstrainedRanking() if isinstance(goal, BestFeasible) else ParetoGap()
     return Elimination(chosen.scheduler(schedule == "default"), chosen.allocator(), chosen.estimator(), rule, data)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asktell.errors import MissingExtraError
+from asktell.extras import needs_extra
 from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.numerics.pareto import pareto_mask
 from asktell.results.entries import PromptResult
@@ -27,10 +27,8 @@ def draw_plane(
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw prompts on the plane of the metrics x and y, and return the axes."""
-    try:
+    with needs_extra("plot"):
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError(f"{error}. Run: pip install 'asktell[plot]'") from error
 
     if ax is None:
         _, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")

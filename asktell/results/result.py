@@ -1,11 +1,17 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from asktell.arguments import MOST_EVALUATIONS
-from asktell.errors import InvalidArgumentError
-from asktell.goals import Goal
+from asktell.errors import IncompatibleMethodError, InvalidArgumentError
+from asktell.goals import Goal, ParetoSet
+from asktell.numerics.arrays import Values
+from asktell.results import fronts
 from asktell.results.entries import PromptResult
 from asktell.terminal import aligned, one_line, safe, with_error
 
@@ -17,7 +23,7 @@ STOPPED_EARLY = "stopped early: the answer is settled"
 _ROWS_SHOWN = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The answer so far; final once `done`.
 
@@ -105,6 +111,54 @@ class Result:
         x, y = x or metrics[0], y or metrics[min(1, len(metrics) - 1)]
         return draw_plane(self.goal, self.prompts, self.selected, self.unresolved, x, y, self.spending, ax)
 
+    def hypervolume(self, reference: Mapping[str, float] | None = None) -> float:
+        """Exact volume, in the product of the objectives' units, that the selected prompts' estimates dominate.
+
+        It reaches from `reference`, a number per objective, by default the worst estimate of each objective among all
+        prompts. Compare volumes of the same reference only. Needs pymoo.
+
+        Raises:
+            IncompatibleMethodError: the goal is no `ParetoSet`.
+            InvalidScoresError: the reference is not a number for each objective.
+            MissingExtraError: pymoo is missing.
+        """
+        everyone = self._values(self.prompts)
+        if reference is None:
+            return fronts.hypervolume(self._values(self.selected), everyone.min(axis=0)) if len(everyone) else 0.0
+        least = self._signs() * self.goal.vector(reference)
+        return fronts.hypervolume(self._values(self.selected), least)
+
+    def layers(self) -> list[list[PromptResult]]:
+        """Prompts by their estimates: those that none dominates, those that only these dominate, and so on.
+
+        A prompt without an estimate is in none. Needs pymoo.
+
+        Raises:
+            IncompatibleMethodError: the goal is no `ParetoSet`.
+            MissingExtraError: pymoo is missing.
+        """
+        known = _known(self.prompts)
+        return [[known[i] for i in layer] for layer in fronts.layers(self._values(known))]
+
+    def _signs(self) -> npt.NDArray[np.float64]:
+        if not isinstance(self.goal, ParetoSet):
+            raise IncompatibleMethodError(
+                f"Hypervolume and layers are those of a ParetoSet, but the goal is a {type(self.goal).__name__}."
+            )
+        return np.array([objective.sign for objective in self.goal.objectives])
+
+    def _values(self, entries: list[PromptResult]) -> Values:
+        """Estimates (n, q) of the objectives, larger is better, of those that have one."""
+        signs, metrics = self._signs(), self.goal.metrics
+        rows = [[entry.estimate[metric] for metric in metrics] for entry in _known(entries)]
+        return np.array(rows, dtype=float).reshape(len(rows), len(metrics)) * signs
+
+    def __repr__(self) -> str:
+        ids = ", ".join(repr(entry.id) for entry in self.selected[:_ROWS_SHOWN])
+        more = ", ..." if len(self.selected) > _ROWS_SHOWN else ""
+        state = "final" if self.done else "so far"
+        return f"<Result: {safe(str(self.goal))}; selected [{ids}{more}]; {self.spending}, {state}>"
+
     def __str__(self) -> str:
         lines = heading(self)
         if not self.selected:
@@ -122,6 +176,10 @@ class Result:
             )
             lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
         return "\n".join([*lines, *self.notes])
+
+
+def _known(entries: list[PromptResult]) -> list[PromptResult]:
+    return [entry for entry in entries if None not in entry.estimate.values()]
 
 
 def heading(result: Result) -> list[str]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from asktell import records
 from asktell.arguments import check_cost, check_name, check_seconds, short, whole
-from asktell.errors import InvalidArgumentError, MissingExtraError, ServiceError
+from asktell.errors import InvalidArgumentError, ServiceError
+from asktell.extras import needs_extra
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
 from asktell.results import PromptResult, Result
@@ -87,10 +88,8 @@ class _Connection:
         return self._pool
 
     def _new_pool(self) -> "PoolManager":
-        try:
+        with needs_extra("service"):
             from urllib3 import PoolManager, Retry
-        except ImportError as error:
-            raise MissingExtraError(f"{error}. Run: pip install 'asktell[service]'", name=error.name) from error
         again = Retry(
             self._retries,
             backoff_factor=0.1,

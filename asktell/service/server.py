@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from asktell.arguments import whole
-from asktell.errors import InvalidArgumentError, MissingExtraError
+from asktell.errors import InvalidArgumentError
+from asktell.extras import needs_extra
 from asktell.service.tokens import READ, WRITE, Tokens, is_loopback
 from asktell.terminal import safe
 
@@ -47,7 +48,7 @@ def serve(arguments: argparse.Namespace) -> int:
             "token that may only read) in the environment, or serve on 127.0.0.1. For a new token: "
             "python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
-    try:
+    with needs_extra("service"):
         import uvicorn
 
         from asktell.service.app import make_app
@@ -55,8 +56,6 @@ def serve(arguments: argparse.Namespace) -> int:
         from asktell.service.gate import Gate, Limits
         from asktell.service.metrics import Metrics
         from asktell.service.studies import Studies
-    except ImportError as error:
-        raise MissingExtraError(f"{error}. Run: pip install 'asktell[service]'", name=error.name) from error
     studies = Studies(arguments.url)
     metrics = Metrics(lambda: len(studies))
     limits = Limits(body=arguments.max_mb * 2**20, rate=arguments.rate)

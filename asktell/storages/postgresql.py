@@ -17,7 +17,8 @@ from threading import Lock, local
 from typing import Any, LiteralString, TypeVar
 from weakref import WeakSet
 
-from asktell.errors import InvalidArgumentError, MissingExtraError, StorageBusyError, StorageError
+from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
+from asktell.extras import needs_extra
 from asktell.forks import fresh_after_fork
 from asktell.storages.base import (
     MOST,
@@ -31,14 +32,12 @@ from asktell.storages.base import (
 )
 from asktell.storages.schema import steps_to_take
 
-try:
+with needs_extra("postgresql"):
     import psycopg
     from psycopg import errors
     from psycopg.abc import PQGen
     from psycopg.conninfo import conninfo_to_dict
     from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
-except ImportError as error:
-    raise MissingExtraError(f"{error}. Run: pip install 'asktell[postgresql]'") from error
 
 _T = TypeVar("_T")
 

@@ -1,8 +1,8 @@
 """How good an answer is, by the true means of the problem."""
 
 import numpy as np
-from pymoo.indicators.hv import HV
 
+from asktell.results.fronts import hypervolume
 from benchmarks.problems import PARETO, Problem
 
 TOLERATED = 0.1  # of the threshold, by the soft constrained reward
@@ -78,8 +78,8 @@ def relative_hypervolume(problem: Problem, chosen: np.ndarray[tuple[int], np.dty
     unit = unit[:, high > low]  # a constant metric tells nothing
     if not unit.shape[1]:
         return float(chosen.any())
-    indicator = HV(ref_point=np.zeros(unit.shape[1]))  # pymoo minimizes
-    whole = float(indicator(-unit[problem.front]))
+    worst = np.zeros(unit.shape[1])
+    whole = hypervolume(unit[problem.front], worst)
     if whole == 0.0:
         return float((chosen & problem.front).any())
-    return float(indicator(-unit[chosen])) / whole if chosen.any() else 0.0
+    return hypervolume(unit[chosen], worst) / whole

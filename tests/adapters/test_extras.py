@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from asktell.errors import MissingExtraError
-from asktell_adapters._extras import check_extra, import_extra, needs_extra
+from asktell.extras import check_extra, import_extra, needs_extra
 
 MODULES = [
     "asktell_adapters",

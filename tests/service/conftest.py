@@ -77,7 +77,13 @@ def service(new_service: Callable[..., Service]) -> Service:
     return new_service()
 
 
-_MAIN = "import sys; from asktell_adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
+# A background job ignores SIGINT, and so would its children.
+_MAIN = """
+import signal, sys
+from asktell_adapters.cli.main import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 class Process:

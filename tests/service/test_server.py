@@ -104,7 +104,8 @@ def test_a_storages_address_is_shown_without_secrets(url: str, shown: str) -> No
 
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['uvicorn'] = sys.modules['urllib3'] = None\nimport asktell_adapters.cli.main\n"
+    code = "import sys; sys.modules['uvicorn'] = sys.modules['urllib3'] = None\n"
+    code += "import asktell, asktell_adapters.cli.main\n"
     serve = code + f"sys.exit(asktell_adapters.cli.main.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
     process = subprocess.run([sys.executable, "-c", serve], capture_output=True, text=True)
     assert process.returncode == 2

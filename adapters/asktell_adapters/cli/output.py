@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from asktell.errors import MissingExtraError
+from asktell.extras import needs_extra
 from asktell.goals import BestFeasible
 from asktell.results import PromptResult, Result
 from asktell.results.result import heading
@@ -111,10 +111,8 @@ def save_plot(result: Result, path: Path) -> None:
     Raises:
         MissingExtraError: matplotlib is missing.
     """
-    try:
+    with needs_extra("plot"):
         import matplotlib
-    except ImportError as error:
-        raise MissingExtraError(f"{error}. Run: pip install 'asktell[plot]'") from error
     matplotlib.use("Agg")
     axes = result.plot()
     figure: Any = axes.figure

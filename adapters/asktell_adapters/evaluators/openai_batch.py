@@ -26,8 +26,8 @@ from typing import Any, final
 
 from asktell.arguments import whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.extras import check_extra, import_extra
 from asktell.trial import Trial
-from asktell_adapters._extras import check_extra, import_extra
 from asktell_adapters.evaluators.batch_answers import Answers, BatchStudy, Collected, Taker
 from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asktell.arguments import check_seconds, short, whole
 from asktell.errors import InvalidArgumentError
+from asktell.extras import import_extra
 from asktell.results import Result
 from asktell.running.run import Board, Evaluator, OnTell, open_board
 from asktell.trial import Trial
-from asktell_adapters._extras import import_extra
 from asktell_adapters.executors._ray_crew import Crew, Lost
 
 if TYPE_CHECKING:

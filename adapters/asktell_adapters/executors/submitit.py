@@ -11,7 +11,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any, ParamSpec, TypeVar, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import check_extra
+from asktell.extras import check_extra
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

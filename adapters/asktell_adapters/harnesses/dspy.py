@@ -12,11 +12,11 @@ import numpy as np
 import asktell
 from asktell.arguments import whole
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyNotFoundError
+from asktell.extras import needs_extra
 from asktell.goals import BestFeasible, Goal
 from asktell.methods import Method
 from asktell.results import PromptResult, Result
 from asktell.storages import Location
-from asktell_adapters._extras import needs_extra
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import Candidate, bootstrap_demos, propose_instructions
 from asktell_adapters.harnesses.dspy_evaluator import ContextThreadPool, DSPyEvaluationError, DSPyEvaluator, scores_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
 from asktell.errors import InvalidArgumentError
-from asktell_adapters._extras import needs_extra
+from asktell.extras import needs_extra
 
 with needs_extra("dspy"):
     import dspy

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import needs_extra
+from asktell.extras import needs_extra
 from asktell_adapters._scores import number
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import candidates_of

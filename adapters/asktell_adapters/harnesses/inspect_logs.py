@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from asktell.errors import AsktellError, InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 from asktell_adapters.harnesses.inspect_scores import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any

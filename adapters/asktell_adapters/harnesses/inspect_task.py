@@ -13,8 +13,8 @@ from typing import Any
 
 from asktell import Trial
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.extras import import_extra
 from asktell.running.run import outside_of_loops
-from asktell_adapters._extras import import_extra
 from asktell_adapters.evaluators.llm import render
 from asktell_adapters.harnesses.inspect_scores import KEY, USAGE, Scoring, ValueToFloat
 from asktell_adapters.llms.base import CompletionError, Example

@@ -16,7 +16,7 @@ from typing import Any
 
 from asktell import Trial
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 from asktell_adapters._scores import number
 from asktell_adapters.harnesses.lm_eval_tasks import load_task, per_document_metrics
 from asktell_adapters.harnesses.lm_eval_templates import literal, rendered

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from asktell.errors import InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 
 
 def load_task(task: Any) -> Any:

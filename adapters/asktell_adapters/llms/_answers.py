@@ -8,7 +8,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 
 MOST_BYTES = 16 * 2**20
 """Of one answer in JSON, which takes several times its size when it is read."""

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 
 
 def import_llama_cpp() -> Any:

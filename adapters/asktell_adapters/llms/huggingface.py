@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import check_extra, import_extra
+from asktell.extras import check_extra, import_extra
 from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
 
 _Row = tuple[int, list[int], Request]  # position among the requests, prompt's token ids, request

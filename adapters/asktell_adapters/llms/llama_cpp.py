@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import check_extra
+from asktell.extras import check_extra
 from asktell_adapters.llms._llama import import_llama_cpp
 from asktell_adapters.llms._machine import physical_cores
 from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system

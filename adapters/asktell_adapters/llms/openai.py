@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters._extras import check_extra, import_extra
+from asktell.extras import check_extra, import_extra
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.llms._answers import async_http_client, parsed
 from asktell_adapters.llms._pace import Pace

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.errors import EvaluatorError
-from asktell_adapters._extras import import_extra, needs_extra
+from asktell.extras import import_extra, needs_extra
 from asktell_adapters._scores import number
 from asktell_adapters.llms.base import Completion, Example
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.errors import InvalidArgumentError
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 from asktell_adapters.llms.base import Completion, Example
 from asktell_adapters.metrics.text import split_sentences
 

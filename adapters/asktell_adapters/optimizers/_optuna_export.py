@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
+from asktell.extras import needs_extra
 from asktell.goals import BestFeasible, Goal
 from asktell.results import Result
 from asktell.selector import Selector
 from asktell.state import Failed, Told
 from asktell.studies import log
 from asktell.studies.study import Study
-from asktell_adapters._extras import needs_extra
 from asktell_adapters.optimizers._optuna_trials import objectives, value_names
 
 with needs_extra("optuna"):

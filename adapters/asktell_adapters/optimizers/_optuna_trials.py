@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from asktell.arguments import check_cost, short
 from asktell.errors import AsktellError, IncompatibleMethodError, InvalidArgumentError
+from asktell.extras import needs_extra
 from asktell.goals import BestFeasible, Goal, Objective, ParetoSet, at_most
 from asktell.state import Problem
-from asktell_adapters._extras import needs_extra
 
 with needs_extra("optuna"):
     from optuna import Study

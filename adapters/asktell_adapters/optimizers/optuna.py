@@ -15,10 +15,10 @@ from threading import RLock
 from typing import Any, final
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
+from asktell.extras import needs_extra
 from asktell.methods.adaptive import Adaptive
 from asktell.results import Result
 from asktell.selector import Selector
-from asktell_adapters._extras import needs_extra
 from asktell_adapters.optimizers._optuna_export import to_optuna
 from asktell_adapters.optimizers._optuna_ledger import MARK, Ledger
 from asktell_adapters.optimizers._optuna_trials import Reader, goal_of

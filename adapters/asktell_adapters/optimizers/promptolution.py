@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.extras import import_extra
 from asktell.selector import Selector
-from asktell_adapters._extras import import_extra
 from asktell_adapters._scores import number
 from asktell_adapters.evaluators.llm import TrialLike
 

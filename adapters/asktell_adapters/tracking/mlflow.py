@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar, final
 
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 from asktell_adapters.tracking.core import Mark, Selection, Tracker, View, counts
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
-from asktell_adapters._extras import import_extra
+from asktell.extras import import_extra
 from asktell_adapters.tracking.core import Mark, Selection, Tracker, View, counts
 
 

@@ -206,7 +206,12 @@ def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, capsys:
 @pytest.mark.parametrize(("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)])
 def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, code: int, undisturbed: Any) -> None:
     project.write(stop_at=14, stop_by=signal)
-    command = [sys.executable, "-m", "asktell_adapters.cli.main", "run", str(project.config)]
+    # A background job ignores SIGINT, and so would its children.
+    main = (
+        "import signal, sys; from asktell_adapters.cli.main import main; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", main, "run", str(project.config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

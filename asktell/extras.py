@@ -1,7 +1,5 @@
 """A missing optional package becomes "pip install 'asktell[...]'"."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys
@@ -35,7 +33,7 @@ def check_extra(extra: str, *modules: str) -> None:
         MissingExtraError: one is missing.
     """
     for module in modules:
-        if module not in sys.modules and importlib.util.find_spec(module) is None:
+        if sys.modules.get(module) is None and importlib.util.find_spec(module) is None:
             raise MissingExtraError(f"No module named {module!r}. Run: pip install 'asktell[{extra}]'", name=module)
 
 

@@ -1,0 +1,35 @@
+"""Hypervolume and the layers of a front, by pymoo. Larger is better in every column."""
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.extras import needs_extra
+from asktell.numerics.arrays import Indices, Values
+
+
+def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
+    """Exact volume that the rows (n, q) dominate above `reference` (q,), for any q.
+
+    A row that is not above it in every column adds nothing.
+
+    Raises:
+        MissingExtraError: pymoo is missing.
+    """
+    with needs_extra("analysis"):
+        from pymoo.indicators.hv import HV
+
+    return float(HV(ref_point=-reference)(-values)) if len(values) else 0.0  # pymoo minimizes
+
+
+def layers(values: Values) -> list[Indices]:
+    """Positions of the rows (n, q) by layer, ascending in each: the front, the front of the others, and so on.
+
+    Rows that are equal are in the same layer.
+
+    Raises:
+        MissingExtraError: pymoo is missing.
+    """
+    with needs_extra("analysis"):
+        from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
+
+    return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []

@@ -1,0 +1,99 @@
+"""Hypervolume and layers, against what a pencil gives."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asktell import BestFeasible, IncompatibleMethodError, InvalidScoresError, ParetoSet, Result, Selector, minimize
+from asktell.goals import Goal
+from asktell.numerics.pareto import pareto_mask
+from asktell.results.fronts import hypervolume, layers
+
+
+def result(goal: Goal, *rows: Sequence[float]) -> Result:
+    """Of prompts whose estimates are these rows, one more that was never evaluated."""
+    selector = Selector([f"p{i}" for i in range(len(rows) + 1)], goal, 100, "uniform", examples=10)
+    for i, row in enumerate(rows):
+        selector.observe(i, row)
+    return selector.result()
+
+
+@pytest.mark.parametrize(
+    ("rows", "reference", "volume"),
+    [
+        ([], [0, 0], 0),
+        ([[3]], [1], 2),
+        ([[3], [2]], [-1], 4),
+        ([[1, 2]], [0, 0], 2),
+        ([[1, 2], [2, 1]], [0, 0], 3),  # two rectangles of 2 that share a square
+        ([[1, 2], [2, 1], [1, 1], [1, 2]], [0, 0], 3),  # the dominated and the double add nothing
+        ([[1, 2], [-1, 5]], [0, 0], 2),  # nor does what is not above the reference
+        ([[0, 5]], [0, 0], 0),
+        ([[1, 2], [2, 1]], [-1, -1], 8),  # 2 * 3 + 3 * 2 - 2 * 2
+        ([[1, 1, 2], [2, 1, 1], [1, 2, 1]], [0, 0, 0], 4),  # a cube of 1 and one more on three of its sides
+        ([[2, 2, 2, 2], [1, 1, 1, 3]], [0, 0, 0, 0], 17),  # 16 and 1 * 1 * 1 * (3 - 2)
+    ],
+)
+def test_volumes_by_hand(rows: list[list[float]], reference: list[float], volume: float) -> None:
+    values = np.array(rows, dtype=float).reshape(len(rows), len(reference))
+    assert hypervolume(values, np.array(reference, dtype=float)) == pytest.approx(volume)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (np.zeros((0, 2)), []),
+        ([[1], [3], [3], [2]], [[1, 2], [3], [0]]),
+        ([[1, 2], [2, 1], [0, 0], [1, 2], [-1, 5], [1, 1]], [[0, 1, 3, 4], [5], [2]]),
+        ([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]], [[3, 4], [1, 2], [0]]),
+    ],
+)
+def test_layers_by_hand(rows: list[list[float]], found: list[list[int]]) -> None:
+    assert [layer.tolist() for layer in layers(np.array(rows, dtype=float))] == found
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=25))
+def test_a_layer_is_the_front_of_what_the_layers_before_leave(rows: list[tuple[int, ...]]) -> None:
+    values = np.array(rows, dtype=float)
+    left = np.arange(len(rows))
+    for layer in layers(values):
+        np.testing.assert_array_equal(layer, left[pareto_mask(values[left])])
+        left = np.setdiff1d(left, layer)
+    assert not len(left)
+
+
+def test_a_results_volume_is_in_the_metrics_units_and_directions() -> None:
+    # Costs fall: from the worst, quality 0 and cost 9, the front dominates 2 * 6 + (4 - 2) * 4.
+    found = result(ParetoSet("quality", minimize("cost")), [2, 3], [4, 5], [0, 9], [1, 4])
+    assert {entry.id for entry in found.selected} == {0, 1}
+    assert found.hypervolume() == pytest.approx(20)
+    assert found.hypervolume({"quality": 1, "cost": 6}) == pytest.approx(1 * 3 + 2 * 1)
+    assert found.hypervolume({"cost": 1, "quality": 0}) == 0
+    with pytest.raises(InvalidScoresError, match="cost"):
+        found.hypervolume({"quality": 1})
+
+
+def test_a_range_of_a_metric_does_not_change_its_units() -> None:
+    goal = ParetoSet("quality", minimize("cost", range=(0, 1000)))
+    assert result(goal, [2, 3], [0, 9]).hypervolume() == pytest.approx(12)
+
+
+def test_a_results_layers_are_prompts() -> None:
+    found = result(ParetoSet("quality", minimize("cost")), [2, 3], [4, 5], [0, 9], [1, 4])
+    assert [[entry.id for entry in layer] for layer in found.layers()] == [[0, 1], [3], [2]]
+
+
+def test_nothing_known_has_no_volume_and_no_layers() -> None:
+    found = result(ParetoSet("quality", "brevity"))
+    assert found.hypervolume() == 0
+    assert found.layers() == []
+
+
+def test_a_single_best_prompt_has_no_front() -> None:
+    found = result(BestFeasible("quality", {"brevity": 0.5}), [1, 1])
+    for ask in (found.hypervolume, found.layers):
+        with pytest.raises(IncompatibleMethodError, match="goal is a BestFeasible"):
+            ask()
