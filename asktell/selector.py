@@ -62,6 +62,7 @@ class Selector:
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
         max_failures: a prompt whose evaluation fails this many times leaves the race.
+        baseline: id or text of the prompt in use today. It is never eliminated, and the answer is compared with it.
 
     A selector may be used from several threads. It saves to JSON text and continues from it exactly.
 
@@ -82,8 +83,11 @@ class Selector:
         seed: int = 0,
         sampling: str = "shared",
         max_failures: int = 3,
+        baseline: str | int | None = None,
     ) -> None:
         ids, texts = check_prompts(prompts)
+        self._ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
+        self._texts = texts
         if not isinstance(goal, Goal):
             raise InvalidArgumentError(
                 f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {goal!r}."
@@ -106,6 +110,7 @@ class Selector:
             max_failures=whole("max_failures", max_failures, 1),
             max_cost=budget.cost,
             max_cost_per_evaluation=budget.max_cost_per_evaluation,
+            baseline=None if baseline is None else self._arm(baseline, "baseline: "),
         )
         if not isinstance(method, (Elimination, Adaptive)):
             method = preset(method, goal)
@@ -113,7 +118,7 @@ class Selector:
         self._set(ids, texts, method, initial(problem))
 
     def _set(self, ids: list[str] | None, texts: list[str], method: Method, state: State) -> None:
-        self._ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
+        self._ids = range(len(texts)) if ids is None else ids
         self._texts = texts
         self._method = method
         self._state = state
@@ -443,11 +448,11 @@ class Selector:
 
     # Looking up
 
-    def _arm(self, prompt: object) -> int:
+    def _arm(self, prompt: object, what: str = "") -> int:
         """The arm of a prompt's id or text."""
         arm = self._arm_or_none(prompt)
         if arm is None:
-            raise InvalidArgumentError(self._no_prompt(prompt))
+            raise InvalidArgumentError(what + self._no_prompt(prompt))
         return arm
 
     def _arm_or_none(self, prompt: object) -> int | None:
