@@ -27,7 +27,7 @@ from asktell.errors import (
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
 from asktell.methods import METHODS, Elimination, preset
 from asktell.methods.adaptive import Adaptive
-from asktell.results import PromptResult, Result
+from asktell.results import Comparison, Difference, PromptResult, Result
 from asktell.running.run import run
 from asktell.selector import Selector
 from asktell.trial import Trial
@@ -44,8 +44,10 @@ __all__ = [
     "BestFeasible",
     "Budget",
     "BudgetTooSmallError",
+    "Comparison",
     "ConfigError",
     "ConflictingTellError",
+    "Difference",
     "Elimination",
     "EvaluatorError",
     "FolderBusyError",

@@ -18,6 +18,8 @@ from asktell.numerics.arrays import Means, Values
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 
+_AT_THE_LIMIT = 1e-9  # of a range: a score that rounding has put so far outside is taken as its limit
+
 # Averages of decimal fractions miss a threshold they meet by some units in the last place.
 _ROUNDING = 1e-12
 
@@ -25,7 +27,11 @@ _ROUNDING = 1e-12
 @final
 @dataclass(frozen=True)
 class Objective:
-    """A metric with a direction, and optionally the range of its scores, which puts metrics on a common scale."""
+    """A metric with a direction, and optionally the range of its scores.
+
+    The range puts metrics on a common scale, and what is guaranteed of a difference rests on it: scores outside are
+    refused.
+    """
 
     metric: str
     minimize: bool = False
@@ -92,12 +98,16 @@ def at_most(bound: float) -> Threshold:
 @final
 @dataclass(frozen=True)
 class Constraint:
-    """`metric` must be at least, or at most, `bound` on average; violations are measured in units of `scale`."""
+    """`metric` must be at least, or at most, `bound` on average; violations are measured in units of `scale`.
+
+    `range`: the lowest and the highest score there can be, None if unknown.
+    """
 
     metric: str
     bound: float
     at_most: bool = False
     scale: float = 1.0
+    range: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         return f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
@@ -123,6 +133,16 @@ class Goal(ABC):
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics, in the order of score vectors."""
 
+    @property
+    @abstractmethod
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """The ranges of the metrics that have one."""
+
+    @property
+    @abstractmethod
+    def minimized(self) -> frozenset[str]:
+        """The metrics of which less is better."""
+
     @abstractmethod
     def values(self, means: Means) -> Values:
         """(A, m) means in metric units to (A, q) values, larger is better, for the goal's elimination rule."""
@@ -131,9 +151,10 @@ class Goal(ABC):
         """Scores of one trial as floats in the order of `metrics`.
 
         Raises:
-            InvalidScoresError: a metric is missing, unknown, not a number, NaN or infinite, or the length is wrong.
+            InvalidScoresError: a metric is missing, unknown, not a number, NaN, infinite or outside its range, or the
+                length is wrong.
         """
-        metrics = self.metrics
+        metrics, ranges = self.metrics, self.ranges
         if isinstance(scores, Mapping):
             if len(scores) != len(metrics) or any(name not in scores for name in metrics):
                 raise InvalidScoresError(_wrong_names(scores, metrics))
@@ -150,7 +171,7 @@ class Goal(ABC):
                 f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}; "
                 f"got {type(scores).__name__}."
             )
-        return tuple([_score(name, item) for name, item in zip(metrics, items, strict=True)])
+        return tuple([_score(name, item, ranges.get(name)) for name, item in zip(metrics, items, strict=True)])
 
 
 @final
@@ -159,8 +180,9 @@ class BestFeasible(Goal):
     """The best mean of one metric among the prompts that keep every constraint.
 
     `BestFeasible("rouge", subject_to={"brevity": 0.5})`: a bare number is a least value for a maximized metric.
-    `subject_to={"latency": at_most(2.0)}` or `{minimize("latency"): 2.0}` bounds from above. Without constraints,
-    simply the best prompt. A mean that equals its bound is feasible.
+    `subject_to={"latency": at_most(2.0)}` or `{minimize("latency"): 2.0}` bounds from above, and
+    `{maximize("brevity", range=(0, 1)): 0.5}` says the range of the scores. Without constraints, simply the best
+    prompt. A mean that equals its bound is feasible.
     """
 
     objective: Objective
@@ -184,11 +206,24 @@ class BestFeasible(Goal):
         object.__setattr__(self, "constraints", constraints)
         names = (self.objective.metric, *(c.metric for c in constraints))
         object.__setattr__(self, "_metrics", tuple(dict.fromkeys(names)))
+        object.__setattr__(self, "_ranges", _ranges((self.objective, *constraints)))
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The objective, then the constrained metrics in the order given."""
         return self._metrics  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """Those of the objective and of the constraints."""
+        return self._ranges  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def minimized(self) -> frozenset[str]:
+        """The objective if it is minimized, and what is bounded from above."""
+        objective = {self.objective.metric} if self.objective.minimize else set()
+        bounded = {c.metric for c in self.constraints if c.at_most and c.metric != self.objective.metric}
+        return frozenset(objective | bounded)
 
     def values(self, means: Means) -> Values:
         """Column 0: the objective, sign flipped if minimized; then a slack per constraint, in units of its scale."""
@@ -212,7 +247,7 @@ class ParetoSet(Goal):
     """Every prompt that no other prompt dominates: `ParetoSet("rouge", minimize("cost"))`.
 
     The set does not depend on the metrics' units, but the gaps that decide who leaves first do: give metrics on
-    very different scales their range, `minimize("latency", range=(0, 10))`.
+    very different scales their range, `minimize("latency", range=(0, 10))`. Scores outside their range are refused.
     """
 
     objectives: tuple[Objective, ...]
@@ -225,11 +260,22 @@ class ParetoSet(Goal):
         if len(set(metrics)) < len(metrics):
             raise InvalidArgumentError(f"ParetoSet got a metric twice: {list(metrics)}.")
         object.__setattr__(self, "_metrics", metrics)
+        object.__setattr__(self, "_ranges", _ranges(self.objectives))
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The objectives in the order given."""
         return self._metrics  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """Those of the objectives."""
+        return self._ranges  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def minimized(self) -> frozenset[str]:
+        """The minimized objectives."""
+        return frozenset(o.metric for o in self.objectives if o.minimize)
 
     def values(self, means: Means) -> Values:
         """A column per objective, sign flipped if minimized, in units of its scale."""
@@ -253,7 +299,17 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
     if not isinstance(bound, Threshold):
         value = _finite(f"the bound on {objective.metric!r}", bound)
         bound = Threshold(value, at_most=objective.minimize)
-    return Constraint(objective.metric, bound.bound, bound.at_most, objective.scale)
+    return Constraint(objective.metric, bound.bound, bound.at_most, objective.scale, objective.range)
+
+
+def _ranges(parts: Sequence[Objective | Constraint]) -> dict[str, tuple[float, float]]:
+    ranges: dict[str, tuple[float, float]] = {}
+    for part in parts:
+        if part.range is not None and ranges.setdefault(part.metric, part.range) != part.range:
+            raise InvalidArgumentError(
+                f"The metric {part.metric!r} is given two ranges, {ranges[part.metric]} and {part.range}; give one."
+            )
+    return ranges
 
 
 def _finite(what: str, number: object) -> float:
@@ -274,7 +330,7 @@ def _is_sequence(scores: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(scores, Sequence) and not isinstance(scores, (str, bytes))
 
 
-def _score(name: str, item: Any) -> float:
+def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     if type(item) is not float:
         if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
             raise InvalidScoresError(f"The score of {name!r} must be a number, got {item!r}.")
@@ -288,6 +344,14 @@ def _score(name: str, item: Any) -> float:
             f"The score of {name!r} must be finite{limit}; got {item!r}. "
             "The trial stays open: tell() other scores, release() it, or fail() it with a reason."
         )
+    if span is not None and not span[0] <= item <= span[1]:
+        rounding = _AT_THE_LIMIT * (span[1] - span[0])
+        if not span[0] - rounding <= item <= span[1] + rounding:
+            raise InvalidScoresError(
+                f"The score of {name!r} must be within its range [{span[0]:g}, {span[1]:g}]; got {item!r}. "
+                "The trial stays open: tell() other scores, or make the range of the goal's metric wider."
+            )
+        item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]
 
 

@@ -70,6 +70,7 @@ class Selector:
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
         max_failures: a prompt whose evaluation fails this many times leaves the race.
+        baseline: id or text of the prompt in use today. It is never eliminated, and the answer is compared with it.
 
     A selector may be used from several threads. It saves to JSON text and continues from it exactly.
 
@@ -90,8 +91,9 @@ class Selector:
         seed: int = 0,
         sampling: str = "shared",
         max_failures: int = 3,
+        baseline: str | int | None = None,
     ) -> None:
-        ids, texts = check_prompts(prompts)
+        named = Prompts(*check_prompts(prompts))
         if not isinstance(goal, Goal):
             raise InvalidArgumentError(
                 f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {goal!r}."
@@ -102,23 +104,24 @@ class Selector:
         if not isinstance(budget, Budget):
             budget = Budget(whole("budget", budget, 1, MOST_EVALUATIONS))
         # With a cost alone: as many as there are.
-        everything = len(texts) * (n_examples or MOST_EVALUATIONS) if sampling == "shared" else MOST_EVALUATIONS
+        everything = len(named) * (n_examples or MOST_EVALUATIONS) if sampling == "shared" else MOST_EVALUATIONS
         problem = Problem(
-            n_arms=len(texts),
+            n_arms=len(named),
             goal=goal,
             budget=min(everything, MOST_EVALUATIONS) if budget.evaluations is None else int(budget.evaluations),
             n_examples=n_examples,
-            features=_features(features, texts),
+            features=_features(features, named.texts),
             seed=whole("seed", seed, 0, 2**64 - 1),
             sampling=sampling,
             max_failures=whole("max_failures", max_failures, 1),
             max_cost=budget.cost,
             max_cost_per_evaluation=budget.max_cost_per_evaluation,
+            baseline=None if baseline is None else named.arm(baseline, "baseline: "),
         )
         if not isinstance(method, (Elimination, Adaptive)):
             method = preset(method, goal)
         method.check(problem)
-        self._set(Prompts(ids, texts), method, initial(problem))
+        self._set(named, method, initial(problem))
 
     def _set(self, prompts: Prompts, method: Method, state: State) -> None:
         self._prompts = prompts
@@ -442,7 +445,7 @@ class Selector:
         return dict(zip(self.metrics, vector, strict=True))
 
 
-def _features(features: npt.ArrayLike | None, texts: list[str]) -> Features | None:
+def _features(features: npt.ArrayLike | None, texts: Sequence[str]) -> Features | None:
     if features is None:
         return None
     if isinstance(features, str):

@@ -31,15 +31,15 @@ class Prompts:
         """A pull of an arm, as it is handed out."""
         return Trial(id_, self.ids[arm], self.texts[arm], example)
 
-    def arm(self, prompt: object) -> int:
-        """The arm of a prompt's id or text.
+    def arm(self, prompt: object, what: str = "") -> int:
+        """The arm of a prompt's id or text; `what` it is said to be, for the error's message.
 
         Raises:
             InvalidArgumentError: there is none, or it is the id of one prompt and the text of another.
         """
         arm = self.find(prompt)
         if arm is None:
-            raise InvalidArgumentError(self.unknown(prompt))
+            raise InvalidArgumentError(what + self.unknown(prompt))
         return arm
 
     def find(self, prompt: object) -> int | None:

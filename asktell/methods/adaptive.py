@@ -117,6 +117,8 @@ class Adaptive:
         answer, statement = _answer(state, belief), self.statement(state)
         departures = []
         for arm in state.active.tolist():
+            if arm == state.problem.baseline and arm not in answer and statement is not None:
+                continue
             if statement is None:
                 departures.append(Departure(arm, FAILED, "every example failed"))
                 continue
@@ -157,7 +159,17 @@ class Adaptive:
         several = int(np.ceil(interest.sum() ** 2 / (interest**2).sum()))
         # Weighted sampling without replacement (Efraimidis & Spirakis 2006).
         order = open_[np.argsort(-np.log(uniform) / interest, kind="stable")]
-        return order[: max(1, min(room, several))]
+        chosen = order[: max(1, min(room, several))]
+        baseline = problem.baseline
+        if (
+            baseline is not None
+            and baseline in open_
+            and baseline not in chosen
+            and seen[baseline] + out[baseline] < seen.max()
+        ):
+            # The answer is compared with it, on as many examples as the answer has.
+            return np.concatenate(([baseline], chosen))[:room]
+        return chosen
 
     def _contend(self, state: State, belief: Belief, open_: Indices) -> Mask:
         """Which of the arms are worth a pull at this point of the budget.

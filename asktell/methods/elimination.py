@@ -36,6 +36,7 @@ from asktell.estimators import (
 from asktell.goals import BestFeasible
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Means
+from asktell.numerics.pareto import pareto_mask
 from asktell.schedulers import (
     AbstractScheduler,
     Round,
@@ -190,7 +191,9 @@ class Elimination:
         estimates = self.estimates(state, active, tally)
         judgement = self._judge(state.problem, active, estimates.means)
         n_leaving = max(0, len(active) - keep)
-        leaving, staying = judgement.order[:n_leaving], np.sort(judgement.order[n_leaving:])
+        leaving, staying = judgement.order[:n_leaving], judgement.order[n_leaving:]
+        baseline = np.flatnonzero(active == state.problem.baseline)  # stays beside those that are kept
+        leaving, staying = np.setdiff1d(leaving, baseline, True), np.union1d(staying, baseline)
         # An arm that was never pulled is no answer, whatever was guessed of it; but one arm needs no pulls to be best.
         known = tally.counts[active] > 0
         if not self.estimator.needs_every_arm or not known.any():
@@ -199,6 +202,8 @@ class Elimination:
         if last:  # those who could have stayed are judged among themselves
             candidates = staying[known[staying]]
             chosen = candidates[self._choose(state.problem, active[candidates], estimates.means[candidates])]
+            if len(baseline) and self._is_dominated(state, estimates.means[baseline[0]]):
+                chosen = np.setdiff1d(chosen, baseline, True)
             accepted[staying] = False
             accepted[chosen] = True
             leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
@@ -212,8 +217,19 @@ class Elimination:
                 standard_errors=_optional(estimates.standard_errors[i]) if scored else (),
             )
             for i in leaving
+            if accepted[i] or i not in baseline
         ]
         return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
+
+    @staticmethod
+    def _is_dominated(state: State, means: Means) -> bool:
+        """Whether an arm accepted before dominates: who is never eliminated may have outlived those who are better."""
+        goal = state.problem.goal
+        if isinstance(goal, BestFeasible):
+            return False
+        accepted = [d.means for _, d in state.left.values() if d.status == ACCEPTED]
+        values = goal.values(np.array([means, *accepted]))
+        return not pareto_mask(values)[0]
 
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
         """The rule's choice of the rejected arms, by their estimates when they left, as accepted after all."""

@@ -7,10 +7,7 @@ from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, SMALLEST
 from asktell.errors import InvalidStateError
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.records import checks
-from asktell.state import (
-    SAMPLINGS,
-    Problem,
-)
+from asktell.state import SAMPLINGS, Problem
 
 _LIMITS = ("max_cost", "max_cost_per_evaluation")
 
@@ -19,7 +16,14 @@ def dump_goal(goal: Goal) -> dict[str, Any]:
     """A goal as data."""
     if isinstance(goal, BestFeasible):
         constraints = [
-            {"metric": c.metric, "bound": c.bound, "at_most": c.at_most, "scale": c.scale} for c in goal.constraints
+            {
+                "metric": c.metric,
+                "bound": c.bound,
+                "at_most": c.at_most,
+                "scale": c.scale,
+                **({} if c.range is None else {"range": list(c.range)}),
+            }
+            for c in goal.constraints
         ]
         return {"type": "BestFeasible", "objective": _dump_objective(goal.objective), "subject_to": constraints}
     assert isinstance(goal, ParetoSet)
@@ -42,7 +46,9 @@ def load_goal(data: object) -> Goal:
             )
             if not SMALLEST_RANGE <= scale <= 2 * LARGEST or abs(bound) > LARGEST:
                 raise InvalidStateError(f"A constraint's scale or bound is too large or too small: {c!r}.")
-            constraints.append(Constraint(metric, bound, at_most, scale))
+            # Constructed to be checked.
+            span = Objective(metric, at_most, _load_span(c.get("range"))).range
+            constraints.append(Constraint(metric, bound, at_most, scale, span))
         return BestFeasible(_load_objective(record.get("objective")), constraints)
     if record.get("type") == "ParetoSet":
         return ParetoSet(*[_load_objective(o) for o in checks.items("goal.objectives", record.get("objectives"))])
@@ -56,13 +62,17 @@ def _dump_objective(objective: Objective) -> dict[str, Any]:
 
 def _load_objective(data: object) -> Objective:
     record = checks.mapping("an objective", data)
-    metric, minimize, span = record.get("metric"), record.get("minimize"), record.get("range")
+    metric, minimize = record.get("metric"), record.get("minimize")
     if not isinstance(metric, str) or not isinstance(minimize, bool):
         raise InvalidStateError(f"An objective of the saved goal is malformed: {record!r}.")
-    if span is not None:
-        low, high = (checks.number("a range", x) for x in checks.items("a range", span, 2))
-        span = (low, high)
-    return Objective(metric, minimize, span)
+    return Objective(metric, minimize, _load_span(record.get("range")))
+
+
+def _load_span(data: object) -> tuple[float, float] | None:
+    if data is None:
+        return None
+    low, high = (checks.number("a range", x) for x in checks.items("a range", data, 2))
+    return low, high
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -76,6 +86,7 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "sampling": problem.sampling,
         "max_failures": problem.max_failures,
         **{name: value for name in _LIMITS if (value := getattr(problem, name)) is not None},
+        **({} if problem.baseline is None else {"baseline": problem.baseline}),
     }
 
 
@@ -86,7 +97,7 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
         features = checks.matrix("features", features, n_arms)
     if data.get("sampling") not in SAMPLINGS:
         raise InvalidStateError(f"sampling must be one of {list(SAMPLINGS)}, got {data.get('sampling')!r}.")
-    examples = data.get("examples")
+    examples, baseline = data.get("examples"), data.get("baseline")
     return Problem(
         n_arms=n_arms,
         goal=load_goal(data.get("goal")),
@@ -97,4 +108,5 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
         sampling=data["sampling"],
         max_failures=checks.whole("max_failures", data.get("max_failures"), 1),
         **{name: checks.cost(name, data[name]) for name in _LIMITS if data.get(name) is not None},
+        baseline=None if baseline is None else checks.whole("baseline", baseline, 0, n_arms - 1),
     )

@@ -61,10 +61,19 @@ class Comparison:
         """As JSON-ready data, with the same names."""
         return {**asdict(self), "guaranteed": self.guaranteed}
 
-    def __str__(self) -> str:
-        return "\n".join(f"{safe(name)}: {self._sentence(each)}" for name, each in self.differences.items())
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
+        """What `to_dict` made `data` of."""
+        differences = {name: Difference(**each) for name, each in data["differences"].items()}
+        others = {name: data[name] for name in ("a", "b", "confidence", "examples", "tolerance")}
+        return cls(**others, differences=differences)
 
-    def _sentence(self, difference: Difference) -> str:
+    def __str__(self) -> str:
+        return "\n".join(f"{safe(name)}: {self.sentence(name)}" for name in self.differences)
+
+    def sentence(self, metric: str) -> str:
+        """What is to be said about one metric."""
+        difference = self.differences[metric]
         a, b = safe(str(self.a)), safe(str(self.b))
         if difference.estimate is None:
             return f"{a} and {b} have no example in common yet"
@@ -80,7 +89,8 @@ class Comparison:
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}: {amount}"
         if difference.p_better == 0.5:
-            return f"{a} and {b} are level so far: {amount}"
+            how = "are level" if difference.estimate == 0 else "are not told apart"
+            return f"{a} and {b} {how} so far: {amount}"
         word = BETTER if difference.p_better > 0.5 else WORSE
         probability = max(difference.p_better, 1 - difference.p_better)
         stated = f"{probability:.2f}" if probability < 0.995 else "over 0.99"
@@ -170,9 +180,14 @@ def _check(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], confidence: f
         raise InvalidArgumentError(
             f"compare() takes two lists of scores of the same examples, got shapes {a.shape} and {b.shape}."
         )
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"The confidence must be between 0 and 1, got {confidence!r}.")
-    if not 0 <= tolerance < math.inf:
+    check_confidence(confidence, tolerance)
+
+
+def check_confidence(confidence: object, tolerance: object) -> None:
+    """Refuse what is no confidence, or no tolerance."""
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
+        raise InvalidArgumentError(f"The confidence must be between 0 and 1, as 0.95 is; got {confidence!r}.")
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
         raise InvalidArgumentError(f"The tolerance must be a finite number from 0, got {tolerance!r}.")
 
 

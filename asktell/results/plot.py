@@ -25,8 +25,9 @@ def draw_plane(
     y: str,
     spending: str,
     ax: "Axes | None" = None,
+    baseline: str | int | None = None,
 ) -> "Axes":
-    """Draw prompts on the plane of the metrics x and y, and return the axes."""
+    """Draw prompts on the plane of the metrics x and y, the baseline in a ring, and return the axes."""
     with needs_extra("plot"):
         import matplotlib.pyplot as plt
 
@@ -38,6 +39,9 @@ def draw_plane(
     _points(ax, [e for e in drawn if e.id not in chosen | open_], x, y, _GREY, "o", "told apart from the answer")
     _points(ax, [e for e in drawn if e.id not in chosen and e.id in open_], x, y, _AMBER, "o", "not told apart")
     _points(ax, [e for e in drawn if e.id in chosen], x, y, _BLUE, "D", "selected")
+    for entry in [e for e in drawn if e.id == baseline]:
+        at = ([entry.estimate[x] or 0.0], [entry.estimate[y] or 0.0])
+        ax.plot(*at, "o", markersize=13, mfc="none", color=_RED, zorder=5, label=_drawable(f"baseline: {entry.id}"))
     if isinstance(goal, BestFeasible):
         _thresholds(ax, goal, x, y)
     elif isinstance(goal, ParetoSet) and len(goal.objectives) == 2 and x != y:

@@ -1,17 +1,19 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arguments import MOST_EVALUATIONS
+from asktell.arguments import MOST_EVALUATIONS, short
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.goals import Goal, ParetoSet
+from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.numerics.arrays import Values
 from asktell.results import fronts
+from asktell.results.comparison import Comparison, check_confidence
 from asktell.results.entries import PromptResult
 from asktell.terminal import aligned, one_line, safe, with_error
 
@@ -20,7 +22,14 @@ if TYPE_CHECKING:
 
 FINISHED_EARLY = "finished early: the prompts left have seen every example"
 STOPPED_EARLY = "stopped early: the answer is settled"
+CONFIDENCE = 0.95
+"""Of what is said about the baseline."""
 _ROWS_SHOWN = 10
+_IDS_SHOWN = 20
+
+Place: TypeAlias = tuple[int, PromptResult]
+Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
+"""Two prompts, each with its position, a confidence and a tolerance -> how they compare."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +41,8 @@ class Result:
     its budget because the answer was settled (`Adaptive(confidence=...)`). `feasible`: whether the selected prompt
     keeps every constraint (None without constraints).
     `examples`: how many there are for a prompt to see, None for any number. `cost` is the sum of what was told,
-    `max_cost` what was allowed (None: any). `notes`: what else there is to know, in sentences.
+    `max_cost` what was allowed (None: any). `notes`: what else there is to know, in sentences. `baseline`: id of the
+    prompt that is in use today, where the selector was given one.
 
     A Pareto set of `auto` is chosen for its expected quality, in which a prompt counts that may well be optimal. So it
     can hold a prompt whose estimate another selected one dominates; a note says so.
@@ -51,6 +61,85 @@ class Result:
     stopped_early: bool = False
     max_cost: float | None = None
     notes: tuple[str, ...] = ()
+    baseline: str | int | None = None
+    _comparer: Comparer | None = field(default=None, repr=False, compare=False)
+    _comparison: Comparison | None = field(default=None, repr=False, compare=False)
+
+    def compare(
+        self, a: str | int, b: str | int | None = None, confidence: float = 0.95, tolerance: float = 0.0
+    ) -> Comparison:
+        """How far prompt a is ahead of prompt b in every metric, and how sure that is.
+
+        Args:
+            a: id or text of a prompt.
+            b: id or text of another one; by default the baseline, without one the selected prompt.
+            confidence: how often all intervals of this comparison are right, at whatever moment one looks. Whoever
+                makes several comparisons, or compares the best of many, divides the error among them.
+            tolerance: differences up to it do not matter; in the metrics' own units.
+
+        Raises:
+            InvalidArgumentError: a prompt is unknown, both are the same, or a number makes no sense.
+        """
+        check_confidence(confidence, tolerance)
+        one = self._find(a)
+        if b is None and self.baseline is None and not self.selected:
+            raise InvalidArgumentError("compare() needs b, since there is no baseline and nothing is selected yet.")
+        other = self._find((self.selected[0].id if self.baseline is None else self.baseline) if b is None else b)
+        if one[0] == other[0]:
+            what = "" if b is not None else " (by default b is the baseline, or else the selected prompt)"
+            raise InvalidArgumentError(f"compare() needs two different prompts, got {short(a)} twice{what}.")
+        if self._comparer is None:
+            raise InvalidArgumentError(
+                "This result holds no scores to compare prompts by: it was not made by a selector or a study."
+            )
+        return self._comparer(one, other, confidence, tolerance)
+
+    def _find(self, prompt: object) -> Place:
+        """A prompt by its id or its text; ids that are numbers may come as text."""
+        if isinstance(prompt, str | int) and not isinstance(prompt, bool):
+            found = [p for p in enumerate(self.prompts) if prompt in (p[1].id, str(p[1].id), p[1].prompt)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise InvalidArgumentError(
+                    f"{short(prompt)} is the id of one prompt and the text of another. Say which: name the one by its "
+                    "text, or the other by its id."
+                )
+        ids = ", ".join(short(entry.id) for entry in self.prompts[:_IDS_SHOWN])
+        more = f", ... ({len(self.prompts)} in all)" if len(self.prompts) > _IDS_SHOWN else ""
+        raise InvalidArgumentError(f"There is no prompt {short(prompt)}. Name one by its id or its text: {ids}{more}.")
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """The answer (of a Pareto set its first other prompt) against the baseline; None where there are not two.
+
+        The answer was chosen among all prompts by the same scores. So the error of its intervals is divided among all
+        that might have been chosen, and its probabilities are no higher than that allows.
+        """
+        chosen = next((entry for entry in self.selected if entry.id != self.baseline), None)
+        if self._comparison is not None or self.baseline is None or chosen is None or self._comparer is None:
+            return self._comparison
+        among = len(self.prompts) - 1
+        found = self.compare(chosen.id, confidence=CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among)
+
+        def shared(p: float) -> float:
+            surely = max(0.5, 1 - among * min(p, 1 - p))
+            return surely if p > 0.5 else 1 - surely
+
+        differences = {m: replace(d, p_better=shared(d.p_better)) for m, d in found.differences.items()}
+        return replace(found, confidence=CONFIDENCE, differences=differences)
+
+    @property
+    def sentence(self) -> str | None:
+        """What a person would say about the answer and the baseline; None without a baseline or an answer."""
+        if self.baseline is None or not self.selected:
+            return None
+        if self.comparison is None:
+            only = [entry.id for entry in self.selected] == [self.baseline]
+            return f"{safe(str(self.baseline))}, the baseline, is itself the answer." if only else None
+        if isinstance(self.goal, BestFeasible):
+            return self.comparison.sentence(self.goal.objective.metric)
+        return "; ".join(str(self.comparison).split("\n"))
 
     @property
     def finished_early(self) -> bool:
@@ -92,6 +181,8 @@ class Result:
             "stopped_early": self.stopped_early,
             "feasible": self.feasible,
             "notes": list(self.notes),
+            "baseline": self.baseline,
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
         }
 
     def plot(self, x: str | None = None, y: str | None = None, ax: "Axes | None" = None) -> "Axes":
@@ -109,7 +200,9 @@ class Result:
             if name is not None and name not in metrics:
                 raise InvalidArgumentError(f"plot() knows the metrics {list(metrics)}, got {name!r}.")
         x, y = x or metrics[0], y or metrics[min(1, len(metrics) - 1)]
-        return draw_plane(self.goal, self.prompts, self.selected, self.unresolved, x, y, self.spending, ax)
+        return draw_plane(
+            self.goal, self.prompts, self.selected, self.unresolved, x, y, self.spending, ax, self.baseline
+        )
 
     def hypervolume(self, reference: Mapping[str, float] | None = None) -> float:
         """Exact volume, in the product of the objectives' units, that the selected prompts' estimates dominate.
@@ -175,7 +268,7 @@ class Result:
                 else "Not told apart from the answer"
             )
             lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *self.notes, *([self.sentence] if self.sentence else [])])
 
 
 def _known(entries: list[PromptResult]) -> list[PromptResult]:

@@ -12,6 +12,7 @@ from asktell.numerics.arrays import Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.posterior import membership
 from asktell.results.entries import PromptResult
+from asktell.results.pairs import Pairs
 from asktell.results.result import Result
 from asktell.results.unresolved import unresolved
 from asktell.state import ACTIVE, FAILED, State
@@ -40,6 +41,8 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         feasible=selected[0].feasible if selected else None,
         examples=state.problem.population,
         stopped_early=state.finished and state.decisions[-1][1].settled,
+        baseline=None if state.problem.baseline is None else named.ids[state.problem.baseline],
+        _comparer=Pairs(state.problem, state.history, not isinstance(method, Adaptive)),
     )
 
 

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.extras import needs_extra
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
-from asktell.results import PromptResult, Result
+from asktell.results import Comparison, PromptResult, Result
 from asktell.selector import Selector
 from asktell.service.problems import error_of
 from asktell.service.tokens import WRITE
@@ -354,20 +354,35 @@ class RemoteStudy:
         return Selector.from_data(self._get("selector"))
 
     def result(self) -> Result:
-        """The answer so far: final if `done`, otherwise the best that can be said now."""
+        """The answer so far: final if `done`, otherwise the best that can be said now.
+
+        Its `compare` asks the service, about the study as it stands by then.
+        """
         data = self._get("result")
         prompts = {entry["id"]: PromptResult(**entry) for entry in data["prompts"]}
+        comparison = data.get("comparison")
         return Result(
             goal=self._goal,
             selected=[prompts[entry["id"]] for entry in data["selected"]],
             prompts=list(prompts.values()),
             unresolved=[prompts[entry["id"]] for entry in data["unresolved"]],
             notes=tuple(data["notes"]),
+            baseline=data.get("baseline"),
+            _comparer=lambda a, b, confidence, tolerance: self.compare(a[1].id, b[1].id, confidence, tolerance),
+            _comparison=None if comparison is None else Comparison.from_dict(comparison),
             **{
                 name: data[name]
                 for name in ("spent", "budget", "cost", "max_cost", "done", "stopped_early", "feasible", "examples")
             },
         )
+
+    def compare(
+        self, a: str | int, b: str | int | None = None, confidence: float = 0.95, tolerance: float = 0.0
+    ) -> Comparison:
+        """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
+        asked = {"a": a, "b": b, "confidence": confidence, "tolerance": tolerance}
+        query = urlencode({key: value for key, value in asked.items() if value is not None}, errors="surrogatepass")
+        return Comparison.from_dict(_record(self._get(f"compare?{query}"), "a", "b", "differences"))
 
     # Requests
 

@@ -115,6 +115,9 @@ class NewStudy(_Request):
     seed: StrictInt = 0
     sampling: Text = "shared"
     max_failures: StrictInt = 3
+    baseline: Annotated[
+        PromptId | None, Field(description="Id or text of the prompt in use today; never eliminated.")
+    ] = None
     max_attempts: Annotated[StrictInt, Field(description="A trial whose lease runs out this often has failed.")] = 3
     exist_ok: Annotated[
         StrictBool, Field(description="Take the study of this name if there is one and it was made of the same.")
@@ -132,6 +135,7 @@ class NewStudy(_Request):
             self.seed,
             self.sampling,
             self.max_failures,
+            self.baseline,
         )
 
 
@@ -325,6 +329,30 @@ class PromptModel(BaseModel):
     p_optimal: float | None
 
 
+class DifferenceModel(BaseModel):
+    """Of two prompts in one metric, in its own units; see `asktell.Difference`."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    p_better: float
+    pairs: int
+    verdict: Literal["better", "worse", "equal", "undecided"]
+    guaranteed: bool
+
+
+class ComparisonModel(BaseModel):
+    """Prompt `a` against prompt `b`; see `asktell.Comparison`."""
+
+    a: int | str
+    b: int | str
+    confidence: float
+    tolerance: float
+    guaranteed: bool
+    examples: int | None
+    differences: dict[str, DifferenceModel]
+
+
 class ResultModel(BaseModel):
     """The answer so far, final once `done`; see `asktell.Result`."""
 
@@ -342,6 +370,8 @@ class ResultModel(BaseModel):
     notes: list[str]
     feasible: bool | None
     examples: int | None
+    baseline: int | str | None
+    comparison: Annotated[ComparisonModel | None, Field(description="The answer against the baseline.")]
 
 
 class Saved(BaseModel):

@@ -20,7 +20,8 @@ class Problem:
 
     With `sampling="shared"` the t-th pull of every prompt takes the t-th example of one seeded order, without
     replacement; with "iid" every pull draws its own. `n_examples` None: the evaluator draws examples itself.
-    `budget` counts evaluations; `max_cost` and `max_cost_per_evaluation` are those of `asktell.Budget`.
+    `budget` counts evaluations; `max_cost` and `max_cost_per_evaluation` are those of `asktell.Budget`. `baseline` is
+    the arm in use today: no method eliminates it.
     """
 
     n_arms: int
@@ -33,6 +34,7 @@ class Problem:
     max_failures: int = 3
     max_cost: float | None = None
     max_cost_per_evaluation: float | None = None
+    baseline: int | None = None
     order: Indices = field(init=False)
 
     def __post_init__(self) -> None:

@@ -502,3 +502,30 @@ def test_hostile_texts_survive(server: Any) -> None:
         assert {entry.id: entry.prompt for entry in study.result().prompts} == HOSTILE
         assert json.loads(study.selector.to_json())["prompts"]["texts"] == list(HOSTILE.values())
         assert os.linesep not in repr(study)
+
+
+def test_two_prompts_are_compared_by_the_service(server_url: str) -> None:
+    selector = Selector(
+        ["be brief", "be exact", "be kind"],
+        BestFeasible(maximize("a", range=(0, 1))),
+        18,
+        "uniform",
+        examples=10,
+        baseline="be exact",
+    )
+    with RemoteStudy.create(server_url, "compared", selector) as study:
+        while trial := study.ask():
+            study.tell(trial, [0.1 * (trial.example or 0) / (1 + int(trial.prompt_id))])
+        local = study.selector.result()
+        assert study.compare(0) == local.compare(0)
+        assert study.compare("be kind", 0, confidence=0.9, tolerance=0.01) == local.compare(2, 0, 0.9, 0.01)
+        result = study.result()
+        assert result == local
+        assert str(result) == str(local)
+        assert result.comparison == local.comparison
+        assert result.compare(2) == local.compare(2)
+        for wrong in ((9,), (0, 0), (1,), (0, 1, 2.0)):
+            with pytest.raises(InvalidArgumentError):
+                study.compare(*wrong)
+            with pytest.raises(InvalidArgumentError):
+                result.compare(*wrong)

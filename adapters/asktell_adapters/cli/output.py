@@ -78,6 +78,8 @@ def report(result: Result) -> Iterator[str]:
     yield from result.notes
     if result.cost:
         yield f"Cost: {result.cost:.4g}"
+    if result.sentence:
+        yield result.sentence
 
 
 def _ranked(result: Result) -> list[PromptResult]:

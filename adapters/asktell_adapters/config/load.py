@@ -103,6 +103,7 @@ def load_config(path: Path) -> Config:
         "sampling": top.take("sampling", "text", "shared"),
         "max_failures": top.take("max_failures", "whole", 3),
         **{key: top.take(key, "number") for key in ("confidence", "tolerance") if key in top},
+        **({"baseline": top.take("baseline", "text or whole")} if "baseline" in top else {}),
     }
     prompts = read_prompts(top.table("prompts", KEYS["prompts"]))
     with top.named():

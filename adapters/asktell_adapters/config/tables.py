@@ -17,7 +17,7 @@ _REQUIRED: Any = object()
 KEYS = {
     "": (
         *("output", "budget", "method", "confidence", "tolerance", "features", "seed", "sampling", "max_failures"),
-        "concurrency",
+        *("baseline", "concurrency"),
         *("prompts", "data", "model", "metrics", "goal"),
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
@@ -41,6 +41,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "whole or table": (
         "a whole number, or a table with evaluations, cost or both",
         lambda value: isinstance(value, int | dict) and not isinstance(value, bool),
+    ),
+    "text or whole": (
+        "a text, or a whole number",
+        lambda value: isinstance(value, str | int) and not isinstance(value, bool),
     ),
     "number": ("a finite number", is_number),
     "table": ("a table", lambda value: isinstance(value, dict)),

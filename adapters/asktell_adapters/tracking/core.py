@@ -105,6 +105,10 @@ class View:
             error = result.selected[0].standard_error[name]
             numbers |= {} if mean is None else {f"best/{name}": mean}
             numbers |= {} if error is None else {f"best/{name}.standard_error": error}
+        for name, difference in result.comparison.differences.items() if result.comparison else ():
+            if difference.estimate is not None:
+                numbers[f"baseline/{name}.difference"] = difference.estimate
+            numbers[f"baseline/{name}.p_better"] = difference.p_better
         return numbers
 
     def prompts(self) -> tuple[list[str], list[list[Any]]]:
@@ -239,6 +243,7 @@ def _selection(name: str | None, selector: Selector, view: View) -> Selection:
         "budget": problem.budget,
         "max_cost": problem.max_cost,
         "seed": problem.seed,
+        "baseline": None if result.baseline is None else str(result.baseline),
     }
     known = {key: value for key, value in settings.items() if value is not None}
     parts = [known, [[entry.id, entry.prompt] for entry in result.prompts]]

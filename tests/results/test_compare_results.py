@@ -1,0 +1,258 @@
+"""Two prompts of a result compared, and the answer against the prompt in use today."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import BestFeasible, Comparison, InvalidArgumentError, InvalidScoresError, ParetoSet, Selector, maximize
+from asktell.results.comparison import compare
+
+PROMPTS = {"mine": "Answer.", "b": "Answer briefly.", "c": "Answer at length."}
+ZERO_ONE = BestFeasible(maximize("accuracy", range=(0, 1)))
+METHODS = [
+    (goal, method)
+    for goal in (ZERO_ONE, ParetoSet(maximize("accuracy", range=(0, 1)), "brevity"))
+    for method in asktell.METHODS
+    if method not in ("lcsh", "gege")
+    and (method in ("auto", "uniform", "race") or ("ege" in method) == isinstance(goal, ParetoSet))
+]
+
+
+def table(n_prompts: int, n_examples: int, n_metrics: int = 1, seed: int = 0) -> np.ndarray:
+    """0/1 scores, worse from prompt to prompt, in the first metric; noise in the others."""
+    rng = np.random.default_rng(seed)
+    scores = rng.random((n_prompts, n_examples, n_metrics))
+    easy = rng.random(n_examples)
+    scores[:, :, 0] = easy > 0.2 + 0.1 * np.arange(n_prompts)[:, None]
+    return scores
+
+
+def played(selector: Selector, scores: np.ndarray) -> Selector:
+    ids = [entry.id for entry in selector.result().prompts]
+    while trial := selector.ask():
+        assert trial.example is not None
+        selector.tell(trial, scores[ids.index(trial.prompt_id), trial.example].tolist())
+    return selector
+
+
+def test_a_comparison_is_that_of_the_scores_on_common_examples_in_the_shared_order() -> None:
+    scores = table(3, 40)
+    selector = played(Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40, seed=3), scores)
+    result = selector.result()
+    order = selector.state.problem.order[:20]
+    expected = compare(scores[0, order, 0], scores[1, order, 0], population=40, limits=(0, 1))
+    found = result.compare("mine", "b")
+    assert isinstance(found, Comparison)
+    assert found.differences == {"accuracy": expected}
+    assert (found.a, found.b, found.confidence, found.examples) == ("mine", "b", 0.95, 40)
+    assert found.guaranteed
+    assert found.differences["accuracy"].pairs == 20
+    assert result.compare("Answer.", "Answer briefly.") == found
+    assert result.compare("b", "mine").differences["accuracy"].estimate == -(expected.estimate or 0)
+    assert Comparison.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    # By default with the selected prompt.
+    assert result.selected[0].id == "mine"
+    assert result.compare("c").b == "mine"
+
+
+def test_a_result_keeps_comparing_what_it_rested_on() -> None:
+    selector = Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40)
+    scores = table(3, 40)
+    for _ in range(12):
+        trial = selector.ask()
+        assert trial is not None
+        selector.tell(trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example])
+    before = selector.result()
+    played(selector, scores)
+    assert before.compare("mine", "b").differences["accuracy"].pairs == 4
+    assert selector.result().compare("mine", "b").differences["accuracy"].pairs == 20
+
+
+def test_several_metrics_share_the_error() -> None:
+    goal = ParetoSet(maximize("x", range=(0, 1)), asktell.minimize("y", range=(0, 1)))
+    scores = table(2, 30, 2)
+    selector = played(Selector(["p", "q"], goal, 40, "uniform", examples=30), scores)
+    found = selector.result().compare(0, 1, confidence=0.9)
+    order = selector.state.problem.order[:20]
+    for j, name in enumerate("xy"):
+        x, y = scores[0, order, j], scores[1, order, j]
+        single = compare(x, y, population=30, limits=(0, 1), confidence=0.95, minimize=name == "y")
+        assert found.differences[name].low == pytest.approx(single.low)
+        assert found.differences[name].p_better == single.p_better
+    assert selector.result().compare("0", "1", confidence=0.9) == found
+
+
+def test_what_is_guaranteed() -> None:
+    scores = table(3, 40)
+    open_ = BestFeasible("accuracy")
+    assert (
+        not played(Selector(PROMPTS, open_, 60, "uniform", examples=40), scores).result().compare("b", "c").guaranteed
+    )
+    exhausted = played(Selector(PROMPTS, open_, 120, "uniform", examples=40), scores).result().compare("b", "c")
+    assert exhausted.guaranteed
+    assert exhausted.differences["accuracy"].low == exhausted.differences["accuracy"].high
+    # Examples chosen by scores.
+    assert (
+        not played(Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40), scores).result().compare("b", "c").guaranteed
+    )
+    # An example that failed leaves a gap.
+    failing = Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40)
+    failing.fail(failing.ask() or 0, "no answer")
+    arm = failing.state.failures
+    gone = list(PROMPTS)[next(iter(arm))]
+    others = [id_ for id_ in PROMPTS if id_ != gone]
+    result = played(failing, scores).result()
+    assert not result.compare(gone, others[0]).guaranteed
+    assert result.compare(*others).guaranteed
+
+
+def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> None:
+    selector = Selector(PROMPTS, ZERO_ONE, 30, "uniform")
+    rng = np.random.default_rng(0)
+    while trial := selector.ask():
+        selector.tell(trial, [float(rng.random() < 0.5)])
+    found = selector.result().compare("mine", "b")
+    assert found.examples is None
+    assert found.differences["accuracy"].pairs == 10
+    assert found.guaranteed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nobody",), "There is no prompt 'nobody'. Name one by its id or its text: 'mine', 'b', 'c'."),
+        ((None,), "There is no prompt None"),
+        ((True,), "There is no prompt True"),
+        (("b", "b"), "compare() needs two different prompts, got 'b' twice."),
+        (("mine",), "got 'mine' twice (by default b is the baseline"),
+        (("b", "c", 1.0), "The confidence must be between 0 and 1, as 0.95 is; got 1.0."),
+        (("b", "c", 0), "The confidence must be between 0 and 1"),
+        (("b", "c", "high"), "The confidence must be between 0 and 1"),
+        (("b", "c", True), "The confidence must be between 0 and 1"),
+        (("b", "c", 0.9, -1), "The tolerance must be a finite number from 0"),
+        (("b", "c", 0.9, float("nan")), "The tolerance must be a finite number from 0"),
+    ],
+)
+def test_what_cannot_be_compared(arguments: Any, said: str) -> None:
+    result = Selector(PROMPTS, ZERO_ONE, 9, "uniform", examples=3, baseline="mine").result()
+    with pytest.raises(InvalidArgumentError) as error:
+        result.compare(*arguments)
+    assert said in str(error.value)
+
+
+def test_nothing_to_compare_with_yet() -> None:
+    with pytest.raises(InvalidArgumentError, match="nothing is selected yet"):
+        Selector(PROMPTS, ZERO_ONE, 9).result().compare("b")
+    unknown = Selector(PROMPTS, BestFeasible("a"), 9).result().compare("b", "c")
+    assert str(unknown) == "a: b and c have no example in common yet"
+
+
+def test_a_name_of_two_prompts_is_refused() -> None:
+    result = Selector({"x": "y", "y": "z", "w": "v"}, ZERO_ONE, 9).result()
+    with pytest.raises(InvalidArgumentError, match="'y' is the id of one prompt and the text of another"):
+        result.compare("y", "w")
+
+
+def test_a_score_outside_its_range_is_refused_and_the_trial_stays_open() -> None:
+    goal = BestFeasible(maximize("a", range=(0, 1)), {maximize("b", range=(0, 5)): 1.0})
+    assert goal.ranges == {"a": (0, 1), "b": (0, 5)}
+    selector = Selector(["x", "y"], goal, 4, examples=2)
+    trial = selector.ask()
+    assert trial is not None
+    for scores, said in (([1.5, 2], "'a' must be within its range [0, 1]; got 1.5"), ([0.5, -1], "'b' must be within")):
+        with pytest.raises(InvalidScoresError) as error:
+            selector.tell(trial, scores)
+        assert said in str(error.value)
+        assert selector.pending == [trial]
+    with pytest.raises(InvalidScoresError):
+        selector.observe(0, [2, 2])
+    selector.tell(trial, [1 + 1e-12, 5])  # rounding
+    assert selector.state.history.scores().tolist() == [[1.0, 5.0]]
+    loaded = Selector.from_json(selector.to_json())
+    assert loaded.goal == goal
+    assert loaded.goal.ranges == goal.ranges
+
+
+def test_one_metric_has_one_range() -> None:
+    with pytest.raises(InvalidArgumentError, match="'a' is given two ranges"):
+        BestFeasible(maximize("a", range=(0, 1)), {maximize("a", range=(0, 2)): 0.5})
+
+
+# The prompt in use today
+
+
+@pytest.mark.parametrize(("goal", "method"), METHODS)
+def test_the_baseline_is_never_eliminated(goal: Any, method: str) -> None:
+    scores = table(8, 30, len(goal.metrics))
+    scores[7] = 0.0  # the worst there can be
+    ids = [f"p{i}" for i in range(8)]
+    selector = Selector({i: f"prompt {i}" for i in ids}, goal, 90, method, 30, "text", baseline="p7", seed=1)
+    while trial := selector.ask():
+        assert "p7" in [e.id for e in selector.result().prompts if e.status == "active"]
+        selector.tell(trial, scores[ids.index(str(trial.prompt_id)), trial.example])
+    result = selector.result()
+    assert result.done
+    assert result.spent <= 90
+    assert result.prompts[7].status == "active"
+    assert "p7" not in [entry.id for entry in result.selected]
+    assert all(entry.status in ("accepted", "rejected") for entry in result.prompts[:7])
+    assert result.comparison is not None
+    assert result.comparison.differences["accuracy"].pairs >= 5
+    assert result.sentence is not None
+    assert str(result).splitlines()[-1] == result.sentence
+    loaded = Selector.from_json(selector.to_json())
+    assert loaded.result() == result
+    assert str(loaded.result()) == str(result)
+    assert loaded.to_json() == selector.to_json()
+    data = result.to_dict()
+    assert data["baseline"] == "p7"
+    assert data["comparison"] == result.comparison.to_dict()
+    json.dumps(data, allow_nan=False)
+
+
+def test_the_last_line_is_what_a_person_would_say() -> None:
+    rng = np.random.default_rng(5)
+    scores = np.stack([rng.random(300) < 0.6, rng.random(300) < 0.63]).astype(float)[:, :, None]
+    prompts = {"mine": "Answer.", "b": "Answer briefly."}
+    text = str(played(Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="mine"), scores).result())
+    assert text.splitlines()[-1].startswith("b is better than mine with probability 0.")
+    assert text.splitlines()[-1].endswith("on 120 of 300 examples")
+    own = played(Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="b"), scores).result()
+    assert (own.comparison, own.sentence) == (None, "b, the baseline, is itself the answer.")
+
+
+def test_the_best_of_many_shares_the_error_with_those_it_was_chosen_from() -> None:
+    result = played(
+        Selector([f"p{i}" for i in range(5)], ZERO_ONE, 100, "uniform", examples=40, baseline=4), table(5, 40)
+    ).result()
+    assert result.comparison is not None
+    automatic, single = result.comparison.differences["accuracy"], result.compare(0).differences["accuracy"]
+    assert automatic.low == result.compare(0, confidence=1 - 0.05 / 4).differences["accuracy"].low
+    assert automatic.low < single.low  # type: ignore[operator]
+    assert 1 - automatic.p_better == pytest.approx(4 * (1 - single.p_better))
+
+
+def test_a_baseline_is_a_prompt_by_id_or_text() -> None:
+    by_text = Selector(["x", "y"], ZERO_ONE, 4, baseline="y")
+    assert by_text.result().baseline == 1
+    assert Selector.from_json(by_text.to_json()).result().baseline == 1
+    assert '"baseline"' not in Selector(["x", "y"], ZERO_ONE, 4).to_json()
+    for wrong in ("z", 2, True):
+        with pytest.raises(InvalidArgumentError, match="baseline: There is no prompt"):
+            Selector(["x", "y"], ZERO_ONE, 4, baseline=wrong)
+
+
+def test_a_baseline_that_fails_leaves() -> None:
+    selector = Selector(PROMPTS, ZERO_ONE, 20, "csr", examples=10, baseline="mine", max_failures=1)
+    scores = table(3, 10)
+    while trial := selector.ask():
+        if trial.prompt_id == "mine":
+            selector.fail(trial, "down")
+        else:
+            selector.tell(trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example])
+    result = selector.result()
+    assert result.prompts[0].status == "failed"
+    assert str(result).endswith("have no example in common yet")
