@@ -161,12 +161,8 @@ class Adaptive:
         order = open_[np.argsort(-np.log(uniform) / interest, kind="stable")]
         chosen = order[: max(1, min(room, several))]
         baseline = problem.baseline
-        if (
-            baseline is not None
-            and baseline in open_
-            and baseline not in chosen
-            and seen[baseline] + out[baseline] < seen.max()
-        ):
+        behind = baseline is not None and seen[baseline] + out[baseline] < seen.max()
+        if behind and baseline in open_ and baseline not in chosen:
             # The answer is compared with it, on as many examples as the answer has.
             return np.concatenate(([baseline], chosen))[:room]
         return chosen
