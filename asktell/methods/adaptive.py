@@ -162,7 +162,7 @@ class Adaptive:
         chosen = order[: max(1, min(room, several))]
         baseline = problem.baseline
         behind = baseline is not None and seen[baseline] + out[baseline] < seen.max()
-        if behind and baseline in open_ and baseline not in chosen:
+        if behind and baseline is not None and baseline in open_ and baseline not in chosen:
             # The answer is compared with it, on as many examples as the answer has.
             return np.concatenate(([baseline], chosen))[:room]
         return chosen
