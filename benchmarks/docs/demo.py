@@ -40,7 +40,7 @@ PARETO = asktell.ParetoSet("rouge", "brevity")
 
 def prompts() -> dict[str, str]:
     """The candidates, by name."""
-    return dict(json.loads(files("benchmarks").joinpath("demo_prompts.json").read_text()))
+    return dict(json.loads(files("benchmarks.docs").joinpath("demo_prompts.json").read_text()))
 
 
 @lru_cache(maxsize=1)

@@ -39,7 +39,7 @@ from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import replica
 from asktell.studies.logged import LoggedSelector
 
-ASSETS = Path(__file__).parents[1] / "tests" / "assets"
+ASSETS = Path(__file__).parents[2] / "tests" / "assets"
 PHASES = ["elsewhere", "create", "delete", "ask", "tell", "decide", "snapshot", "other", "migrate"]
 
 

@@ -149,7 +149,7 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--name", required=True, help="of the table")
-    parser.add_argument("--prompts", type=Path, default=Path(__file__).with_name("pools") / "summarize.json")
+    parser.add_argument("--prompts", type=Path, default=Path(__file__).parents[1] / "pools" / "summarize.json")
     parser.add_argument("--max-prompts", type=int, help="only the first of them")
     parser.add_argument("--model", default="smollm2", help="a GGUF file (default: the packaged SmolLM2)")
     parser.add_argument("--dtype", default="q8_0", help="of SmolLM2's weights; q8_0 writes fastest on a CPU")

@@ -141,7 +141,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def this_commit() -> str:
     """The last commit that changed the engine or the benchmarks, with "+" if they have been changed since."""
     paths = ["--", "asktell", "benchmarks"]
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments, *paths], cwd=root, capture_output=True, text=True).stdout.strip()

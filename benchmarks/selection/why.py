@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from asktell.posterior.two_way import Cells, posterior
 from benchmarks.problems.table import Array
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
 K, N = 100, 300
 SHARES = (0.05, 0.60, 0.35)
 
