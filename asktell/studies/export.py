@@ -8,6 +8,7 @@ was cut off is noticed.
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,7 +143,7 @@ class Content:
             if trial in seen or not 0 <= trial < state.asked or state.open(trial) is not None:
                 raise InvalidStateError(f"Line {number} of the file: trial {trial} has details already, or no scores.")
             seen.add(trial)
-            yield trial, records.checked("A trial's details", lambda details=details: _dumped(details))
+            yield trial, records.checked("A trial's details", partial(_dumped, details))
         raise InvalidStateError(
             f"The file ends after {self._n_lines} lines of the log, without its last line. Was it cut off?"
         )

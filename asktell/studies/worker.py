@@ -34,7 +34,13 @@ class SharedStudy(Protocol):
         """See `Study.tell`."""
 
     def fail(
-        self, trial: Trial, reason: str | BaseException, cost: float | None, *, worker: str, details: Details | None
+        self,
+        trial: Trial,
+        reason: str | BaseException,
+        cost: float | None,
+        *,
+        worker: str,
+        details: Details | None = None,
     ) -> bool:
         """See `Study.fail`."""
 

@@ -22,6 +22,7 @@ from asktell.files import replacing, write_atomically
 from asktell.selector import Selector
 from asktell.studies.evaluations import Evaluation
 from asktell.studies.study import Study
+from asktell_adapters.cli.old_runs import OldRun
 
 FORMAT, VERSION = "asktell.run", 2
 VERSIONS = (1, VERSION)
@@ -131,7 +132,7 @@ class RunFolder:
         """
         name = self.study_name
         if name is None:
-            if (self.path / "state.json").exists():
+            if OldRun(self.path):
                 raise InvalidStateError(
                     f"The run in {str(self.path)!r} is an earlier asktell's. Take it over: asktell run CONFIG.toml"
                 )
@@ -198,8 +199,8 @@ def _lock(path: Path) -> int:
                 owner = _owner(handle)
                 os.close(handle)
                 raise FolderBusyError(
-                    f"Another run (process {owner}) is using {str(path.parent)!r}. Wait for it, stop it, or "
-                    "give this one another `output`."
+                    f"Another run (process {owner}) is using {str(path.parent)!r}. To work beside it: asktell run "
+                    "--join. Or wait for it, stop it, or give this one another `output`."
                 ) from error
         os.close(handle)
         time.sleep(0.02)
