@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from asktell import records
 from asktell.errors import InvalidStateError
 from asktell.files import replacing
+from asktell.selector import Selector
 from asktell.studies import log
-from asktell.studies.logged import Follower
+from asktell.studies.logged import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1
 
@@ -36,9 +37,9 @@ class Document(NamedTuple):
         """The first line of a file."""
         return f'{{"name":{json.dumps(name)},{self._text()[1:]}'
 
-    def follower(self) -> Follower:
+    def logged(self) -> LoggedSelector:
         """At the start."""
-        return _follower(json.loads(self.selector))
+        return LoggedSelector(Selector.from_data(json.loads(self.selector)))
 
     def differences(self, other: "Document") -> list[str]:
         """In what the two differ, apart from what had been asked and told by then."""
@@ -89,14 +90,14 @@ def read(file: Iterable[bytes]) -> tuple[Document, object, "Content"]:
     iterator = iter(file)
     data = records.parse(next(iterator, b""), "Line 1 of the file")
     document = _document(data)
-    return document, data.get("name"), Content(iterator, document.follower())
+    return document, data.get("name"), Content(iterator, document.logged())
 
 
 class Content:
     """What follows the document: the lines of the log, and after them the details; each to be iterated once."""
 
-    def __init__(self, file: Iterator[bytes], follower: Follower) -> None:
-        self.follower = follower  # folds the lines
+    def __init__(self, file: Iterator[bytes], logged: LoggedSelector) -> None:
+        self.logged = logged  # folds the lines
         self._numbered = enumerate(file, start=2)
         self._n_lines = 0
         self._rest: tuple[int, bytes] | None = None  # the first line after those of the log
@@ -107,13 +108,13 @@ class Content:
         Raises:
             InvalidStateError: one is malformed, or cannot have happened.
         """
-        problem = self.follower.state.problem
+        problem = self.logged.state.problem
         for number, line in self._numbered:
             if not line.startswith(b"["):
                 self._rest = number, line
                 return
             try:
-                self.follower.replay(line)
+                self.logged.replay(line)
                 yield log.encode(log.decode(line, problem))  # in ASCII, whatever it was
             except InvalidStateError as error:
                 raise InvalidStateError(f"Line {number} of the file: {error}") from error
@@ -126,7 +127,7 @@ class Content:
             InvalidStateError: one is malformed, or the file does not end as it says.
         """
         seen = set[int]()
-        state = self.follower.state
+        state = self.logged.state
         numbered = self._numbered if self._rest is None else chain([self._rest], self._numbered)
         for number, line in numbered:
             data = records.parse(line, f"Line {number} of the file")
@@ -163,7 +164,3 @@ def _document(data: Mapping[str, Any]) -> Document:
     if type(max_attempts) is not int or not 0 < max_attempts < 2**62 or not isinstance(selector, dict):
         raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
     return Document(max_attempts, json.dumps(selector, separators=(",", ":"), allow_nan=False))
-
-
-def _follower(selector: Mapping[str, Any]) -> Follower:
-    return Follower._from_data(selector, None)

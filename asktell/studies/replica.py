@@ -17,11 +17,11 @@ from asktell.state import State
 from asktell.storages import AbstractStorage
 from asktell.storages.base import Line
 from asktell.studies import log, snapshots
-from asktell.studies.logged import Follower, Mark
+from asktell.studies.logged import LoggedSelector, Mark
 
 _T = TypeVar("_T")
 Clock: TypeAlias = Callable[[], float]
-Operation: TypeAlias = Callable[[Follower, Clock], _T]
+Operation: TypeAlias = Callable[[LoggedSelector, Clock], _T]
 
 ENTRIES_PER_SNAPSHOT = 4096
 HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
@@ -39,19 +39,19 @@ class _Ticket(Generic[_T]):
 
 
 class Replica:
-    """A follower, kept at the log's end.
+    """A logged selector, kept at the log's end.
 
     Args:
         storage: where the log is.
         key: of the study.
-        follower: in the state in which the study was created.
+        logged: in the state in which the study was created.
     """
 
-    def __init__(self, storage: AbstractStorage, key: int, follower: Follower) -> None:
+    def __init__(self, storage: AbstractStorage, key: int, logged: LoggedSelector) -> None:
         self.storage = storage
         self.key = key
-        self.follower = follower
-        self._base = follower.mark()
+        self.logged = logged
+        self._base = logged.mark()
         self._position = 0
         self._last: str | None = None  # the line at this position, None if it was not read
         self._unsaved, self._next_save = 0, ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
@@ -60,7 +60,7 @@ class Replica:
         self._deciding = Lock()
         self.lock = RLock()
         self._waiting: deque[_Ticket[Any]] = deque()
-        self._details: list[tuple[int, str]] = []  # to be committed with the follower's new entries
+        self._details: list[tuple[int, str]] = []  # to be committed with the logged's new entries
         self._restore()
         with self.reading():
             pass
@@ -69,7 +69,7 @@ class Replica:
     def _renew(self) -> None:
         """In a forked process: wait for no thread of the parent, and restore what one may have been changing."""
         self.lock, self._deciding, self._waiting = RLock(), Lock(), deque()
-        self.follower.new.clear()
+        self.logged.new.clear()
         self._details.clear()
         self._view = None
         self._position, self._last = max(self._position, 1), ""  # no line is empty, so that the log does not fit
@@ -77,11 +77,11 @@ class Replica:
     # Reading
 
     @contextmanager
-    def reading(self) -> Iterator[Follower]:
-        """The follower, with everything that was committed by now, and nothing that was not."""
+    def reading(self) -> Iterator[LoggedSelector]:
+        """The logged selector, with everything that was committed by now, and nothing that was not."""
         with self.lock:
             self._catch_up(lambda after: self.storage.read(self.key, after))
-            yield self.follower
+            yield self.logged
 
     def lines(self) -> Iterator[str]:
         """The whole log."""
@@ -96,47 +96,47 @@ class Replica:
         Those are not written: reading never writes. Whoever asks next writes them.
         """
         self.prepare()
-        with self.reading() as follower:
-            if self._view is None or self._view[0] is not follower.state:
-                self._view = follower.state, follower.frozen()
+        with self.reading() as logged:
+            if self._view is None or self._view[0] is not logged.state:
+                self._view = logged.state, logged.view()
             return self._view[1]
 
     # Writing
 
     def prepare(self) -> None:
         """Compute a decision that is due, before anybody is kept waiting for it."""
-        if self.follower.state.may_decide:
+        if self.logged.state.may_decide:
             with self._deciding:
-                with self.reading() as follower:
-                    may_decide = follower.state.may_decide
+                with self.reading() as logged:
+                    may_decide = logged.state.may_decide
                 if may_decide:
-                    follower.prepare()
+                    logged.prepare()
 
     @contextmanager
-    def writing(self, durable: bool) -> Iterator[tuple[Follower, Clock]]:
-        """The follower and a clock. What it does is appended to the log at the end, or, after an exception, undone."""
+    def writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
+        """The logged selector and a clock. What it does is appended to the log at the end, or, after an exception, undone."""
         with self.lock:
-            follower, mark = self.follower, None
+            logged, mark = self.logged, None
             try:
                 with self.storage.transaction(self.key, durable) as transaction:
                     self._catch_up(transaction.read)
-                    mark = follower.mark()
-                    yield follower, transaction.now
-                    if follower.new:
-                        line = Line(self._position + 1, log.encode(follower.new))
+                    mark = logged.mark()
+                    yield logged, transaction.now
+                    if logged.new:
+                        line = Line(self._position + 1, log.encode(logged.new))
                         transaction.append(line)
                     for each in self._details:
                         transaction.attach(*each)
-                if follower.new:
+                if logged.new:
                     self._position, self._last = line
-                    self._unsaved += len(follower.new)
+                    self._unsaved += len(logged.new)
             except BaseException:
                 # If it was committed all the same, it is read back like what others did.
                 if mark is not None:
-                    follower.go_back(mark)
+                    logged.go_back(mark)
                 raise
             finally:
-                follower.new.clear()
+                logged.new.clear()
                 self._details.clear()
             if self._unsaved >= self._next_save:
                 self.save()
@@ -159,11 +159,11 @@ class Replica:
 
     def _commit(self, tickets: list[_Ticket[Any]]) -> None:
         try:
-            with self.writing(durable=True) as (follower, clock):
+            with self.writing(durable=True) as (logged, clock):
                 for ticket in tickets:
                     try:
-                        with follower.attempt():
-                            ticket.result = ticket.operation(follower, clock)
+                        with logged.attempt():
+                            ticket.result = ticket.operation(logged, clock)
                     except StorageError:  # of the clock: nothing can be committed
                         raise
                     except Exception as error:  # leaves no trace, and is no concern of the others
@@ -194,17 +194,17 @@ class Replica:
         for line in lines:
             if line.position != self._position + 1:
                 raise InvalidStateError(f"The study's log lacks line {self._position + 1}.")
-            self._unsaved += self.follower.replay(line.text)
+            self._unsaved += self.logged.replay(line.text)
             self._position, self._last = line
 
     def _restore(self) -> None:
         """Begin anew, where the last snapshot was made."""
-        self.follower.go_back(self._base)
+        self.logged.go_back(self._base)
         self._position, self._last = 0, None
         found = self.storage.snapshot(self.key)
         if found is not None and snapshots.read_mark(found.head) is not None:
-            problem = self.follower.state.problem
-            self.follower.go_back(Mark(*snapshots.load(found.head, found.parts, problem)))
+            problem = self.logged.state.problem
+            self.logged.go_back(Mark(*snapshots.load(found.head, found.parts, problem)))
             self._position = found.position
             self._next_save = _entries_until(found.head)
 
@@ -222,7 +222,7 @@ class Replica:
                 return
             if last is not None and self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
                 return
-            head, part = snapshots.dump(self.follower.state, self.follower.leases, covered)
+            head, part = snapshots.dump(self.logged.state, self.logged.leases, covered)
             transaction.save(self._position, head, part)
             self._next_save = _entries_until(head)
 

@@ -23,7 +23,7 @@ from asktell.studies import export as documents
 from asktell.studies.evaluations import Evaluation, encode, evaluations
 from asktell.studies.export import Document
 from asktell.studies.leases import Expired, Leased
-from asktell.studies.logged import Follower
+from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker, default_name
 from asktell.trial import Trial
@@ -129,7 +129,7 @@ class Study:
     @classmethod
     def _at(cls: type[_Self], storage: AbstractStorage, name: str, key: int, owned: bool) -> _Self:
         document = documents.from_bytes(storage.document(key))
-        return cls(Replica(storage, key, document.follower()), name, document.max_attempts, owned)
+        return cls(Replica(storage, key, document.logged()), name, document.max_attempts, owned)
 
     @classmethod
     def import_(cls: type[_Self], location: Location, path: str | Path, name: str | None = None) -> _Self:
@@ -199,7 +199,7 @@ class Study:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Study {self._name!r}: {self._replica.follower.spent} of {self.budget} evaluations>"
+        return f"<Study {self._name!r}: {self._replica.logged.selector.spent} of {self.budget} evaluations>"
 
     # Asking and telling
 
@@ -252,17 +252,17 @@ class Study:
 
     def _ask(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
         self._replica.prepare()
-        with self._replica.writing(durable=False) as (follower, clock):
+        with self._replica.writing(durable=False) as (logged, clock):
             now = clock()
             self._expire(now)
-            held = () if worker is None else follower.leases.held(worker)
+            held = () if worker is None else logged.leases.held(worker)
             busy = frozenset(besides)
             ids = [id_ for id_ in held if id_ not in busy][:n]
-            trials = [follower.trial(id_) for id_ in ids]
-            trials += follower.ask(n - len(trials))
+            trials = [logged.trial(id_) for id_ in ids]
+            trials += logged.selector.ask(n - len(trials))
             if worker is not None and trials:
-                follower.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
-            return follower.grouped(trials)
+                logged.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
+            return logged.grouped(trials)
 
     def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
         """This study for one worker: a `with` block in which its leases are extended, in the Selector's own words.
@@ -310,19 +310,19 @@ class Study:
         _check_worker(worker)
         text = encode(details)
 
-        def take(follower: Follower, clock: Clock) -> bool:
-            vector = follower.goal.vector(scores)
-            id_ = follower.find(trial, worker)
-            reissue = follower.leases.reissued.get(id_)
+        def take(logged: LoggedSelector, clock: Clock) -> bool:
+            vector = logged.selector.goal.vector(scores)
+            id_ = logged.find(trial, worker)
+            reissue = logged.leases.reissued.get(id_)
             if reissue is not None:
-                if follower.state.open(id_) is None:
-                    told = follower.state.history.scores_of(id_)
+                if logged.state.open(id_) is None:
+                    told = logged.state.history.scores_of(id_)
                     if told is None or (told != vector and (worker is None or worker != reissue.teller)):
                         return False
-                elif worker is not None and worker != follower.leases.holder(id_):
-                    follower.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
-            is_new = follower.state.open(id_) is not None
-            follower.tell(id_, vector, cost)
+                elif worker is not None and worker != logged.leases.holder(id_):
+                    logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
+            is_new = logged.state.open(id_) is not None
+            logged.selector.tell(id_, vector, cost)
             if is_new:
                 self._replica.attach(id_, text)
             return True
@@ -342,8 +342,8 @@ class Study:
             InvalidArgumentError: the prompt is unknown, or the example is not in range(examples).
             StorageError: the storage cannot be used.
         """
-        with self._replica.writing(durable=True) as (follower, _):
-            follower.observe(prompt, scores, example)
+        with self._replica.writing(durable=True) as (logged, _):
+            logged.selector.observe(prompt, scores, example)
 
     def release(self, trial: Trial | int | str, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; it will be asked again, under the same id.
@@ -355,11 +355,11 @@ class Study:
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
-        with self._replica.writing(durable=False) as (follower, _):
-            id_ = follower.find(trial, worker)
-            if self._lost(id_, worker) or (id_ not in follower.state.pending and id_ in follower.leases.reissued):
+        with self._replica.writing(durable=False) as (logged, _):
+            id_ = logged.find(trial, worker)
+            if self._lost(id_, worker) or (id_ not in logged.state.pending and id_ in logged.leases.reissued):
                 return False
-            follower.release(id_)
+            logged.selector.release(id_)
             return True
 
     def fail(
@@ -385,11 +385,11 @@ class Study:
         """
         _check_worker(worker)
         text = encode(details)
-        with self._replica.writing(durable=True) as (follower, _):
-            id_ = follower.find(trial, worker)
+        with self._replica.writing(durable=True) as (logged, _):
+            id_ = logged.find(trial, worker)
             if self._lost(id_, worker):
                 return False
-            follower.fail(id_, reason, cost)
+            logged.selector.fail(id_, reason, cost)
             self._replica.attach(id_, text)
             return True
 
@@ -410,36 +410,36 @@ class Study:
             StorageError: the storage cannot be used.
         """
         seconds = _lease(check_name("A worker", worker), lease)
-        with self._replica.writing(durable=False) as (follower, clock):
-            held = follower.leases.held(worker)
+        with self._replica.writing(durable=False) as (logged, clock):
+            held = logged.leases.held(worker)
             if trial is not None:
-                id_ = follower.find(trial, worker)
+                id_ = logged.find(trial, worker)
                 held = tuple(other for other in held if other == id_)
             if held:
-                follower.note(Leased(worker, round(clock() + seconds, 3), held))
-            return [follower.trial(id_) for id_ in held]
+                logged.note(Leased(worker, round(clock() + seconds, 3), held))
+            return [logged.trial(id_) for id_ in held]
 
     def _expire(self, now: float) -> None:
         """End the leases that have run out."""
-        follower = self._replica.follower
-        overdue = follower.leases.overdue(now)
+        logged = self._replica.logged
+        overdue = logged.leases.overdue(now)
         for id_ in overdue:
-            worker = follower.leases.holder(id_)
-            follower.note(Expired(id_))
-            expired = follower.leases.reissued[id_].expired
+            worker = logged.leases.holder(id_)
+            logged.note(Expired(id_))
+            expired = logged.leases.reissued[id_].expired
             if expired >= self._max_attempts:
-                follower.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
+                logged.selector.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
             else:
-                follower.release(id_)
-        if now >= follower.leases.earliest:
-            follower.leases = follower.leases.tightened()
+                logged.selector.release(id_)
+        if now >= logged.leases.earliest:
+            logged.leases = logged.leases.tightened()
 
     def _lost(self, id_: int, worker: str | None) -> bool:
         """Whether a trial was given to another worker, or was brought to its end by one."""
-        follower = self._replica.follower
-        if follower.state.open(id_) is None:
-            return id_ in follower.leases.reissued
-        return worker is not None and follower.leases.holder(id_) not in (None, worker)
+        logged = self._replica.logged
+        if logged.state.open(id_) is None:
+            return id_ in logged.leases.reissued
+        return worker is not None and logged.leases.holder(id_) not in (None, worker)
 
     # Reading
 
@@ -451,17 +451,17 @@ class Study:
     @property
     def pending(self) -> list[Trial]:
         """The trials that are out, oldest first."""
-        with self._replica.reading() as follower:
-            return follower.pending
+        with self._replica.reading() as logged:
+            return logged.selector.pending
 
     def workers(self) -> list[Holding]:
         """The trials that are out, oldest first, and who holds them."""
-        with self._replica.reading() as follower:
+        with self._replica.reading() as logged:
             now = self._replica.storage.now()
             holdings = []
-            for trial in follower.pending:
-                lease = follower.leases.by_trial.get(trial.id)
-                reissue = follower.leases.reissued.get(trial.id)
+            for trial in logged.selector.pending:
+                lease = logged.leases.by_trial.get(trial.id)
+                reissue = logged.leases.reissued.get(trial.id)
                 attempt = 1 + (0 if reissue is None else reissue.expired)
                 if lease is None:
                     holdings.append(Holding(None, trial, None, attempt))
@@ -476,7 +476,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         replica = self._replica
-        base = documents.from_bytes(replica.storage.document(replica.key)).follower()
+        base = documents.from_bytes(replica.storage.document(replica.key)).logged()
         ids = [entry.id for entry in base.result().prompts]
         return evaluations(base.state, replica.lines(), ids, partial(replica.storage.details, replica.key))
 
@@ -488,39 +488,39 @@ class Study:
     @property
     def spent(self) -> int:
         """Evaluations told so far, those of `observe` not counted."""
-        with self._replica.reading() as follower:
-            return follower.spent
+        with self._replica.reading() as logged:
+            return logged.selector.spent
 
     @property
     def budget(self) -> int:
         """Evaluations allowed."""
-        return self._replica.follower.budget
+        return self._replica.logged.selector.budget
 
     @property
     def max_cost(self) -> float | None:
         """Cost allowed, None if any."""
-        return self._replica.follower.max_cost
+        return self._replica.logged.selector.max_cost
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of score vectors."""
-        return self._replica.follower.metrics
+        return self._replica.logged.selector.metrics
 
     @property
     def goal(self) -> Goal:
         """What is looked for."""
-        return self._replica.follower.goal
+        return self._replica.logged.selector.goal
 
     @property
     def method(self) -> Method:
         """How it is looked for."""
-        return self._replica.follower.method
+        return self._replica.logged.selector.method
 
     @property
     def n_active(self) -> int:
         """How many prompts are still in the race."""
-        with self._replica.reading() as follower:
-            return follower.n_active
+        with self._replica.reading() as logged:
+            return logged.selector.n_active
 
     @property
     def selector(self) -> Selector:
