@@ -6,8 +6,7 @@ asyncio and tqdm are imported where they are needed, to keep `import asktell` li
 import contextlib
 import inspect
 import logging
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -17,26 +16,24 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from asktell.arguments import whole
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
+from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.results import Result
-from asktell.running.progress import Bar
+from asktell.running.board import Board, OnTell, open_board
+from asktell.running.failures import FailureLimit
+from asktell.running.outcomes import is_failure
 from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
-    from asktell.state import State
     from asktell.studies.worker import SharedStudy, Worker
 
-Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
 `evaluate_batch(trials)` -> a list of scores or exceptions, one per trial."""
 _T = TypeVar("_T")
-OnTell: TypeAlias = Callable[[Any, Trial], None]
 
 _log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
@@ -51,7 +48,7 @@ def run(
     *,
     batch_size: int | None = None,
     on_tell: OnTell | None = None,
-    max_failures_in_a_row: int | None = None,
+    max_failures_in_a_row: int | FailureLimit | None = None,
 ) -> Result:
     """Evaluate until the selector is done, and return its result.
 
@@ -72,12 +69,15 @@ def run(
         on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
             thread; to save, log or plot.
         max_failures_in_a_row: stop after so many, since the cause is then not the prompts (a wrong key, a server that
-            is down). The selector is then as before the first of them: they count against no prompt, and the same
-            call goes on from there. In a study, where others may have seen them, they stay. None: never.
+            is down): they count against no prompt, and the same call goes on from there. For that, failures are held
+            back until an evaluation succeeds. A `FailureLimit` wants them to be of several prompts. None: never.
 
     An exception of the evaluator, its exit or cancellation too, or scores that the selector refuses, are that trial's
-    failure and not the run's. A batch that is lost as a whole over an executor (its worker died) is tried again trial
-    by trial.
+    failure and not the run's; a MissingExtraError is the run's. A batch that is lost as a whole over an executor (its
+    worker died) is tried again trial by trial.
+
+    In a study, what scores (or an exception) carry as `details`, a mapping, is kept beside them, as are metrics beyond
+    the goal's: see `Study.evaluations`.
 
     After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
     selector can be saved and continued.
@@ -85,6 +85,7 @@ def run(
     Raises:
         InvalidArgumentError: an argument cannot be used.
         EvaluatorError: the executor broke down, or nothing but failures came.
+        MissingExtraError: the evaluator misses a package.
         StorageError: a study's storage was out of reach for more than a minute.
     """
     if concurrency is not None:
@@ -109,7 +110,7 @@ def run(
         elif executor is not None:
             _run_executor(board, how, executor, at_once, size)
         else:
-            _run_here(board, how, size)
+            _run_here(board, how, at_once if how.in_batches else 1, size)
         return board.selector.result()
 
 
@@ -144,160 +145,6 @@ class Calling(NamedTuple):
         return (group,) if self.in_batches else (group[0].prompt, group[0].example)
 
 
-@contextlib.contextmanager
-def open_board(
-    selector: "Selector | SharedStudy | Worker",
-    progress: bool = True,
-    on_tell: OnTell | None = None,
-    max_failures_in_a_row: int | None = None,
-) -> "Iterator[Board]":
-    """What every driver of evaluations needs, for `run` and for those on clusters: see there.
-
-    Trials that were out when it began are asked again; those that are out when the block ends are handed back.
-    """
-    if max_failures_in_a_row is not None:
-        max_failures_in_a_row = whole("max_failures_in_a_row", max_failures_in_a_row, 1)
-    with contextlib.ExitStack() as stack:
-        if not isinstance(selector, Selector):
-            from asktell.studies.worker import Worker
-
-            if not isinstance(selector, Worker):
-                if not callable(getattr(selector, "worker", None)):
-                    raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
-                selector = selector.worker()
-            stack.enter_context(selector)
-        for trial in selector.pending:
-            selector.release(trial)
-        bar = stack.enter_context(Bar(selector, progress))
-        board = Board(selector, bar, on_tell, max_failures_in_a_row)
-        stack.callback(board.hand_back)
-        yield board
-
-
-class Board:
-    """The trials this run has out, and what becomes of them."""
-
-    def __init__(self, selector: "Selector | Worker", bar: Bar, on_tell: OnTell | None, patience: int | None) -> None:
-        self.selector = selector
-        self._patience = patience
-        self._failing: list[Trial] = []  # since the last success
-        self._before: State | None = None  # the first of them failed; None in a study
-        self._bar = bar
-        self._on_tell = on_tell
-        self._out: dict[int, Trial] = {}
-
-    @property
-    def busy(self) -> bool:
-        """Whether anything is out."""
-        return bool(self._out)
-
-    def ask(self, n: int) -> list[Trial]:
-        """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
-        trials = self.selector.ask(n)
-        while not trials and not self._out and not isinstance(self.selector, Selector) and self.selector.wait():
-            trials = self.selector.ask(n)
-        self._out.update({trial.id: trial for trial in trials})
-        return trials
-
-    def settle(self, trial: Trial, outcome: Outcome) -> None:
-        """Tell the scores, or count the failure."""
-        error: BaseException | None
-        if isinstance(outcome, BaseException):
-            error, cost = outcome, cost_of(outcome)
-        else:
-            error, cost = self._tell(trial, outcome)
-        if error is not None:
-            where = f"trial {trial.id} (prompt {trial.prompt_id!r}, example {trial.example!r})"
-            _log.warning("%s failed: %r", where, error)
-            if not self._failing and isinstance(self.selector, Selector):
-                self._before = self.selector.state
-            self.selector.fail(trial, error, cost)
-        if error is None:
-            self._failing.clear()
-        else:
-            self._failing.append(trial)
-        self._out.pop(trial.id, None)
-        self._bar.show()
-        if self._on_tell is not None:
-            self._on_tell(self.selector, trial)
-        if self._patience is not None and len(self._failing) >= self._patience:
-            count = "They count as failures of their prompts"
-            if isinstance(self.selector, Selector) and self._before is not None:
-                if len(self.selector.state.history) == len(self._before.history):  # scores since then are not forgotten
-                    self._out.update({failed.id: failed for failed in self._failing})
-                    self.selector.restore(self._before)
-                count = "They count against no prompt"
-            raise EvaluatorError(
-                f"{len(self._failing)} evaluations in a row failed, the last one with {error!r}. {count}: mend the "
-                "cause and call run() again."
-            ) from (outcome if isinstance(outcome, BaseException) else None)
-
-    def settle_batch(self, trials: list[Trial], outcomes: object) -> None:
-        """Settle each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
-        try:
-            each = [outcomes] * len(trials) if isinstance(outcomes, BaseException) else one_each(trials, outcomes)
-        except EvaluatorError as error:
-            each = [error] * len(trials)
-        for trial, outcome in zip(trials, each, strict=True):
-            self.settle(trial, outcome)
-
-    def hand_back(self) -> None:
-        """Release what is still out, so that a saved selector asks it again."""
-        for trial in self._out.values():
-            with contextlib.suppress(AsktellError):
-                self.selector.release(trial)
-        self._out.clear()
-
-    def _tell(self, trial: Trial, scores: Any) -> tuple[AsktellError | None, float | None]:
-        """What the selector had against the scores, and what they cost all the same."""
-        cost = None
-        if isinstance(scores, Mapping):
-            scores, cost = goal_scores(self.selector, scores)
-        try:
-            self.selector.tell(trial, scores, cost)
-        except StorageError:  # nothing is wrong with the scores
-            raise
-        except AsktellError as error:
-            return error, _as_cost(cost)
-        return None, None
-
-
-def one_each(trials: Sequence[Trial], outcomes: object) -> Sequence[Any]:
-    """What `evaluate_batch` returned.
-
-    Raises:
-        EvaluatorError: it is not one outcome for each trial.
-    """
-    if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
-        size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
-        raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
-    return outcomes
-
-
-def cost_of(error: BaseException) -> float | None:
-    """What an adapter knows a failed request to have cost: the error's `cost`."""
-    return _as_cost(getattr(error, "cost", None))
-
-
-def _as_cost(value: Any) -> float | None:
-    usable = isinstance(value, Real) and not isinstance(value, bool)
-    return float(value) if usable and 0 <= value < math.inf else None
-
-
-def goal_scores(selector: "Selector | Worker", scores: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Of an evaluator's scores: those of the goal's metrics, and the cost."""
-    metrics = selector.metrics
-    cost = scores.get("cost") if "cost" not in metrics or selector.max_cost is not None else None
-    return {name: scores[name] for name in metrics if name in scores}, cost
-
-
-def is_failure(error: BaseException) -> bool:
-    """Whether what an evaluator raised is its trial's failure: an exit or a cancellation is, an interrupt is not."""
-    import asyncio
-
-    return isinstance(error, (Exception, SystemExit, asyncio.CancelledError))
-
-
 def attempt(call: Callable[..., Any], *args: Any) -> Any:
     """What the call returns, or its failure."""
     try:
@@ -322,13 +169,14 @@ async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
         return error
 
 
-def _run_here(board: Board, how: Calling, size: int) -> None:
-    while trials := board.ask(size):
-        outcome = attempt(how.call, *how.arguments(trials))
-        if how.in_batches:
-            board.settle_batch(trials, outcome)
-        else:
-            board.settle(trials[0], outcome)
+def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
+    while trials := board.ask(at_once):
+        for group in _groups(trials, size):
+            outcome = attempt(how.call, *how.arguments(group))
+            if how.in_batches:
+                board.settle_batch(group, outcome)
+            else:
+                board.settle(group[0], outcome)
 
 
 def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
@@ -365,8 +213,9 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                 else:
                     board.settle(group[0], error or future.result())
     finally:
-        for future in running:
-            future.cancel()
+        for future, group in running.items():
+            if not future.cancel() and future.done() and not future.cancelled() and future.exception() is None:
+                board.rescue(group, future.result() if how.in_batches else [future.result()])
 
 
 def _broken(error: BaseException) -> EvaluatorError:
@@ -395,8 +244,9 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                 else:
                     board.settle(group[0], outcome)
     finally:
-        for task in running:
-            task.cancel()
+        for task, group in running.items():
+            if not task.cancel() and not task.cancelled() and task.exception() is None:
+                board.rescue(group, task.result() if how.in_batches else [task.result()])
         await asyncio.gather(*running, return_exceptions=True)
 
 

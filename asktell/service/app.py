@@ -193,7 +193,11 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Hea
     @app.post("/v1/studies/{name}/fail", response_model=models.Taken)
     def fail(name: StudyName, body: models.Fail) -> Response:
         """Count a failed evaluation; the prompt goes on with its next example, or leaves the race."""
-        taken = call(name, lambda study: study.fail(_trial(body.trial), body.reason, body.cost, worker=body.worker))
+
+        def count(study: Study) -> bool:
+            return study.fail(_trial(body.trial), body.reason, body.cost, worker=body.worker, details=body.details)
+
+        taken = call(name, count)
         return answer({"taken": taken})
 
     @app.post("/v1/studies/{name}/heartbeat", response_model=models.Held)
@@ -257,7 +261,7 @@ def _trial(trial: int | str | models.TrialReference) -> Trial | int | str:
 
 
 def _tell(study: Study, score: models.Score, worker: str | None) -> bool:
-    return study.tell(_trial(score.trial), score.scores, score.cost, worker=worker)
+    return study.tell(_trial(score.trial), score.scores, score.cost, worker=worker, details=score.details)
 
 
 # What goes wrong

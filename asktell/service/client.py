@@ -21,6 +21,7 @@ from asktell.results import Comparison, PromptResult, Result
 from asktell.selector import Selector
 from asktell.service.problems import error_of
 from asktell.service.tokens import WRITE
+from asktell.studies.evaluations import encode
 from asktell.studies.study import Holding
 from asktell.studies.worker import Worker, default_name
 from asktell.trial import Trial
@@ -247,12 +248,18 @@ class RemoteStudy:
         return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
 
     def tell(
-        self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None
+        self,
+        trial: Trial | int | str,
+        scores: Scores,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> bool:
         """Take the scores of a trial; see `Study.tell`."""
         vector = self._goal.vector(scores)
         cost = None if cost is None else check_cost(cost)
-        return self._taken("tell", trial=_named(trial), scores=vector, cost=cost, worker=worker)
+        return self._taken("tell", trial=_named(trial), scores=vector, cost=cost, worker=worker, **_kept(details))
 
     def observe(self, prompt: str | int, scores: Scores, example: int | None = None) -> None:
         """Take scores from elsewhere; see `Study.observe`."""
@@ -273,6 +280,7 @@ class RemoteStudy:
         cost: float | None = None,
         *,
         worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> bool:
         """Count a failed evaluation; see `Study.fail`."""
         if isinstance(reason, BaseException):
@@ -280,7 +288,7 @@ class RemoteStudy:
         if not isinstance(reason, str):
             raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
         cost = None if cost is None else check_cost(cost)
-        return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker)
+        return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker, **_kept(details))
 
     def heartbeat(
         self, worker: str, trial: Trial | int | str | None = None, *, lease: float | None = None
@@ -446,6 +454,12 @@ def _record(data: object, *names: str) -> dict[str, Any]:
 
 def _trials(data: object) -> list[Trial]:
     return [Trial(**trial) for trial in _record(data, "trials")["trials"]]
+
+
+def _kept(details: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Details for the service, which may be older and not know them."""
+    text = encode(details)
+    return {} if text is None else {"details": json.loads(text)}
 
 
 def _named(trial: object) -> int | str | dict[str, Any]:

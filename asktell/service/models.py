@@ -179,12 +179,19 @@ class Ask(_Request):
     ] = []
 
 
+Details = Annotated[
+    dict[str, Any] | None,
+    Field(description="What else to keep of the evaluation: the model's answer, other metrics, ..."),
+]
+
+
 class Score(_Request):
     """A trial's scores, and what they cost."""
 
     trial: AnyTrial
     scores: Scores
     cost: Annotated[Number | None, Field(description="In any unit you keep to; summed up in the result.")] = None
+    details: Details = None
 
 
 class Tell(Score):
@@ -220,6 +227,7 @@ class Fail(Release):
 
     reason: Text
     cost: Number | None = None
+    details: Details = None
 
 
 class Heartbeat(_Request):

@@ -40,6 +40,14 @@ class Transaction(Protocol):
             StorageError: there is a line at this position.
         """
 
+    def attach(self, trial: int, details: str) -> None:
+        """Keep details of a trial, in ASCII; once.
+
+        Raises:
+            StudyNotFoundError: the study was deleted.
+            StorageError: it has some already.
+        """
+
     def now(self) -> float:
         """The time by the storage's clock, at about the transaction's start or later."""
 
@@ -51,15 +59,19 @@ class Transaction(Protocol):
 
 
 class AbstractStorage(ABC):
-    """Studies by name, each a document (what is fixed) and a log (what happened).
+    """Studies by name, each a document (what is fixed), a log (what happened), and details of some trials.
 
     May be used from several threads. Every method raises StorageError if the storage is damaged, full, read-only or
     out of reach, and StorageBusyError if another process holds it for too long; then nothing has changed.
     """
 
     @abstractmethod
-    def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
+    def create(
+        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+    ) -> int:
         """Make a study with the first lines of its log, durably and at once; its key, which is never used again.
+
+        `details` are those of trials, and are read after the lines.
 
         Raises:
             StudyExistsError: there is one of this name.
@@ -100,6 +112,10 @@ class AbstractStorage(ABC):
     @abstractmethod
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
         """At `most` so many lines of a log after a position, in their order. Waits for nobody."""
+
+    @abstractmethod
+    def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
+        """The details of those of these trials that have some. Waits for nobody."""
 
     @abstractmethod
     def snapshot(self, key: int) -> Snapshot | None:
@@ -155,6 +171,11 @@ def study_exists(name: str, where: str) -> StudyExistsError:
 def study_gone(where: str) -> StudyNotFoundError:
     """The error for a study that was deleted while it was in use."""
     return StudyNotFoundError(f"The study was deleted from {where}.")
+
+
+def details_taken(trial: int, where: str) -> StorageError:
+    """The error for details that are there already."""
+    return StorageError(f"Trial {trial} has details already, in {where}. Does something else write to it?")
 
 
 def position_taken(position: int, where: str) -> StorageError:

@@ -13,6 +13,7 @@ from asktell.storages.base import (
     AbstractStorage,
     Line,
     Snapshot,
+    details_taken,
     no_study,
     position_taken,
     study_exists,
@@ -32,6 +33,7 @@ class _Log:
     name: str
     document: bytes
     lines: list[str]
+    details: dict[int, str]
     snapshot: Snapshot | None = None
     lock: RLock = field(default_factory=RLock)
 
@@ -42,6 +44,7 @@ class _Transaction:
         self._url = storage.url
         self.now = storage.now
         self.new: list[str] = []
+        self.details: dict[int, str] = {}
         self.snapshot = log.snapshot
 
     def read(self, after: int) -> Sequence[Line]:
@@ -51,6 +54,11 @@ class _Transaction:
         if line.position != len(self._log.lines) + len(self.new) + 1:
             raise position_taken(line.position, self._url)
         self.new.append(line.text)
+
+    def attach(self, trial: int, details: str) -> None:
+        if trial in self._log.details or trial in self.details:
+            raise details_taken(trial, self._url)
+        self.details[trial] = details
 
     def head(self) -> Snapshot | None:
         return self.snapshot
@@ -81,13 +89,15 @@ class MemoryStorage(AbstractStorage):
         for log in self._logs.values():
             log.lock = RLock()
 
-    def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
+    def create(
+        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+    ) -> int:
         """See AbstractStorage."""
         with self._lock:
             if name in self.names():
                 raise study_exists(name, self.url)
             key = next(self._keys)
-            self._logs[key] = _Log(name, document, list(lines))
+            self._logs[key] = _Log(name, document, list(lines), dict(details))
             return key
 
     def find(self, name: str) -> int:
@@ -116,6 +126,11 @@ class MemoryStorage(AbstractStorage):
         """See AbstractStorage."""
         return _lines(self._log(key), after, most)
 
+    def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
+        """See AbstractStorage."""
+        there = self._log(key).details
+        return {trial: there[trial] for trial in trials if trial in there}
+
     def snapshot(self, key: int) -> Snapshot | None:
         """See AbstractStorage."""
         return self._log(key).snapshot
@@ -128,6 +143,7 @@ class MemoryStorage(AbstractStorage):
             transaction = _Transaction(log, self)
             yield transaction
             self._log(key).lines.extend(transaction.new)
+            log.details.update(transaction.details)
             log.snapshot = transaction.snapshot
 
     def now(self) -> float:

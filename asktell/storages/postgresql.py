@@ -25,6 +25,7 @@ from asktell.storages.base import (
     AbstractStorage,
     Line,
     Snapshot,
+    details_taken,
     no_study,
     position_taken,
     study_exists,
@@ -54,6 +55,10 @@ STEPS: tuple[tuple[LiteralString, ...], ...] = (
         "CREATE TABLE asktell_parts (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
         "number BIGINT NOT NULL, part BYTEA NOT NULL, PRIMARY KEY (study, number))",
     ),
+    (
+        "CREATE TABLE asktell_details (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+        "trial BIGINT NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
+    ),
 )
 """What makes schema version n + 1 of version n."""
 
@@ -76,6 +81,8 @@ _BEGIN = b"""
     SELECT extract(epoch FROM clock_timestamp())::float8
 """
 _APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
+_ATTACH: LiteralString = "INSERT INTO asktell_details VALUES (%s, %s, %s)"
+_DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = %s AND trial = ANY(%s)"
 _HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = %s"
 _PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND number <= %s ORDER BY number"
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
@@ -255,6 +262,7 @@ class _Transaction:
         self._clock = clock
         self._time = 0.0
         self._position = 0
+        self._trial = 0
         self._writes: list[tuple[LiteralString, tuple[object, ...]]] = []
 
     def read(self, after: int) -> Sequence[Line]:
@@ -274,6 +282,10 @@ class _Transaction:
     def append(self, line: Line) -> None:
         self._position = line.position
         self._writes.append((_APPEND, (self._key, *line)))
+
+    def attach(self, trial: int, details: str) -> None:
+        self._trial = trial
+        self._writes.append((_ATTACH, (self._key, trial, details)))
 
     def head(self) -> Snapshot | None:
         row = self._connection.execute(_HEAD, (self._key,)).fetchone()
@@ -298,6 +310,8 @@ class _Transaction:
                     self._connection.execute(sql, values)
                 self._connection.execute("COMMIT")
         except errors.UniqueViolation as error:
+            if error.diag.table_name == "asktell_details":
+                raise details_taken(self._trial, self._where) from error
             raise position_taken(self._position, self._where) from error
 
 
@@ -336,7 +350,9 @@ class PostgreSQLStorage(AbstractStorage):
         host = ":".join(str(parts[name]) for name in ("host", "port") if parts.get(name))
         self._where = f"PostgreSQL database {str(parts.get('dbname', ''))!r} at {host or 'the default host'}"
 
-    def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
+    def create(
+        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+    ) -> int:
         """See AbstractStorage."""
         with self._connected(create=True) as connection, connection.transaction():
             sql: LiteralString = "INSERT INTO asktell_studies (name, document) VALUES (%s, %s) RETURNING key"
@@ -345,6 +361,7 @@ class PostgreSQLStorage(AbstractStorage):
             except errors.UniqueViolation:
                 raise study_exists(name, self._where) from None
             connection.cursor().executemany(_APPEND, ((key, i, text) for i, text in enumerate(lines, start=1)))
+            connection.cursor().executemany(_ATTACH, ((key, *each) for each in details))
             return int(key)
 
     def find(self, name: str) -> int:
@@ -372,6 +389,10 @@ class PostgreSQLStorage(AbstractStorage):
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
         """See AbstractStorage."""
         return [Line(*row) for row in self._query(_READ, key, after, most)]
+
+    def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
+        """See AbstractStorage."""
+        return dict(self._query(_DETAILS, key, list(trials)))
 
     def snapshot(self, key: int) -> Snapshot | None:
         """See AbstractStorage."""

@@ -11,6 +11,7 @@ when it closes, would remove the log that the child writes to. So connections ar
 """
 
 import ctypes
+import json
 import math
 import os
 import random
@@ -23,12 +24,13 @@ from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
+from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.base import (
     MOST,
     AbstractStorage,
     Line,
     Snapshot,
+    details_taken,
     no_study,
     position_taken,
     study_exists,
@@ -49,12 +51,18 @@ STEPS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE asktell_parts (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
         "number INTEGER NOT NULL, part BLOB NOT NULL, PRIMARY KEY (study, number)) WITHOUT ROWID",
     ),
+    (
+        "CREATE TABLE asktell_details (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+        "trial INTEGER NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
+    ),
 )
 """What makes schema version n + 1 of version n."""
 
 _ATTEMPTS_TO_OPEN = 10  # while another file takes its place
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 _READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
+_ATTACH = "INSERT INTO asktell_details VALUES (?, ?, ?)"
+_DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial IN (SELECT value FROM json_each(?))"
 _HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
 _PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
 
@@ -84,9 +92,17 @@ class _Transaction:
         try:
             self._connection.execute("INSERT INTO asktell_log VALUES (?, ?, ?)", (self._key, *line))
         except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
-                raise position_taken(line.position, self._path) from error
-            raise study_gone(self._path) from error  # its foreign key leads nowhere
+            raise self._refused(error, position_taken(line.position, self._path)) from error
+
+    def attach(self, trial: int, details: str) -> None:
+        try:
+            self._connection.execute(_ATTACH, (self._key, trial, details))
+        except sqlite3.IntegrityError as error:
+            raise self._refused(error, details_taken(trial, self._path)) from error
+
+    def _refused(self, error: sqlite3.IntegrityError, taken: StorageError) -> AsktellError:
+        is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+        return taken if is_key else study_gone(self._path)  # its foreign key leads nowhere
 
     def head(self) -> Snapshot | None:
         row = self._connection.execute(_HEAD, (self._key,)).fetchone()
@@ -121,7 +137,9 @@ class SQLiteStorage(AbstractStorage):
         with _forking:
             _storages.add(self)
 
-    def create(self, name: str, document: bytes, lines: Iterable[str] = ()) -> int:
+    def create(
+        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+    ) -> int:
         """See AbstractStorage."""
         with self._writing(durable=True, create=True) as connection:
             try:
@@ -133,6 +151,7 @@ class SQLiteStorage(AbstractStorage):
             assert key is not None
             rows = ((key, position, text) for position, text in enumerate(lines, start=1))
             connection.executemany("INSERT INTO asktell_log VALUES (?, ?, ?)", rows)
+            connection.executemany(_ATTACH, ((key, *each) for each in details))
             return key
 
     def find(self, name: str) -> int:
@@ -162,6 +181,10 @@ class SQLiteStorage(AbstractStorage):
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
         """See AbstractStorage."""
         return [Line(*row) for row in self._query(_READ, key, after, most)]
+
+    def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
+        """See AbstractStorage."""
+        return dict(self._query(_DETAILS, key, json.dumps(list(trials))))
 
     def snapshot(self, key: int) -> Snapshot | None:
         """See AbstractStorage."""

@@ -8,6 +8,7 @@
 | `logged`   | a selector whose every change is noted as entries of a log                                             |
 | `replica`  | a log in a storage, and this process's copy of what follows from it                                    |
 | `export`   | a whole study as a file of JSON lines                                                                  |
+| `evaluations` | every evaluation in the order in which it was told, with its details                               |
 | `worker`   | one worker of a study, with its leases and their heartbeat                                             |
 | `study`    | `Study`: what users hold                                                                               |
 """

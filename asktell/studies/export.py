@@ -1,12 +1,15 @@
 """What a study is made of, as a document; and whole studies as files of JSON lines.
 
-The first line of a file is the document, with the study's name; then come the lines of the log, and last how many
-they were, so that a file that was cut off is noticed.
+The first line of a file is the document, with the study's name; then come the lines of the log, then the details of
+trials, as `{"trial": NUMBER, "details": {...}}`, and last how many lines and details there were, so that a file that
+was cut off is noticed.
 """
 
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +66,7 @@ def from_bytes(data: bytes) -> Document:
     return _document(records.parse(text, "The study's document"))
 
 
-def write(path: Path, document: Document, name: str, lines: Iterable[str]) -> None:
+def write(path: Path, document: Document, name: str, lines: Iterable[str], details: Iterable[tuple[int, str]]) -> None:
     """Write a study to a file, which is replaced once everything is on the disk."""
     with replacing(path) as file:
         file.write(document.header(name) + "\n")
@@ -71,37 +74,84 @@ def write(path: Path, document: Document, name: str, lines: Iterable[str]) -> No
         for line in lines:
             file.write(line + "\n")
             n_lines += 1
-        file.write(json.dumps({"lines": n_lines}) + "\n")
+        n_details = 0
+        for trial, text in details:
+            file.write(f'{{"trial":{trial},"details":{text}}}\n')
+            n_details += 1
+        file.write(json.dumps({"lines": n_lines, **({"details": n_details} if n_details else {})}) + "\n")
 
 
-def read(file: Iterable[bytes]) -> tuple[Document, object, LoggedSelector, Iterator[str]]:
-    """The document of a file, the name in it, its logged selector, and the lines of the log, which that folds.
+def read(file: Iterable[bytes]) -> tuple[Document, object, "Content"]:
+    """The document of a file, the name in it, and its content.
 
     Raises:
-        InvalidStateError: the file is malformed; from the iterator, too, as it goes on.
+        InvalidStateError: the file is malformed.
     """
     iterator = iter(file)
     data = records.parse(next(iterator, b""), "Line 1 of the file")
     document = _document(data)
-    logged = document.logged()
-    return document, data.get("name"), logged, _lines(iterator, logged)
+    return document, data.get("name"), Content(iterator, document.logged())
 
 
-def _lines(file: Iterator[bytes], logged: LoggedSelector) -> Iterator[str]:
-    n = 0
-    for number, line in enumerate(file, start=2):
-        if not line.startswith(b"["):
-            if records.parse(line, f"Line {number} of the file") != {"lines": n} or next(file, None) is not None:
-                raise InvalidStateError(f"The file does not end after {n} lines of the log as it says.")
-            return
-        problem = logged.state.problem
-        try:
-            logged.replay(line)
-            yield log.encode(log.decode(line, problem))  # in ASCII, whatever it was
-        except InvalidStateError as error:
-            raise InvalidStateError(f"Line {number} of the file: {error}") from error
-        n += 1
-    raise InvalidStateError(f"The file ends after {n} lines of the log, without its last line. Was it cut off?")
+class Content:
+    """What follows the document: the lines of the log, and after them the details; each to be iterated once."""
+
+    def __init__(self, file: Iterator[bytes], logged: LoggedSelector) -> None:
+        self.logged = logged  # folds the lines
+        self._numbered = enumerate(file, start=2)
+        self._n_lines = 0
+        self._rest: tuple[int, bytes] | None = None  # the first line after those of the log
+
+    def lines(self) -> Iterator[str]:
+        """Of the log.
+
+        Raises:
+            InvalidStateError: one is malformed, or cannot have happened.
+        """
+        problem = self.logged.state.problem
+        for number, line in self._numbered:
+            if not line.startswith(b"["):
+                self._rest = number, line
+                return
+            try:
+                self.logged.replay(line)
+                yield log.encode(log.decode(line, problem))  # in ASCII, whatever it was
+            except InvalidStateError as error:
+                raise InvalidStateError(f"Line {number} of the file: {error}") from error
+            self._n_lines += 1
+
+    def details(self) -> Iterator[tuple[int, str]]:
+        """Of trials that were told or failed, as JSON.
+
+        Raises:
+            InvalidStateError: one is malformed, or the file does not end as it says.
+        """
+        seen = set[int]()
+        state = self.logged.state
+        numbered = self._numbered if self._rest is None else chain([self._rest], self._numbered)
+        for number, line in numbered:
+            data = records.parse(line, f"Line {number} of the file")
+            if "lines" in data:
+                if data != {"lines": self._n_lines, **({"details": len(seen)} if seen else {})} or any(self._numbered):
+                    raise InvalidStateError(
+                        f"The file does not end after {self._n_lines} lines of the log and {len(seen)} details as it "
+                        "says."
+                    )
+                return
+            trial, details = data.get("trial"), data.get("details")
+            if type(trial) is not int or not isinstance(details, dict):
+                raise InvalidStateError(f"Line {number} of the file has neither events nor a trial's details.")
+            if trial in seen or not 0 <= trial < state.asked or state.open(trial) is not None:
+                raise InvalidStateError(f"Line {number} of the file: trial {trial} has details already, or no scores.")
+            seen.add(trial)
+            yield trial, records.checked("A trial's details", partial(_dumped, details))
+        raise InvalidStateError(
+            f"The file ends after {self._n_lines} lines of the log, without its last line. Was it cut off?"
+        )
+
+
+def _dumped(details: Mapping[str, Any]) -> str:
+    return json.dumps(details, separators=(",", ":"), allow_nan=False)
 
 
 def _document(data: Mapping[str, Any]) -> Document:

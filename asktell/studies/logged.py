@@ -16,7 +16,7 @@ from asktell.trial import Trial
 
 
 class Mark(NamedTuple):
-    """Where a follower stands, to go back to."""
+    """Where it stands, to go back to."""
 
     state: State
     leases: Leases

@@ -60,6 +60,7 @@ class Replica:
         self._deciding = Lock()
         self.lock = RLock()
         self._waiting: deque[_Ticket[Any]] = deque()
+        self._details: list[tuple[int, str]] = []  # to be committed with the logged's new entries
         self._restore()
         with self.reading():
             pass
@@ -69,6 +70,7 @@ class Replica:
         """In a forked process: wait for no thread of the parent, and restore what one may have been changing."""
         self.lock, self._deciding, self._waiting = RLock(), Lock(), deque()
         self.logged.new.clear()
+        self._details.clear()
         self._view = None
         self._position, self._last = max(self._position, 1), ""  # no line is empty, so that the log does not fit
 
@@ -123,6 +125,8 @@ class Replica:
                     if logged.new:
                         line = Line(self._position + 1, log.encode(logged.new))
                         transaction.append(line)
+                    for each in self._details:
+                        transaction.attach(*each)
                 if logged.new:
                     self._position, self._last = line
                     self._unsaved += len(logged.new)
@@ -133,8 +137,14 @@ class Replica:
                 raise
             finally:
                 logged.new.clear()
+                self._details.clear()
             if self._unsaved >= self._next_save:
                 self.save()
+
+    def attach(self, trial: int, details: str | None) -> None:
+        """Keep details, in the transaction that is being written; the last thing an operation does."""
+        if details is not None:
+            self._details.append((trial, details))
 
     def together(self, operation: Operation[_T]) -> _T:
         """Do it durably, in one transaction with what other threads want to do at the same time."""

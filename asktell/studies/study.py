@@ -4,12 +4,13 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from asktell.arguments import check_name, check_seconds, check_trials, short, whole
 from asktell.errors import InvalidArgumentError, StudyExistsError
@@ -19,6 +20,7 @@ from asktell.results import Result
 from asktell.selector import Selector
 from asktell.storages import AbstractStorage, Location, open_storage
 from asktell.studies import export as documents
+from asktell.studies.evaluations import Evaluation, encode, evaluations
 from asktell.studies.export import Document
 from asktell.studies.leases import Expired, Leased
 from asktell.studies.logged import LoggedSelector
@@ -75,6 +77,7 @@ class Study:
         *,
         max_attempts: int = 3,
         exist_ok: bool = False,
+        details: Iterable[tuple[int, Mapping[str, Any]]] = (),
     ) -> _Self:
         """Make a study that starts where a selector stands.
 
@@ -85,6 +88,7 @@ class Study:
             max_attempts: a trial whose lease has run out this many times counts as a failed evaluation.
             exist_ok: open the study of this name if there is one, so that every worker may run the same program. It
                 must have been made of the same prompts, goal, budget, method and so on.
+            details: of trials that the selector was told already.
 
         Raises:
             StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
@@ -97,7 +101,8 @@ class Study:
         check_name("The name of a study", name)
         with _opening(location) as storage:
             try:
-                key = storage.create(name, document.to_bytes())
+                texts = ((trial, text) for trial, each in details if (text := encode(each)) is not None)
+                key = storage.create(name, document.to_bytes(), details=texts)
             except StudyExistsError as error:
                 if not exist_ok:
                     raise
@@ -141,9 +146,9 @@ class Study:
             StorageError: the storage cannot be used.
         """
         with Path(path).open("rb") as file, _opening(location) as storage:
-            document, old_name, _, lines = documents.read(file)
+            document, old_name, content = documents.read(file)
             new_name = check_name("The name of a study", old_name if name is None else name)
-            key = storage.create(new_name, document.to_bytes(), lines)
+            key = storage.create(new_name, document.to_bytes(), content.lines(), content.details())
             return cls._at(storage, new_name, key, storage is not location)
 
     def export(self, path: str | Path) -> None:
@@ -155,7 +160,8 @@ class Study:
         """
         replica = self._replica
         document = documents.from_bytes(replica.storage.document(replica.key))
-        documents.write(Path(path), document, self._name, replica.lines())
+        details = ((e.trial, text) for e in self.evaluations() if (text := encode(e.details)) is not None)
+        documents.write(Path(path), document, self._name, replica.lines(), details)
 
     @staticmethod
     def names(location: Location) -> list[str]:
@@ -270,7 +276,13 @@ class Study:
         return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
 
     def tell(
-        self, trial: Trial | int | str, scores: Scores, cost: float | None = None, *, worker: str | None = None
+        self,
+        trial: Trial | int | str,
+        scores: Scores,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> bool:
         """Take the scores of a trial, in any order; True once they are on the disk.
 
@@ -279,6 +291,8 @@ class Study:
             scores: mapping from metric to number, or numbers in the goal's order (`study.metrics`).
             cost: what it cost, in any unit you keep to; summed up in the result.
             worker: who tells.
+            details: what else to keep of it (the model's answer, seconds, other metrics), in JSON's types; on the disk
+                together with the scores, and given back by `evaluations`.
 
         The same scores told twice are harmless. Scores may come after their lease has run out: of those who evaluated
         the same trial, whoever tells first is believed. False means that this was somebody else, so that these
@@ -287,13 +301,14 @@ class Study:
         Raises:
             InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
                 The trial is still out.
-            InvalidArgumentError: the cost is not a finite number of at least 0.
+            InvalidArgumentError: the cost is not a finite number of at least 0, or JSON cannot hold the details.
             UnknownTrialError: the trial was never asked, or has failed.
             ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was
                 handed out only once, by anybody.
             StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
         """
         _check_worker(worker)
+        text = encode(details)
 
         def take(logged: LoggedSelector, clock: Clock) -> bool:
             vector = logged.selector.goal.vector(scores)
@@ -306,7 +321,10 @@ class Study:
                         return False
                 elif worker is not None and worker != logged.leases.holder(id_):
                     logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
+            is_new = logged.state.open(id_) is not None
             logged.selector.tell(id_, vector, cost)
+            if is_new:
+                self._replica.attach(id_, text)
             return True
 
         return self._replica.together(take)
@@ -351,24 +369,28 @@ class Study:
         cost: float | None = None,
         *,
         worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> bool:
         """Count a failed evaluation; the prompt goes on with its next example.
 
         A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
-        is not counted as an evaluation; what it cost all the same is summed up in the result. False if the trial is
-        not this worker's any more, and nothing was changed.
+        is not counted as an evaluation; what it cost all the same is summed up in the result. `details` as for `tell`.
+        False if the trial is not this worker's any more, and nothing was changed.
 
         Raises:
             UnknownTrialError: the trial is not out.
-            InvalidArgumentError: the reason is neither text nor an exception, or the cost is not a number >= 0.
+            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or JSON
+                cannot hold the details.
             StorageError: the storage cannot be used.
         """
         _check_worker(worker)
+        text = encode(details)
         with self._replica.writing(durable=True) as (logged, _):
             id_ = logged.find(trial, worker)
             if self._lost(id_, worker):
                 return False
             logged.selector.fail(id_, reason, cost)
+            self._replica.attach(id_, text)
             return True
 
     def heartbeat(
@@ -446,6 +468,17 @@ class Study:
                 else:
                     holdings.append(Holding(lease.worker, trial, lease.deadline - now, attempt))
             return holdings
+
+    def evaluations(self) -> Iterator[Evaluation]:
+        """Every evaluation that was told or failed, in that order, with its details.
+
+        Raises:
+            StorageError: the storage cannot be used.
+        """
+        replica = self._replica
+        base = documents.from_bytes(replica.storage.document(replica.key)).logged()
+        ids = base.selector.prompts.ids
+        return evaluations(base.state, replica.lines(), ids, partial(replica.storage.details, replica.key))
 
     @property
     def done(self) -> bool:

@@ -6,17 +6,19 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from threading import Event, Thread
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from asktell.errors import AsktellError, StorageError
 from asktell.goals import Goal, Scores
 from asktell.results import Result
+from asktell.selector import Selector
 from asktell.trial import Trial
 
 _T = TypeVar("_T")
+Details: TypeAlias = Mapping[str, Any]
 _log = logging.getLogger("asktell")
 _PATIENCE = 60.0  # seconds for which a storage may be out of reach before a worker gives up
 _LONGEST_WAIT = 1.0
@@ -28,10 +30,20 @@ class SharedStudy(Protocol):
     def ask(self, n: int, *, worker: str, lease: float, besides: Collection[int]) -> list[Trial]:
         """See `Study.ask`."""
 
-    def tell(self, trial: Trial, scores: Scores, cost: float | None, *, worker: str) -> bool:
+    def tell(
+        self, trial: Trial, scores: Scores, cost: float | None, *, worker: str, details: Details | None = None
+    ) -> bool:
         """See `Study.tell`."""
 
-    def fail(self, trial: Trial, reason: str | BaseException, cost: float | None, *, worker: str) -> bool:
+    def fail(
+        self,
+        trial: Trial,
+        reason: str | BaseException,
+        cost: float | None,
+        *,
+        worker: str,
+        details: Details | None = None,
+    ) -> bool:
         """See `Study.fail`."""
 
     def release(self, trial: Trial, *, worker: str) -> bool:
@@ -45,6 +57,10 @@ class SharedStudy(Protocol):
 
     def result(self) -> Result:
         """See `Study.result`."""
+
+    @property
+    def selector(self) -> Selector:
+        """See `Study.selector`."""
 
     @property
     def done(self) -> bool:
@@ -129,13 +145,15 @@ class Worker:
         self._asking = False
         return trials
 
-    def tell(self, trial: Trial, scores: Scores, cost: float | None = None) -> bool:
+    def tell(self, trial: Trial, scores: Scores, cost: float | None = None, details: Details | None = None) -> bool:
         """See `Study.tell`."""
-        return self._settled(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name))
+        return self._settled(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
 
-    def fail(self, trial: Trial, reason: str | BaseException, cost: float | None = None) -> bool:
+    def fail(
+        self, trial: Trial, reason: str | BaseException, cost: float | None = None, details: Details | None = None
+    ) -> bool:
         """See `Study.fail`."""
-        return self._settled(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name))
+        return self._settled(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name, details=details))
 
     def release(self, trial: Trial) -> bool:
         """See `Study.release`; not waited for, since the lease will run out."""
@@ -153,6 +171,11 @@ class Worker:
     def result(self) -> Result:
         """See `Study.result`."""
         return self._persist(self.study.result)
+
+    @property
+    def selector(self) -> Selector:
+        """See `Study.selector`."""
+        return self._persist(lambda: self.study.selector)
 
     @property
     def pending(self) -> list[Trial]:

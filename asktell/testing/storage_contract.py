@@ -126,6 +126,43 @@ class StorageContract:
             transaction.append(Line(1, "first"))
         assert list(connect().read(key, 0)) == [Line(1, "first")]
 
+    def test_details_are_committed_with_the_lines(self, storage: AbstractStorage, connect: Connect) -> None:
+        key, other_key = storage.create("x", b"", ["one"], [(7, '{"a":1}')]), storage.create("y", b"")
+        text = "\"'\\u0000\\ud800{}%s$1;--" * 10_000
+        with storage.transaction(key, durable=True) as transaction:
+            transaction.read(0)
+            transaction.append(Line(2, "two"))
+            transaction.attach(3, text)
+        assert connect().details(key, range(1000)) == {3: text, 7: '{"a":1}'}
+        assert storage.details(key, [4, 3]) == {3: text}
+        assert storage.details(key, []) == {}
+        assert storage.details(other_key, [3, 7]) == {}
+
+    def test_an_exception_undoes_details(self, storage: AbstractStorage, connect: Connect) -> None:
+        key = storage.create("x", b"")
+
+        def fail() -> None:
+            with storage.transaction(key, durable=True) as transaction:
+                transaction.attach(0, "{}")
+                raise _InterruptedError
+
+        with pytest.raises(_InterruptedError):
+            fail()
+        assert connect().details(key, [0]) == {}
+
+    def test_a_trial_has_details_once(self, storage: AbstractStorage) -> None:
+        key = storage.create("x", b"", (), [(5, "{}")])
+        with pytest.raises(StorageError, match="Trial 5"), storage.transaction(key, durable=True) as transaction:
+            transaction.attach(5, "{}")
+        assert storage.details(key, [5]) == {5: "{}"}
+
+    def test_details_go_with_their_study(self, storage: AbstractStorage, connect: Connect) -> None:
+        key = storage.create("x", b"", (), [(5, "{}")])
+        connect().delete("x")
+        storage.create("x", b"")
+        with pytest.raises(StudyNotFoundError), storage.transaction(key, durable=True) as transaction:
+            transaction.attach(6, "{}")
+
     def test_long_lines_survive(self, storage: AbstractStorage, connect: Connect) -> None:
         key = storage.create("x", b"")
         text = "\"'\\u0000<b>&\x1b\x7f{}%s$1;--" * 100_000

@@ -6,13 +6,15 @@ import contextlib
 import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import asktell
 from asktell import EvaluatorError, InvalidArgumentError, Trial
+from asktell.running.failures import FailureLimit
+from asktell.storages.memory import MemoryStorage
 
 PROMPTS = ("Answer.", "Answer briefly.", "Think, then answer.")
 CELLS = {(prompt, example) for prompt in PROMPTS for example in range(4)}
@@ -221,3 +223,77 @@ def test_an_interrupt_cancels_what_else_runs(selector: asktell.Selector) -> None
         asktell.run(selector, evaluate, concurrency=8, progress=False)
     assert cancelled > 0
     assert not selector.pending
+
+
+# Nothing but failures, in a study
+
+
+def _study(n: int = 4, **options: Any) -> asktell.Study:
+    prompts = {f"p{i}": f"x{i}" for i in range(n)}
+    selector = asktell.Selector(prompts, asktell.BestFeasible("a"), 24, "csr-sh", examples=12, **options)
+    return asktell.Study.create(MemoryStorage(), "s", selector)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("n_prompts", [2, 6])
+def test_an_outage_counts_against_no_prompt_of_a_study(n_prompts: int, concurrency: int) -> None:
+    study, down = _study(n_prompts), True
+
+    async def evaluate(prompt: str, example: int) -> dict[str, float]:
+        if down:
+            raise ConnectionError("down")
+        return {"a": len(prompt)}
+
+    limit = FailureLimit(10, prompts=5, cure="mend it")
+    options: dict[str, Any] = {"progress": False, "concurrency": concurrency, "max_failures_in_a_row": limit}
+    with pytest.raises(asktell.EvaluatorError, match=r"ConnectionError: down.*no prompt: mend it"):
+        asktell.run(study, evaluate, **options)
+    assert list(study.evaluations()) == []
+    assert study.pending == []
+    down = False
+    assert all(entry.failures == 0 for entry in asktell.run(study, evaluate, **options).prompts)
+
+
+@pytest.mark.parametrize("broken", ["x2", 5])
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_what_is_a_prompts_or_an_examples_own_fault_counts(broken: str | int, concurrency: int) -> None:
+    calls: list[tuple[str, int]] = []
+
+    async def evaluate(prompt: str, example: int) -> dict[str, float]:
+        calls.append((prompt, example))
+        if broken in (prompt, example):
+            raise ConnectionError("broken")
+        return {"a": int(prompt[1:]) + example / 99}
+
+    kept, plain = _study(), _study()
+    asktell.run(plain, evaluate, progress=False, concurrency=concurrency)
+    counted = [(e.prompt, e.error) for e in plain.evaluations() if e.error]
+    calls.clear()
+    limit = FailureLimit(16, prompts=5)
+    result = asktell.run(kept, evaluate, progress=False, concurrency=concurrency, max_failures_in_a_row=limit)
+    assert sorted((e.prompt, e.error) for e in kept.evaluations() if e.error) == sorted(counted)
+    assert [entry.id for entry in result.selected] == [entry.id for entry in plain.result().selected]
+    assert len(calls) == len(set(calls)) == len(list(kept.evaluations()))
+
+
+def test_a_missing_package_ends_a_run_and_is_no_failure() -> None:
+    study = _study()
+
+    def evaluate(prompt: str, example: int) -> dict[str, float]:
+        raise asktell.EvaluatorError("no") from asktell.MissingExtraError("pip install it")
+
+    with pytest.raises(asktell.MissingExtraError, match="pip install it"):
+        asktell.run(study, evaluate, progress=False)
+    assert (list(study.evaluations()), study.pending) == ([], [])
+
+
+def test_a_run_keeps_details_and_all_metrics() -> None:
+    class Scores(dict[str, Any]):
+        details: ClassVar = {"output": "yes", "object": object()}
+
+    study = _study()
+    asktell.run(study, lambda prompt, example: Scores(a=1, b=float("nan"), cost=0.5), progress=False)
+    found = list(study.evaluations())
+    assert len(found) == study.spent
+    assert found[0].details == {"output": "yes", "scores": {"a": 1.0, "b": None, "cost": 0.5}}
+    assert found[0].cost == 0.5

@@ -74,8 +74,9 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "run",
         "run a selection, or go on with it",
         "Evaluate prompts as CONFIG says until the budget is spent, and print the best.\n"
-        "Everything is kept in the output folder. After Ctrl-C or a crash the same command goes on:\n"
-        "no evaluation that was finished is made again. A finished run prints its result at once.",
+        "Everything is kept in the output folder, in a study. After Ctrl-C or a crash the same command goes on:\n"
+        "no evaluation that was finished is made again. A finished run prints its result at once.\n"
+        "In other terminals, --join adds workers.",
         _EXAMPLE,
     )
     add_run.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
@@ -86,9 +87,12 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "--keep-going", action="store_true", help="do not stop when many evaluations in a row fail: count them"
     )
     add_run.add_argument(
-        "--study", metavar="URL", help="work on a study kept there, with others: sqlite:///PATH or postgresql://..."
+        "--study", metavar="URL", help="keep the study there, for other machines: sqlite:///PATH or postgresql://..."
     )
-    add_run.add_argument("--name", help="of the study (default: CONFIG's)")
+    add_run.add_argument(
+        "--join", action="store_true", help="work beside the run that was started in the output folder"
+    )
+    add_run.add_argument("--name", help="of the study at URL (default: CONFIG's)")
     add_run.add_argument(
         "--worker", metavar="NAME", help="of this worker; the same after a restart goes on with its own"
     )
@@ -123,7 +127,9 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "either, only this machine is served. TLS is for a reverse proxy. GET /openapi.json describes all operations.",
         "example: asktell serve sqlite:///studies.db --port 8000",
     )
-    add_serve.add_argument("url", metavar="URL", help="where the studies are: sqlite:///FILE or postgresql://HOST/NAME")
+    add_serve.add_argument(
+        "url", metavar="URL", help="where the studies are: sqlite:///FILE, postgresql://HOST/NAME; a run's folder"
+    )
     add_serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
     add_serve.add_argument("--port", type=int, default=8000, help="0: any free one (default: %(default)s)")
     add_serve.add_argument(
@@ -175,9 +181,11 @@ def _add_studies(add: Callable[[str, str, str, str], argparse.ArgumentParser]) -
         "example: asktell import postgresql://me@db/studies summarize.jsonl",
     )
     for made in (add_studies, add_watch, add_export, add_import):
-        made.add_argument("url", metavar="URL", help="sqlite:///PATH, a path, or postgresql://USER@HOST/DATABASE")
+        made.add_argument(
+            "url", metavar="URL", help="sqlite:///PATH, a path, postgresql://USER@HOST/DATABASE; a run's file or folder"
+        )
     for made in (add_watch, add_export):
-        made.add_argument("name", metavar="NAME", help="of the study")
+        made.add_argument("name", metavar="NAME", nargs="?", help="of the study, if there is a URL")
     add_watch.add_argument("--once", action="store_true", help="print once, and no more")
     add_watch.add_argument("--interval", metavar="SECONDS", type=float, default=2.0, help="between looks")
     for made in (add_export, add_import):

@@ -14,11 +14,11 @@ from asktell_adapters.llms.base import Completion, Example, Metric
 
 
 class OutputScores(dict[str, float]):
-    """Scores, with the LLM's `output` that they are of."""
+    """Scores, with the LLM's output that they are of among their details."""
 
     def __init__(self, scores: Mapping[str, float], output: str) -> None:
         super().__init__(scores)
-        self.output = output
+        self.details = {"output": output}
 
 
 class _KeepsOutput(LLMEvaluator):

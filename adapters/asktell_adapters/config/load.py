@@ -59,7 +59,7 @@ class Config:
         return [example.id for example in self.examples]
 
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
-        """The evaluator, its model loaded. Scores carry the LLM's answer as `output`.
+        """The evaluator, its model loaded. Scores carry the LLM's answer, as `details["output"]`.
 
         Raises:
             AsktellError: the model or a metric cannot be used.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
-from asktell.running.run import cost_of, goal_scores
+from asktell.running.outcomes import cost_of, goal_scores
 from asktell.selector import Selector
 from asktell.studies.study import Holding
 from asktell.studies.worker import SharedStudy

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.running.run import is_failure
+from asktell.running.outcomes import is_failure
 from asktell_adapters.llms.base import (
     LLM,
     SYSTEM_INSTRUCTION,

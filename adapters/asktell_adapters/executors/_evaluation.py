@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from asktell.errors import EvaluatorError
-from asktell.running.run import Calling, Evaluator, Outcome, attempt, attempt_async, cost_of, one_each
+from asktell.running.outcomes import Outcome, cost_of, one_each
+from asktell.running.run import Calling, Evaluator, attempt, attempt_async
 from asktell.trial import Trial
 
 

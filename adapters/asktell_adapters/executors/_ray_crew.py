@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.running.run import Evaluator, Outcome, attempt
+from asktell.running.outcomes import Outcome
+from asktell.running.run import Evaluator, attempt
 from asktell.trial import Trial
 from asktell_adapters.executors._evaluation import BatchEvaluation, plain_error
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from asktell.errors import InvalidArgumentError
-from asktell.running.run import Evaluator, Outcome, attempt
+from asktell.running.outcomes import Outcome
+from asktell.running.run import Evaluator, attempt
 from asktell.trial import Trial
 from asktell_adapters.executors._evaluation import BatchEvaluation, survivable
 

@@ -14,7 +14,9 @@ from asktell.arguments import check_seconds, short, whole
 from asktell.errors import InvalidArgumentError
 from asktell.extras import import_extra
 from asktell.results import Result
-from asktell.running.run import Board, Evaluator, OnTell, open_board
+from asktell.running.board import Board, OnTell, open_board
+from asktell.running.failures import FailureLimit
+from asktell.running.run import Evaluator
 from asktell.trial import Trial
 from asktell_adapters.executors._ray_crew import Crew, Lost
 
@@ -36,7 +38,7 @@ def run(
     options: Mapping[str, Any] | None = None,
     progress: bool = True,
     on_tell: OnTell | None = None,
-    max_failures_in_a_row: int | None = None,
+    max_failures_in_a_row: int | FailureLimit | None = None,
 ) -> Result:
     """Evaluate on a Ray cluster until the study is done, and return its result; `asktell.run` for actors.
 

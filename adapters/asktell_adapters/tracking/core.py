@@ -29,7 +29,7 @@ class Mark(NamedTuple):
     decisions: int = 0
 
 
-class Evaluation(NamedTuple):
+class Scored(NamedTuple):
     """Scores of a prompt; `number` counts from 1, in the order in which scores came."""
 
     number: int
@@ -73,13 +73,13 @@ class View:
         """How much there is to track."""
         return Mark(len(self.state.history), len(self.state.decisions))
 
-    def evaluations(self, start: int = 0) -> Iterator[Evaluation]:
+    def evaluations(self, start: int = 0) -> Iterator[Scored]:
         """Those after the first `start`."""
         history, metrics, entries = self.state.history, self.result.goal.metrics, self.result.prompts
         rows = zip(history.arms(start), history.examples(start), history.scores(start).tolist(), strict=True)
         for number, (arm, example, scores) in enumerate(rows, start + 1):
             cell = None if example < 0 else int(example)
-            yield Evaluation(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=True)))
+            yield Scored(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=True)))
 
     def decisions(self, start: int = 0) -> Iterator[Decision]:
         """Those after the first `start` in which a prompt left."""

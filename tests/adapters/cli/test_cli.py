@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -17,9 +18,10 @@ import pytest
 
 import asktell
 from asktell.files import write_atomically
+from asktell.storages import sqlite
+from asktell.studies import worker
 from asktell_adapters.cli import main as cli
-from asktell_adapters.cli.evaluations import Evaluation, replay
-from asktell_adapters.cli.run_folder import RunFolder
+from asktell_adapters.cli.folder import RunFolder
 
 _numbers = itertools.count()
 
@@ -138,7 +140,8 @@ class Project:
 
     @property
     def spent(self) -> int:
-        return int(json.loads(self.folder.state_file.read_text())["state"]["spent"])
+        with self.folder.open_study() as study:
+            return study.spent
 
 
 @pytest.fixture
@@ -174,6 +177,13 @@ def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, 
     assert either.result["done"]
     assert either.result["cost"] == pytest.approx(12)
     assert either.result == undisturbed
+    with either.folder.open_study() as study:
+        assert study.name == "a"
+        kept = list(study.evaluations())
+    assert [(e.trial, e.prompt, e.example) for e in kept] == [
+        (line["trial"], line["prompt"], line["example"]) for line in either.lines
+    ]
+    assert all(line["scores"] == e.details["scores"] for e, line in zip(kept, either.lines, strict=True) if e.details)
 
 
 def test_a_finished_run_repeated_prints_its_result_at_once(
@@ -215,63 +225,13 @@ def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    assert len(project.lines) == 13
+    assert project.spent == 13
+    if signal != "SIGKILL":
+        assert len(project.lines) == 13
     project.write()
     assert project.run() == 0
     assert len(project.paid) == len(set(project.paid)) == 24
     assert project.result == undisturbed
-
-
-@pytest.mark.parametrize("torn", [b"", b'{"trial": 9, "pro', b"\x00\x00\x00"])
-@pytest.mark.parametrize("state", [True, False])
-def test_every_cut_of_the_evaluations_continues_to_the_same_result(
-    project: Project, torn: bytes, state: bool, capsys: Any
-) -> None:
-    project.run()
-    wanted, lines = project.result, project.folder.log_file.read_bytes().splitlines(keepends=True)
-    for cut in (0, 1, 7, 12, 23, 24):
-        project.folder.log_file.write_bytes(b"".join(lines[:cut]) + torn)
-        project.folder.state_file.unlink()
-        if state:
-            from asktell_adapters.config import load_config
-
-            project.folder.save(load_config(project.config).selector)
-        before = len(project.paid)
-        assert project.run() == 0
-        assert len(project.paid) - before == 24 - cut
-        assert project.result == wanted
-        assert len(project.lines) == 24
-
-
-def test_a_last_line_that_lacks_only_its_end_counts(project: Project) -> None:
-    project.write(stop_at=10, stop_by="ctrl-c")
-    project.run()
-    project.folder.log_file.write_bytes(project.folder.log_file.read_bytes()[:-1])
-    project.folder.state_file.unlink()
-    project.write()
-    assert project.run() == 0
-    assert len(project.paid) == len(project.lines) == 24
-
-
-def test_a_line_in_the_middle_that_is_no_evaluation_is_named(project: Project, capsys: Any) -> None:
-    project.run()
-    lines = project.folder.log_file.read_bytes().splitlines(keepends=True)
-    project.folder.log_file.write_bytes(b"".join([*lines[:3], b'{"trial": 1}\n', *lines[3:]]))
-    assert project.run() == 2
-    assert "line 4: not an evaluation" in capsys.readouterr().err
-
-
-def test_a_state_that_is_damaged_says_how_to_rebuild_it(project: Project, capsys: Any) -> None:
-    project.write(stop_at=10, stop_by="ctrl-c")
-    project.run()
-    project.folder.state_file.write_text("{")
-    project.write()
-    capsys.readouterr()
-    assert project.run() == 2
-    assert "Delete this file" in capsys.readouterr().err
-    project.folder.state_file.unlink()
-    assert project.run() == 0
-    assert len(project.paid) == 24
 
 
 @pytest.mark.parametrize(
@@ -292,13 +252,13 @@ def test_a_state_that_is_damaged_says_how_to_rebuild_it(project: Project, capsys
 )
 def test_another_set_up_is_not_mixed_into_a_run(project: Project, old: str, new: str, named: str, capsys: Any) -> None:
     project.run()
-    before = project.folder.state_file.read_bytes()
+    before = project.folder.result_file.read_bytes()
     project.write(changes={old: new})
     assert project.run("--as-it-is") == 2
     error = capsys.readouterr().err
     assert named in error
     assert "--fresh" in error
-    assert project.folder.state_file.read_bytes() == before
+    assert project.folder.result_file.read_bytes() == before
 
 
 def test_what_cannot_change_an_answer_may_change(project: Project) -> None:
@@ -315,12 +275,12 @@ def test_what_cannot_change_an_answer_may_change(project: Project) -> None:
 
 def test_fresh_starts_anew_and_keeps_the_old_folder(project: Project, capsys: Any) -> None:
     project.run()
-    old = project.folder.state_file.read_bytes()
+    old = project.folder.study_file.read_bytes()
     for number in (1, 2):
         project.write(changes={"budget = 24": f"budget = {24 + number}"})
         assert project.run("--fresh") == 0
         assert f"out.{number}" in capsys.readouterr().err
-    assert (project.home / "out.1" / "state.json").read_bytes() == old
+    assert (project.home / "out.1" / "study.db").read_bytes() == old
     assert project.result["budget"] == 26
 
 
@@ -351,8 +311,7 @@ def test_a_folder_of_unknown_set_up_is_refused(project: Project, capsys: Any) ->
 
 
 def test_failures_are_counted_kept_and_shown(either: Project, capsys: Any) -> None:
-    # With rounds, so that what is rebuilt from the log alone asks the very same.
-    either.write(broken=["noise 3"], changes={"budget = 24": 'budget = 24\nmethod = "csr-sh"'})
+    either.write(broken=["noise 3"])
     assert either.run() == 0
     err = capsys.readouterr().err
     assert "\x1b" not in err
@@ -365,17 +324,6 @@ def test_failures_are_counted_kept_and_shown(either: Project, capsys: Any) -> No
     out = capsys.readouterr().out
     assert "p3 failed 3 times, last: Down: no \\x1b[31mconnection" in out
     assert "\x1b" not in out
-    # All of it can be rebuilt, failures too.
-    wanted, paid = either.result, len(either.paid)
-    either.folder.state_file.unlink()
-    assert either.run() == 0
-    for now, then in zip(either.result["selected"], wanted["selected"], strict=True):
-        assert (now["id"], now["pulls"], now["estimate"]) == (
-            then["id"],
-            then["pulls"],
-            pytest.approx(then["estimate"]),
-        )
-    assert len(either.paid) == paid
 
 
 def test_an_error_that_the_llm_raises_is_the_failure_of_its_trials(project: Project, capsys: Any) -> None:
@@ -495,24 +443,17 @@ def test_a_missing_package_ends_the_run_with_its_cure(project: Project, capsys: 
 
 
 def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    real = os.write
-    monkeypatch.setattr(
-        "asktell_adapters.cli.recorder.os.write", lambda handle, line: real(handle, line[: len(line) // 2])
-    )
+    def full(self: Any, trial: int, details: str) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sqlite._Transaction, "attach", full)
+    monkeypatch.setattr(worker, "_PATIENCE", 0.0)
     assert project.run() == 1
-    assert "the disk is full" in capsys.readouterr().err
+    assert "disk is full" in capsys.readouterr().err
+    assert project.spent == 0
     monkeypatch.undo()
     assert project.run() == 0
     assert len(project.lines) == 24
-
-
-def test_saving_is_rare(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    saves = []
-    real = RunFolder.save
-    monkeypatch.setattr(RunFolder, "save", lambda self, selector: (saves.append(selector.spent), real(self, selector)))
-    project.run()
-    assert len(saves) < 8
-    assert saves[-1] == 24
 
 
 # status and result
@@ -522,32 +463,24 @@ def test_status_of_a_run_that_goes_on(project: Project, capsys: Any) -> None:
     project.write(stop_at=15, stop_by="ctrl-c")
     project.run()
     capsys.readouterr()
-    files = {file.name: file.read_bytes() for file in project.folder.path.iterdir()}
     assert cli.main(["status", str(project.config)]) == 0
     out = capsys.readouterr().out
     assert "stopped" in out
     assert "14 of 24 (58%)" in out
     assert "best so far  p0: token_f1" in out
-    # What is in the evaluations and not yet in the state counts, and looking changes nothing.
-    with project.folder.log_file.open("ab") as log, project.folder.locked():
-        selector, _ = project.folder.load()
-        trial = selector.ask()
+    assert re.search(r"last change  \d+ s ago", out)
+    files = {file.name: file.read_bytes() for file in project.folder.path.iterdir()}
+    with project.folder.open_study() as study, project.folder.locked():
+        trial = study.ask(worker="w")
         assert trial is not None
-        line = {
-            "trial": trial.id,
-            "prompt": trial.prompt_id,
-            "example": trial.example,
-            "scores": {"token_f1": 1, "brevity": 1},
-        }
-        log.write(json.dumps(line).encode() + b'\n{"tri')
-        log.flush()
-        files["evaluations.jsonl"] = project.folder.log_file.read_bytes()
+        study.tell(trial, {"token_f1": 1, "brevity": 1}, worker="w")
         assert cli.main(["status", str(project.folder.path)]) == 0
     out = capsys.readouterr().out
     assert f"running (process {os.getpid()})" in out
     assert "15 of 24" in out
-    assert {file.name: file.read_bytes() for file in project.folder.path.iterdir() if file.name != "lock"} == {
-        name: data for name, data in files.items() if name != "lock"
+    changed = {"lock", "study.db"}
+    assert {file.name: file.read_bytes() for file in project.folder.path.iterdir() if file.name not in changed} == {
+        name: data for name, data in files.items() if name not in changed
     }
 
 
@@ -662,36 +595,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
     def fail(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("asktell_adapters.cli.run_folder.os.fsync", fail)
+    monkeypatch.setattr("asktell.files.os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("sampling", ["shared", "iid"])
-@pytest.mark.parametrize("examples", [4, None])
-def test_replay_uses_each_evaluation_once(sampling: str, examples: int | None) -> None:
-    def selector() -> asktell.Selector:
-        goal = asktell.BestFeasible("a")
-        return asktell.Selector(["x", "y", "z"], goal, 12, examples=examples, sampling=sampling, method="uniform")
-
-    first, evaluations = selector(), []
-    saved = []
-    while trial := first.ask():
-        saved.append(first.to_json())
-        scores = {"a": math.sin(trial.id)}
-        first.tell(trial, scores)
-        evaluations.append(Evaluation(trial.id, trial.prompt_id, trial.example, scores))
-    for text, order in itertools.product(saved, (1, -1)):
-        again = asktell.Selector.from_json(text)
-        assert replay(again, evaluations[::order]) == []
-        assert again.done
-        if examples and sampling == "shared":
-            assert str(again.result()) == str(first.result())
-    stranger = Evaluation(99, 2, 3 if examples else None, {"a": 1.0})
-    again = selector()
-    assert replay(again, [*evaluations, stranger]) == [stranger]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such permissions")
@@ -706,7 +614,7 @@ def test_what_holds_prompts_and_answers_is_for_its_owner_only(project: Project, 
     finally:
         os.umask(before)
     folder = project.folder
-    files = [folder.log_file, folder.state_file, folder.result_file, folder.setup_file, project.home / "s.jsonl"]
+    files = [folder.log_file, folder.study_file, folder.result_file, folder.setup_file, project.home / "s.jsonl"]
     assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {path.name: "0o600" for path in files}
 
 

@@ -272,7 +272,7 @@ def test_scores_carry_the_output(write: Any) -> None:
     assert isinstance(evaluator, LLMEvaluator)
     scores = evaluator("Be brief", 0)
     assert scores == {"exact_match": 1, "brevity": 1}
-    assert getattr(scores, "output", None) == "a"
+    assert getattr(scores, "details", None) == {"output": "a"}
     request = evaluator.request("Be brief", 0)
     assert request.max_new_tokens == 7
     assert [message["role"] for message in request.messages] == ["user"]
@@ -284,7 +284,7 @@ async def test_an_async_llm_makes_an_async_evaluator(write: Any) -> None:
     assert isinstance(evaluator, AsyncLLMEvaluator)
     scores = await evaluator("Be brief", 0)
     assert scores["exact_match"] == 0
-    assert getattr(scores, "output", None) == "b"
+    assert getattr(scores, "details", None) == {"output": "b"}
     assert [message["content"] for message in evaluator.request("Be brief", 0).messages] == ["S", "i0|Be brief"]
 
 

@@ -65,7 +65,7 @@ def test_everything_is_tracked_once(interval: float, table: Table, new_selector:
     tracker = Kept([], interval=interval)
     with tracker:
         result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
-    evaluations = tracker.of(core.Evaluation)
+    evaluations = tracker.of(core.Scored)
     assert [one.number for one in evaluations] == list(range(1, result.spent + 1))
     history = selector.state.history
     assert [one.prompt for one in evaluations] == history.arms().tolist()
@@ -91,7 +91,7 @@ def test_a_resumed_selection_goes_on_where_it_was(table: Table, new_selector: Ne
     again = asktell.Selector.from_json(selector.to_json())
     with Kept(kept, name="mine") as tracker:
         asktell.run(again, evaluate(table), progress=False, on_tell=tracker)
-    assert [one.number for one in tracker.of(core.Evaluation)] == list(range(1, again.spent + 1))
+    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, again.spent + 1))
     assert len(tracker.of(core.Decision)) == sum(1 for _, one in again.state.decisions if one.departures)
 
 
@@ -104,10 +104,10 @@ def test_a_study_is_tracked_by_one_of_its_workers(table: Table, new_selector: Ne
         with Kept([]) as tracker:
             asktell.run(study, evaluate(table), progress=False, on_tell=tracker)
         assert tracker.selection.name == "one"
-        assert len(tracker.of(core.Evaluation)) == study.spent
+        assert len(tracker.of(core.Scored)) == study.spent
         with Kept([]) as watcher:  # or by a process that evaluates nothing
             watcher(study)
-        assert len(watcher.of(core.Evaluation)) == study.spent
+        assert len(watcher.of(core.Scored)) == study.spent
 
 
 def test_an_error_is_a_warning_once_and_nothing_is_lost(
@@ -119,7 +119,7 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
     with caplog.at_level(logging.WARNING), tracker:
         result = asktell.run(new_selector(table, "csr", budget=30), evaluate(table), progress=False, on_tell=tracker)
     assert result.done
-    assert [one.number for one in tracker.of(core.Evaluation)] == list(range(1, result.spent + 1))
+    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, result.spent + 1))
     warnings = [record.getMessage() for record in caplog.records if "Kept" in record.getMessage()]
     assert len(warnings) == 1
     assert "the server is down" in warnings[0]

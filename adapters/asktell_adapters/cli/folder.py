@@ -1,0 +1,218 @@
+"""The output folder of a run: its study, its lock, and the files that people read.
+
+| file                | what it holds                                                                       |
+|---------------------|-------------------------------------------------------------------------------------|
+| `study.db`          | the study: every evaluation with its answer, on the disk before it counts           |
+| `run.json`          | what the run was started with; another set-up is not mixed into it                  |
+| `result.json`       | `Result.to_dict()`, once the run has finished                                       |
+| `evaluations.jsonl` | one line per evaluation, written from the study at the end and at an interruption   |
+| `lock`              | held by the process that was started here; those that join it hold no lock          |
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asktell.errors import FolderBusyError, InvalidStateError, StudyNotFoundError
+from asktell.files import replacing, write_atomically
+from asktell.selector import Selector
+from asktell.studies.evaluations import Evaluation
+from asktell.studies.study import Study
+from asktell_adapters.cli.old_runs import OldRun
+
+FORMAT, VERSION = "asktell.run", 2
+VERSIONS = (1, VERSION)
+"""Those that are read. The first one had no study: see `old_runs`."""
+
+_SECONDS_FOR_LOCK = 0.5  # `asktell status` holds it for a moment
+
+
+class RunFolder:
+    """The output folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.setup_file = path / "run.json"
+        self.study_file = path / "study.db"
+        self.log_file = path / "evaluations.jsonl"
+        self.result_file = path / "result.json"
+        self.lock_file = path / "lock"
+
+    @property
+    def used(self) -> bool:
+        """Whether a run has left anything here."""
+        return any(file.exists() for file in (self.setup_file, self.study_file, self.log_file))
+
+    # The lock
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder, which is made if missing; the system lets go of it however the process ends.
+
+        Raises:
+            FolderBusyError: another process holds it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle = _lock(self.lock_file)
+        try:
+            yield
+        finally:
+            os.close(handle)
+
+    @property
+    def runner(self) -> str | None:
+        """The id of the process that runs here, None if none does."""
+        try:
+            import fcntl
+
+            handle = os.open(self.lock_file, os.O_RDWR)
+        except (ImportError, OSError):
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return _owner(handle)
+        finally:
+            os.close(handle)
+        return None
+
+    def set_aside(self) -> Path:
+        """Rename the folder to the first free of `NAME.1`, `NAME.2`, ...; its new path."""
+        number = 1
+        while (target := self.path.with_name(f"{self.path.name}.{number}")).exists():
+            number += 1
+        self.path.rename(target)
+        return target
+
+    # What the run was started with
+
+    def read_setup(self) -> dict[str, Any] | None:
+        """What `write_setup` was given; None if there is nothing.
+
+        Raises:
+            InvalidStateError: the file is malformed, or of an unknown version.
+        """
+        if not self.setup_file.exists():
+            return None
+        data = _read_json(self.setup_file)
+        if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("setup"), dict):
+            raise InvalidStateError(f"{self.setup_file} is not that of an asktell run.")
+        if data.get("version") not in VERSIONS:
+            raise InvalidStateError(
+                f"{self.setup_file} has version {data.get('version')!r}, this asktell reads up to {VERSION}; "
+                "finish the run with the version that began it."
+            )
+        return dict(data["setup"])
+
+    def write_setup(self, setup: Mapping[str, Any]) -> None:
+        """Keep what the run is started with."""
+        data = {"format": FORMAT, "version": VERSION, "setup": setup}
+        write_atomically(self.setup_file, json.dumps(data, indent=1) + "\n")
+
+    # The study
+
+    @property
+    def study_name(self) -> str | None:
+        """Of the folder's one study, None if there is none yet."""
+        try:
+            return Study.names(self.study_file)[0]
+        except (StudyNotFoundError, IndexError):
+            return None
+
+    def open_study(self) -> Study:
+        """The study of a run that was started.
+
+        Raises:
+            InvalidStateError: there is none.
+            StorageError: it cannot be used.
+        """
+        name = self.study_name
+        if name is None:
+            if OldRun(self.path):
+                raise InvalidStateError(
+                    f"The run in {str(self.path)!r} is an earlier asktell's. Take it over: asktell run CONFIG.toml"
+                )
+            raise InvalidStateError(f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml")
+        return Study.open(self.study_file, name)
+
+    def make_study(self, name: str, selector: Selector, details: Iterable[tuple[int, Mapping[str, Any]]] = ()) -> Study:
+        """A new study, in a file for its owner's eyes only."""
+        os.close(os.open(self.study_file, os.O_WRONLY | os.O_CREAT, 0o600))
+        return Study.create(self.study_file, name, selector, details=details)
+
+    # What people read
+
+    def write(self, study: Study, names: Sequence[str | None]) -> None:
+        """Write the evaluations, and the result if it is final.
+
+        Args:
+            study: to write about.
+            names: of the examples.
+        """
+        with replacing(self.log_file) as file:
+            file.writelines(_line(evaluation, names) + "\n" for evaluation in study.evaluations())
+        if study.done:
+            write_atomically(self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n")
+
+
+def _line(evaluation: Evaluation, names: Sequence[str | None]) -> str:
+    details = dict(evaluation.details or {})
+    line: dict[str, Any] = {
+        "trial": evaluation.trial,
+        "prompt": evaluation.prompt,
+        "example": evaluation.example,
+    }
+    if evaluation.example is not None and evaluation.example < len(names):
+        line["example_id"] = names[evaluation.example]
+    if evaluation.scores is None:
+        line["error"] = evaluation.error
+    else:
+        line["scores"] = {**evaluation.scores, **details.pop("scores", {})}
+    line |= details
+    if evaluation.cost is not None:
+        line["cost"] = evaluation.cost
+    # Plain ASCII: a line separator of Unicode, or half a surrogate pair, breaks no reader.
+    return json.dumps(line, allow_nan=False)
+
+
+def _lock(path: Path) -> int:
+    """A handle that holds the lock."""
+    deadline = time.monotonic() + _SECONDS_FOR_LOCK
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
+                return handle
+        except ImportError:  # no such locks on Windows
+            return handle
+        except OSError as error:
+            if time.monotonic() > deadline:
+                owner = _owner(handle)
+                os.close(handle)
+                raise FolderBusyError(
+                    f"Another run (process {owner}) is using {str(path.parent)!r}. To work beside it: asktell run "
+                    "--join. Or wait for it, stop it, or give this one another `output`."
+                ) from error
+        os.close(handle)
+        time.sleep(0.02)
+
+
+def _owner(handle: int) -> str:
+    """The id of the process that holds the lock."""
+    return os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "?"
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InvalidStateError(f"{path} is not whole JSON: {error}") from error

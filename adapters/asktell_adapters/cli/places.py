@@ -1,0 +1,88 @@
+"""Which study is meant: by a URL and its name, or by a run's folder or configuration alone."""
+
+import time
+from pathlib import Path
+
+from asktell.errors import InvalidArgumentError
+from asktell.storages import Location
+from asktell.studies.study import Study
+from asktell_adapters.cli.folder import RunFolder
+
+
+def location(where: str) -> Location:
+    """Where the studies are: what `open_storage` takes, or of a run's folder or configuration its study.
+
+    Raises:
+        InvalidStateError: there is no run yet.
+        ConfigError: the configuration cannot be used.
+    """
+    folder = _folder(where)
+    if folder is None:
+        return where
+    folder.open_study().close()
+    return str(folder.study_file.resolve())
+
+
+def _folder(where: str) -> RunFolder | None:
+    path = Path(where)
+    if "://" in where or _is_database(path):
+        return None
+    if path.is_dir():
+        return RunFolder(path)
+    if path.suffix not in (".toml", "") and not path.is_file():  # the path of a SQLite file that is not there yet
+        return None
+    from asktell_adapters.config import output_folder
+
+    return RunFolder(output_folder(path))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether it is a file of SQLite's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
+class Place:
+    """Where a study is.
+
+    Raises:
+        InvalidArgumentError: it is at a URL, and has no name.
+    """
+
+    def __init__(self, where: str, name: str | None) -> None:
+        self._where = where
+        self._name = name
+        self._run = _folder(where)
+        if self._run is None and name is None:
+            raise InvalidArgumentError("Which study? Give its name after the URL; `asktell studies URL` lists them.")
+
+    @property
+    def folder(self) -> Path | None:
+        """Of the run whose study it is."""
+        return None if self._run is None else self._run.path
+
+    def open(self) -> Study:
+        """The study."""
+        if self._run is not None and self._name is None:
+            return self._run.open_study()
+        return Study.open(self._where if self._run is None else self._run.study_file, self._name or "")
+
+    def doing(self, n_out: int) -> str:
+        """What happens there, with so many trials out."""
+        if self._run is None:
+            return f"{n_out} trials out"
+        runner = self._run.runner
+        if runner is None:
+            return f"{n_out} trials out" if n_out else "stopped"
+        return f"running (process {runner})"
+
+    @property
+    def seconds_since(self) -> float | None:
+        """Since its last change, where that is known."""
+        if self._run is None:
+            return None
+        file = self._run.study_file
+        files = [path for path in (file, file.with_name(f"{file.name}-wal")) if path.exists()]
+        return time.time() - max(path.stat().st_mtime for path in files)

@@ -1,0 +1,200 @@
+"""`asktell run`: a study is worked on until it is done, in the run's own folder or at a URL, alone or with others."""
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from asktell.errors import InvalidArgumentError, InvalidStateError
+from asktell.results import Result
+from asktell.running.failures import FailureLimit
+from asktell.running.outcomes import one_each
+from asktell.running.run import run
+from asktell.studies.study import Study
+from asktell.terminal import safe
+from asktell.trial import Trial
+from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.old_runs import OldRun
+from asktell_adapters.cli.output import show
+from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
+
+if TYPE_CHECKING:
+    from asktell_adapters.config import Config
+
+_MAIN = "main"
+"""The worker that holds the folder: there is one, so that after a kill it goes on with its own trials."""
+
+
+def run_config(config: "Config", arguments: argparse.Namespace) -> None:
+    """Evaluate as a configuration says, and show the result."""
+    if arguments.study is not None:
+        if arguments.fresh or arguments.join:
+            raise InvalidArgumentError(
+                "--fresh and --join go with an output folder. A study has a name: give another --name to start anew; "
+                "to join it, the same command is enough."
+            )
+        name = arguments.name or config.path.stem
+        with Study.create(arguments.study, name, config.selector, exist_ok=True) as study:
+            show(str(_work(study, config, arguments)))
+        return
+    folder = RunFolder(config.output)
+    result = (_join if arguments.join else _start)(config, arguments, folder)
+    show(str(result))
+    show(f"Files: {folder.path}")
+
+
+def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -> Result:
+    """Run, or go on, as the one process that was started in this folder."""
+    evaluator = None
+    if arguments.fresh or not folder.used:
+        evaluator = config.evaluator()  # before a folder is made or set aside: the last place for a mistake
+    if arguments.fresh and folder.used:
+        with folder.locked():
+            print(f"The old run is now in {safe(str(folder.set_aside()))}", file=sys.stderr)
+    with folder.locked():
+        saved = folder.read_setup()
+        if saved is None and folder.used:
+            raise InvalidStateError(
+                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so that it cannot be told whether "
+                "it is this one. Choose another `output`, or start anew with --fresh."
+            )
+        if saved is not None:
+            _check_same(config, saved, folder)
+        with _opened(config, folder) as study:
+            if study.spent and not study.done:
+                print(f"Going on after {study.spent} of {study.budget} evaluations.", file=sys.stderr)
+            try:
+                result = _work(study, config, arguments, evaluator, _MAIN)
+            except BaseException:
+                with contextlib.suppress(Exception):  # the first error is the one to show
+                    folder.write(study, config.names)
+                raise
+            folder.write(study, config.names)
+            return result
+
+
+def _opened(config: "Config", folder: RunFolder) -> Study:
+    """The folder's study, made if there is none: new, or of what an earlier asktell has left."""
+    if folder.study_name is not None:
+        return folder.open_study()
+    selector, old = config.selector, OldRun(folder.path)
+    details: dict[int, Any] = {}
+    if old:
+        selector, details = old.load(selector)
+    folder.write_setup(config.setup)
+    study = folder.make_study(config.path.stem, selector, details.items())
+    if old:
+        print(
+            f"Took over {study.spent} evaluations of a run by an earlier asktell into {folder.study_file.name}; its "
+            f"files are in {safe(str(old.put_away()))}",
+            file=sys.stderr,
+        )
+    return study
+
+
+def _join(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -> Result:
+    """Work beside the process that was started in this folder."""
+    saved = folder.read_setup()
+    if saved is None:
+        raise InvalidStateError(f"There is no run in {str(folder.path)!r} to join. Start it without --join.")
+    _check_same(config, saved, folder)
+    with folder.open_study() as study:
+        result = _work(study, config, arguments)
+        if folder.runner is None:  # nobody else will
+            folder.write(study, config.names)
+        return result
+
+
+def _work(
+    study: Study, config: "Config", arguments: argparse.Namespace, evaluator: Any = None, name: str | None = None
+) -> Result:
+    """Evaluate as one of a study's workers, until it is done."""
+    if study.done:
+        return study.result()
+    evaluator = evaluator or config.evaluator()
+    worker = study.worker(arguments.worker or name, lease=arguments.lease)
+    if worker.name != _MAIN:
+        print(f"Worker {worker.name}, after {study.spent} of {study.budget} evaluations.", file=sys.stderr)
+    cure = "mend the cause and repeat the command, or go on all the same with --keep-going"
+    limit = None if arguments.keep_going else FailureLimit(10 + 2 * config.concurrency, 5, cure)
+    in_batches = callable(getattr(evaluator, "evaluate_batch", None))
+    with signals(), logging_to_stderr():
+        try:
+            return run(
+                worker,
+                TimedBatches(evaluator) if in_batches else TimedCalls(evaluator),
+                concurrency=config.concurrency,
+                batch_size=config.batch_size,
+                progress=not arguments.no_progress and sys.stderr.isatty(),
+                max_failures_in_a_row=limit,
+            )
+        except (KeyboardInterrupt, Terminated):
+            print(
+                f"\nStopped after {study.spent} of {study.budget} evaluations. The same command goes on.",
+                file=sys.stderr,
+            )
+            raise
+
+
+class Timed(dict[str, Any]):
+    """Scores whose details say how long they took."""
+
+    def __init__(self, scores: Any, seconds: float) -> None:
+        super().__init__(scores)
+        self.details = {**getattr(scores, "details", {}), "seconds": round(seconds, 3)}
+
+
+class TimedBatches:
+    """An evaluator with `evaluate_batch(trials)`; each trial took its part of the time."""
+
+    def __init__(self, evaluator: Any) -> None:
+        self._evaluator = evaluator
+
+    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Any]:
+        """Scores or an exception for each trial."""
+        start = time.perf_counter()
+        found = one_each(trials, self._evaluator.evaluate_batch(trials))
+        seconds = (time.perf_counter() - start) / len(trials)
+        return [outcome if isinstance(outcome, BaseException) else Timed(outcome, seconds) for outcome in found]
+
+
+class TimedCalls:
+    """An async evaluator `(prompt, example) -> scores`."""
+
+    def __init__(self, evaluator: Any) -> None:
+        self._evaluator = evaluator
+
+    async def __call__(self, prompt: str, example: int | None) -> Any:
+        """The scores."""
+        start = time.perf_counter()
+        return Timed(await self._evaluator(prompt, example), time.perf_counter() - start)
+
+
+def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> None:
+    """Refuse another set-up.
+
+    Raises:
+        InvalidArgumentError: it is one; the message says what differs.
+    """
+    from asktell_adapters.config import differences
+
+    if found := differences(saved, config.setup):
+        if saved.get("prompts") != config.setup["prompts"] and folder.study_name is not None:
+            found = [item for item in found if not item.startswith("prompts ")]
+            with folder.open_study() as study:
+                found.append(_changed_prompts(study.result(), config.selector.result()))
+        raise InvalidArgumentError(
+            f"{config.path.name}: the run in {str(folder.path)!r} was started with another set-up: {'; '.join(found)}. "
+            "Undo the change to go on with it, give another `output`, or start anew with --fresh (the old folder is "
+            "kept)."
+        )
+
+
+def _changed_prompts(then: Result, now: Result) -> str:
+    """Which prompts are not the same, in words."""
+    before, after = ({entry.id: entry.prompt for entry in result.prompts} for result in (then, now))
+    changed = [id_ for id_ in {**before, **after} if before.get(id_) != after.get(id_)]
+    shown = ", ".join(repr(id_) for id_ in changed[:5]) + (", ..." if len(changed) > 5 else "")
+    return f"prompts ({len(changed)} changed, added or dropped: {shown})"
