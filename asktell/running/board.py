@@ -163,9 +163,12 @@ class Board:
             if failure.trial.id >= 0:
                 with contextlib.suppress(AsktellError):  # its lease was lost
                     ahead.fail(failure.trial.id, failure.error)
+        waiting = {cell: list(outcomes) for cell, outcomes in self._ahead.items()}
         trials: list[Trial] = []
         while len(trials) < n and (trial := ahead.ask()) is not None:
-            if known[_cell(trial)]:
+            if outcomes := waiting.get(_cell(trial)):
+                self._count(ahead, trial, outcomes.pop(0))
+            elif known[_cell(trial)]:
                 known[_cell(trial)] -= 1
                 ahead.fail(trial, "failed")
             elif running[_cell(trial)]:
@@ -175,6 +178,14 @@ class Board:
         if not trials and not self._running:
             streak.end(ahead)
         return trials
+
+    def _count(self, ahead: Selector, trial: Trial, outcome: Outcome) -> None:
+        """What came of looking ahead, in the copy."""
+        error = failure_of(self.selector, outcome)
+        if error is None:
+            ahead.tell(trial, *goal_scores(self.selector, outcome))
+        else:
+            ahead.fail(trial, error)
 
     def _count_failures(self) -> None:
         """Those that were held back."""
