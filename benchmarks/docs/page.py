@@ -1,4 +1,4 @@
-"""The generated parts of docs/benchmarks.md, between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+"""The generated parts of pages, between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -20,6 +20,21 @@ def replace(page: str, parts: Mapping[str, str]) -> str:
 def update(path: Path, parts: Mapping[str, str]) -> None:
     """Renew those parts of a file."""
     path.write_text(replace(path.read_text(), parts))
+
+
+def part(page: str, name: str) -> str:
+    """That part of a page."""
+    found = re.search(rf"<!-- begin {name} -->\n(.*?)\n<!-- end {name} -->", page, re.DOTALL)
+    if found is None:
+        raise ValueError(f"The page has no part {name!r}.")
+    return found[1]
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    """Of the first table in Markdown, by its header."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -2,7 +2,8 @@
 
 Replaces the parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->`, and draws docs/images/*.png. The
 prose between them is written by hand. Means are over tables and seeds; intervals (95 %) are Student's over seeds, a
-seed's value being its mean over the tables, so they say how much of a difference is luck on these very tables.
+seed's value being its mean over the tables, so they say how much of a difference is luck on these very tables. A mean
+of fewer than 4 seeds, or with an interval wider than its scale, is no result: a dash stands in its place.
 """
 
 import argparse
@@ -30,19 +31,28 @@ HEADINGS = {"infeasible": "infeasible answers", "identified": "best identified",
     "soft": "soft reward"
 }
 
+OPEN_SCALE = ("violation", "regret", "size")  # in the metrics' units, or prompts; the others are from 0 to 1
+FEWEST_SEEDS = 4
+
 MIDDLE = "best@.5"
 
 Line = dict[str, Any]
 
 
 class Mean(NamedTuple):
-    """A mean over tables and seeds, and half the width of its interval."""
+    """A mean over tables and seeds, half the width of its interval, and whether that is a result."""
 
     value: float
     error: float
+    told: bool
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ± {self.error:.3f}" if np.isfinite(self.error) else f"{self.value:.3f}"
+        return f"{self.value:.3f} ± {self.error:.3f}" if self.told else "–"
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """To sort by: what is no result comes last."""
+        return self.told, self.value
 
 
 def mean(lines: Iterable[Line], column: str) -> Mean:
@@ -51,7 +61,8 @@ def mean(lines: Iterable[Line], column: str) -> Mean:
     for line in lines:
         by_seed[line["seed"]].append(line.get(column, np.nan))
     values = np.array([np.nanmean(row) for row in by_seed.values()])
-    return Mean(float(values.mean()), half_width(values))
+    error, widest = half_width(values), np.inf if column in OPEN_SCALE else 0.5
+    return Mean(float(values.mean()), error, len(values) >= FEWEST_SEEDS and error <= widest)
 
 
 def load(paths: Iterable[Path]) -> list[Line]:
@@ -115,8 +126,8 @@ def ranking_table(lines: list[Line], goal: str) -> str:
             name = f"`{method}`" + (f" (not on {missing} tables)" if missing else "")
             means = [mean(mine, column) for column in columns]
             spent = float(np.mean([line["spent"] / line["k"] for line in mine]))
-            ranked.append((means[0].value, [f"{b:g}", name, *map(str, means), f"{spent:.2f}", str(n_seeds)]))
-        rows += [row for _, row in sorted(ranked, key=lambda item: -item[0])]
+            ranked.append((means[0].rank, [f"{b:g}", name, *map(str, means), f"{spent:.2f}", str(n_seeds)]))
+        rows += [row for _, row in sorted(ranked, key=lambda item: item[0], reverse=True)]
     header = ["b", "method", *titles, "spent / K", "seeds"]
     return table(header, rows)
 
@@ -130,7 +141,7 @@ def per_table(lines: list[Line], goal: str, b: float) -> str:
         mine = {
             m: mean(found, "quality") for m in methods.names() if (found := select(part, method=m, problem=problem))
         }
-        rival = max((m for m in mine if m in methods.RIVALS), key=lambda m: mine[m].value, default=None)
+        rival = max((m for m in mine if m in methods.RIVALS), key=lambda m: mine[m].rank, default=None)
         cells = [str(mine[m]) if m in mine else "" for m in ("auto", "uniform", reference)]
         k, n = next((line["k"], line["n"]) for line in part if line["problem"] == problem)
         best = f"{mine[rival]} `{rival}`" if rival else ""
@@ -220,7 +231,8 @@ def parts(lines: list[Line]) -> dict[str, str]:
     commits = ", ".join(f"`{commit}`" for commit in sorted({line["commit"] for line in ran}))
     n_problems = len({line["problem"] for line in ran})
     return {
-        "runs": f"{len(everything):,} runs on {n_problems} problems; commits {commits}.",
+        "runs": f"{len(everything):,} runs on {n_problems} problems; commits {commits}. A dash stands for a mean of "
+        f"fewer than {FEWEST_SEEDS} seeds, or with an interval wider than its scale: that is no result.",
         "best": by_family("best"),
         "pareto": by_family("pareto"),
         "per-table-best": per_table(ranked, "best", b),

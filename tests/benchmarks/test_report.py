@@ -12,7 +12,7 @@ from benchmarks.selection.run import Suite, run_tasks, tasks
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[report.Line]:
-    suite = Suite(problems.GOALS, (2, 3), 3, (2, 3), 1)
+    suite = Suite(problems.GOALS, (2, 3), 4, (2, 3), 1)
     wanted = tasks(suite, ["synthetic/linear-small@8"], ["uniform", "csr", "csr-published", "ege-sr", "ucb-e", "ape"])
     path = tmp_path_factory.mktemp("lines") / "lines.jsonl"
     run_tasks(wanted, path, None, jobs=1)
@@ -25,6 +25,26 @@ def test_means_are_over_seeds_of_means_over_tables() -> None:
     mean = report.mean(lines, "quality")
     assert mean.value == pytest.approx(0.55)
     assert mean.error == pytest.approx(12.706 * np.std([0.5, 0.6], ddof=1) / np.sqrt(2), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "shown"),
+    [
+        ([0.2, 0.3, 0.2, 0.3], "quality", "0.250 ± 0.092"),
+        ([0.2, 0.3, 0.2], "quality", "–"),  # few seeds
+        ([0.2], "quality", "–"),
+        ([0.0, 1.0, 0.0, 1.0], "quality", "–"),  # 0.500 ± 0.919: wider than 0 to 1
+        ([3.0, 9.0, 3.0, 9.0], "size", "6.000 ± 5.512"),
+    ],
+)
+def test_what_says_nothing_is_not_shown_as_a_result(values: list[float], column: str, shown: str) -> None:
+    lines = [{"seed": seed, column: value} for seed, value in enumerate(values)]
+    assert str(report.mean(lines, column)) == shown
+
+
+def test_the_best_rival_is_one_with_a_result() -> None:
+    told, lucky = report.Mean(0.4, 0.1, True), report.Mean(0.9, 1.2, False)
+    assert max(told, lucky, key=lambda mean: mean.rank) is told
 
 
 def test_every_method_that_ran_is_in_the_table(lines: list[report.Line]) -> None:
@@ -43,7 +63,7 @@ def test_sizes_of_pools_are_apart(lines: list[report.Line]) -> None:
     assert header == "| problems | b | method | K = 8 | K = 100 |"
     names = ["`uniform`", "`csr`", "`csr-published`", "`ucb-e`"]
     assert [row.split(" | ")[1:3] for row in rows] == [[b, name] for b in "23" for name in names]
-    assert all(row.count("±") == 2 for row in rows)
+    assert all(row.count("±") + row.count("–") == 2 for row in rows)
     assert "@8" not in parts["best"] + parts["per-table-best"]
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.cli.test_cli import Project
 
 import asktell
 from asktell_adapters.cli import main as cli
 from asktell_adapters.cli.old_runs import Line, replay
 from asktell_adapters.cli.places import location
+from tests.adapters.cli.test_cli import Project
 
 OLD = Path(__file__).parents[2] / "assets" / "run-v1"
 

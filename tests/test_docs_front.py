@@ -1,0 +1,97 @@
+"""The Python of README, of the page on embedding, and of the reference of methods runs, from top to bottom."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell.testing.fakes import Table
+
+ROOT = Path(__file__).parents[1]
+EMBED = ROOT / "docs" / "how-to" / "embed-in-your-own-loop.md"
+METHODS = ROOT / "docs" / "reference" / "methods.md"
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def run(page: Path, block: str, names: dict[str, Any]) -> None:
+    exec(compile(block, str(page), "exec"), names)
+
+
+def test_the_loop_of_the_front_page_ends_in_a_feasible_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "README.md"
+    names: dict[str, Any] = {}
+    (block,) = blocks(page)
+    run(page, "import random; random.seed(0)", names)
+    run(page, block, names)
+    assert "final, 120 of 120 evaluations spent" in capsys.readouterr().out
+    assert names["selector"].result().feasible
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> dict[str, Any]:
+    """What a reader has before the page on embedding."""
+    table = Table([[[0.3, 1.0]] * 6, [[0.5, 0.8]] * 6, [[0.9, 0.2]] * 6], ["rouge", "brevity"])
+    goal = asktell.BestFeasible("rouge", subject_to={"brevity": 0.5})
+
+    def selector() -> asktell.Selector:
+        return asktell.Selector(table.prompts, goal, budget=12, examples=6)
+
+    class Batches:
+        def evaluate_batch(self, trials: list[asktell.Trial]) -> list[dict[str, float]]:
+            return [table(trial.prompt, trial.example) for trial in trials]
+
+    async def in_time(prompt: str, example: int) -> dict[str, float]:
+        return table(prompt, example)
+
+    return {
+        "asktell": asktell, "ThreadPoolExecutor": ThreadPoolExecutor, "prompts": table.prompts, "goal": goal,
+        "dataset": range(6), "evaluate": table, "evaluator": table, "async_evaluator": in_time,
+        "batch_evaluator": Batches(), "path": tmp_path / "selector.json", "selector": selector(), "new": selector,
+    }  # fmt: skip
+
+
+def test_embedding_in_a_loop_of_ones_own(loop: dict[str, Any]) -> None:
+    one, batch, cost, save, drive = blocks(EMBED)
+    run(EMBED, one, loop)
+    assert loop["answer"].selected[0].id == 1
+    loop["selector"] = loop["new"]()
+    run(EMBED, batch, loop)
+    assert 0 < len(loop["trials"]) <= 12
+    first, second, third = cost.splitlines()
+    loop["scores"] = [0.3, 1.0]
+    for line in (first, second, third):
+        loop["trial"] = None if line is first else loop["selector"].ask()
+        run(EMBED, line, loop)
+    assert (loop["selector"].spent, loop["selector"].result().cost) == (1, 0.0026)
+    run(EMBED, save, loop)
+    assert loop["selector"].result().cost == 0.0026
+    lines = drive.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        loop["selector"] = loop["new"]()
+        run(EMBED, line, loop)
+        assert loop["selector"].done
+        assert loop["selector"].result().selected[0].id == 1
+
+
+def test_the_methods_of_the_reference_can_be_composed() -> None:
+    names: dict[str, Any] = {}
+    parts = blocks(METHODS)
+    assert len(parts) == 2
+    for block in parts:
+        run(METHODS, block, names)
+    goal = asktell.ParetoSet("a", "b")
+    selector = asktell.Selector(["x", "y", "z"], goal, 9, names["method"], examples=3)
+    table = Table([[[0.1, 0.9]] * 3, [[0.9, 0.1]] * 3, [[0.0, 0.0]] * 3], prompts=["x", "y", "z"])
+    assert {entry.id for entry in asktell.run(selector, table, progress=False).selected} == {0, 1}
+
+
+def test_every_name_of_the_reference_is_a_method_and_the_other_way_round() -> None:
+    listed = re.findall(r"^\| `([\w-]+)` \|", METHODS.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(asktell.METHODS)
