@@ -198,9 +198,14 @@ class Adaptive:
         order = open_[np.argsort(-np.log(uniform) / interest, kind="stable")]
         chosen = order[: max(1, min(room, several))]
         baseline = problem.baseline
-        if baseline in open_ and baseline not in chosen and seen[baseline] + out[baseline] < seen.max():
+        if (
+            baseline is not None
+            and baseline in open_
+            and baseline not in chosen
+            and seen[baseline] + out[baseline] < seen.max()
+        ):
             # The answer is compared with it, on as many examples as the answer has.
-            return np.concatenate(([baseline], chosen))[:room]
+            return np.concatenate((np.array([baseline]), chosen))[:room]
         return chosen
 
     def _contend(self, state: State, belief: Belief, open_: Indices) -> npt.NDArray[np.bool_]:
