@@ -6,6 +6,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from asktell.goals import Goal
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.numerics.arrays import Counts, Indices, Mask, Means, Values
@@ -149,3 +150,15 @@ class Evidence:
         mostly = np.array([2 * np.unique(row, return_counts=True)[1].max() >= len(row) for row in x])
         scale = np.where(mostly, np.ptp(self._values[:, column]), 0.0)
         return np.asarray(Asymptotic(self.population).lower(x, self.error, scale) > claim)
+
+
+def columns_of(goal: Goal, scores: Values) -> tuple[Column, ...]:
+    """The limits of every column of the goal's values, where they are known."""
+    limits: dict[str, tuple[float, float]] = dict(goal.ranges)
+    for metric, x in zip(goal.metrics, scores.T, strict=True):
+        if metric in limits and len(x) and not limits[metric][0] <= x.min() <= x.max() <= limits[metric][1]:
+            del limits[metric]  # told before ranges were enforced
+        if metric not in limits and len(x) and np.isin(x, (0.0, 1.0)).all():
+            limits[metric] = (0.0, 1.0)
+    ends = goal.values(np.array([[limits.get(m, (np.nan, np.nan))[k] for m in goal.metrics] for k in (0, 1)]))
+    return tuple(Column(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b)))) for a, b in ends.T)

@@ -19,8 +19,8 @@ import numpy as np
 from asktell.arguments import LARGEST, MOST_EXAMPLES, whole
 from asktell.elimination import ConstrainedRanking, ParetoGap
 from asktell.errors import InvalidArgumentError
-from asktell.goals import BestFeasible, Goal, ParetoSet
-from asktell.methods.evidence import Column, Evidence
+from asktell.goals import BestFeasible, ParetoSet
+from asktell.methods.evidence import Evidence, columns_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
@@ -323,7 +323,7 @@ class _Rows:
 def _gathered(problem: Problem, rows: _Rows, reach: int | None, error: float) -> Evidence:
     history = rows.history
     scores = history.scores()
-    columns = _columns(problem.goal, scores)
+    columns = columns_of(problem.goal, scores)
     return Evidence.of(
         problem,
         history.trials(),
@@ -334,15 +334,3 @@ def _gathered(problem: Problem, rows: _Rows, reach: int | None, error: float) ->
         reach,
         error,
     )
-
-
-def _columns(goal: Goal, scores: Values) -> tuple[Column, ...]:
-    """The limits of every column of the goal's values, where they are known."""
-    limits: dict[str, tuple[float, float]] = dict(goal.ranges)
-    for metric, x in zip(goal.metrics, scores.T, strict=True):
-        if metric in limits and len(x) and not limits[metric][0] <= x.min() <= x.max() <= limits[metric][1]:
-            del limits[metric]  # told before ranges were enforced
-        if metric not in limits and len(x) and np.isin(x, (0.0, 1.0)).all():
-            limits[metric] = (0.0, 1.0)
-    ends = goal.values(np.array([[limits.get(m, (np.nan, np.nan))[k] for m in goal.metrics] for k in (0, 1)]))
-    return tuple(Column(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b)))) for a, b in ends.T)

@@ -295,6 +295,26 @@ def _result(arguments: argparse.Namespace) -> int:
     return _OK
 
 
+def _compare(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.gate import compared
+
+    names = list(arguments.prompts)
+    run = arguments.run
+    if "://" in run or _is_database(Path(run)):
+        found = compared(arguments, names, study=names.pop(0))
+    else:
+        found = compared(arguments, names, result=_folder(Path(run)).load()[0].result())
+    show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
+    return _OK
+
+
+def _gate(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.gate import gate
+
+    with _signals(), _logging():
+        return gate(arguments)
+
+
 # studies and serve
 
 
@@ -320,6 +340,8 @@ _COMMANDS: dict[str, Command] = {
     "run": _run,
     "status": _status,
     "result": _result,
+    "compare": _compare,
+    "gate": _gate,
     "batch": _of_studies("batch"),
     "studies": _of_studies("list_studies"),
     "watch": _of_studies("watch"),
