@@ -1,7 +1,8 @@
 # Three commands that need nothing but git, make, a C compiler and Python 3.11 or newer:
 #   make demo   the main job: a real small LLM on real data, on the CPU
 #   make test   lint, types, import contracts, tests
-
+#   make bench  the small benchmark, which renews docs/benchmarks.md and README (make bench-full: the whole, for a night)
+# Each makes its own environment in .venv, from the versions in lock.txt.
 
 PYTHON ?= python3
 VENV ?= .venv

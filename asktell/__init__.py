@@ -25,7 +25,7 @@ from asktell.errors import (
     UnknownTrialError,
 )
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
-from asktell.methods import METHODS, Elimination, preset
+from asktell.methods import METHODS, Elimination, Race, preset
 from asktell.methods.adaptive import Adaptive
 from asktell.results import Comparison, Difference, PromptResult, Result
 from asktell.running.run import run
@@ -59,6 +59,7 @@ __all__ = [
     "NotPicklableError",
     "ParetoSet",
     "PromptResult",
+    "Race",
     "RemoteStudy",
     "Result",
     "Selector",

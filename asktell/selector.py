@@ -26,8 +26,7 @@ from asktell.errors import (
 )
 from asktell.forks import fresh_after_fork
 from asktell.goals import Goal, Scores
-from asktell.methods import Elimination, Method, preset
-from asktell.methods.adaptive import Adaptive
+from asktell.methods import Method, preset
 from asktell.numerics.arrays import Features
 from asktell.results import Result
 from asktell.results.summary import summarize
@@ -62,7 +61,7 @@ class Selector:
         prompts: the K candidates, as a sequence of texts (then ids are positions) or a mapping from id to text.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
         budget: evaluations allowed; never exceeded, trials out included. Or `asktell.Budget(cost=...)`.
-        method: "auto", another preset's name, an `Adaptive`, or a composed `Elimination`.
+        method: "auto", another preset's name, an `Adaptive`, a `Race`, or a composed `Elimination`.
         examples: N, the number of examples in the data set; None if the evaluator draws its own.
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
             structured methods need them, "auto" uses them. "text" makes them from the prompts' texts.
@@ -118,7 +117,7 @@ class Selector:
             max_cost_per_evaluation=budget.max_cost_per_evaluation,
             baseline=None if baseline is None else named.arm(baseline, "baseline: "),
         )
-        if not isinstance(method, (Elimination, Adaptive)):
+        if not isinstance(method, Method):
             method = preset(method, goal)
         method.check(problem)
         self._set(named, method, initial(problem))

@@ -1,7 +1,8 @@
-"""How to choose what to evaluate: elimination in rounds, composed of four parts, and `Adaptive`, without rounds."""
+"""How to choose what to evaluate: elimination in rounds, composed of four parts, `Adaptive` and `Race`."""
 
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.elimination import Elimination
 from asktell.methods.presets import METHODS, Method, preset
+from asktell.methods.race import Race
 
-__all__ = ["METHODS", "Adaptive", "Elimination", "Method", "preset"]
+__all__ = ["METHODS", "Adaptive", "Elimination", "Method", "Race", "preset"]

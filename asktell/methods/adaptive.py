@@ -164,7 +164,7 @@ class Adaptive:
         behind = baseline is not None and seen[baseline] + out[baseline] < seen.max()
         if behind and baseline is not None and baseline in open_ and baseline not in chosen:
             # The answer is compared with it, on as many examples as the answer has.
-            return np.concatenate(([baseline], chosen))[:room]
+            return np.concatenate((np.array([baseline]), chosen))[:room]
         return chosen
 
     def _contend(self, state: State, belief: Belief, open_: Indices) -> Mask:

@@ -17,6 +17,7 @@ from asktell.extras import check_extra
 from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.elimination import Elimination
+from asktell.methods.race import Race
 from asktell.schedulers import (
     AbstractScheduler,
     GEGEHalving,
@@ -60,12 +61,14 @@ _PRESETS = {
 }
 
 
-Method: TypeAlias = Elimination | Adaptive
+Method: TypeAlias = Elimination | Adaptive | Race
 
 """How prompts are selected."""
 
 
-METHODS = ("auto", *_PRESETS)
+_WHOLE: dict[str, type[Adaptive] | type[Race]] = {"auto": Adaptive, "race": Race}
+
+METHODS = (*_WHOLE, *_PRESETS)
 
 """The names that `preset` and `Selector(..., method=...)` know."""
 
@@ -85,11 +88,11 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {schedule!r}.")
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
-            f"method must be one of {list(METHODS)}, an asktell.Adaptive, or a composed asktell.Elimination; "
+            f"method must be one of {list(METHODS)}, an asktell.Adaptive or Race, or a composed asktell.Elimination; "
             f"got {name!r}."
         )
-    if name == "auto":
-        return Adaptive()
+    if name in _WHOLE:
+        return _WHOLE[name]()
     chosen = _PRESETS[name]
     if chosen.goal is not None and not isinstance(goal, chosen.goal):
         fitting = [other for other, p in _PRESETS.items() if p.goal is None or isinstance(goal, p.goal)]

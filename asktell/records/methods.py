@@ -5,8 +5,7 @@ from typing import Any
 
 from asktell import allocators, elimination, estimators, schedulers
 from asktell.errors import InvalidStateError
-from asktell.methods import Elimination
-from asktell.methods.adaptive import Adaptive
+from asktell.methods import Adaptive, Elimination, Race
 from asktell.records import checks
 
 PARTS: dict[str, type] = {
@@ -19,7 +18,7 @@ PARTS: dict[str, type] = {
 """The parts of methods that a saved file may name."""
 
 
-WHOLE: dict[str, type] = {"Elimination": Elimination, "Adaptive": Adaptive}
+WHOLE: dict[str, type] = {"Elimination": Elimination, "Adaptive": Adaptive, "Race": Race}
 
 """The methods that a saved file may name."""
 

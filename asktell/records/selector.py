@@ -5,7 +5,7 @@ from typing import Any
 
 from asktell.arguments import check_prompts
 from asktell.errors import InvalidStateError
-from asktell.methods import Adaptive, Elimination, Method
+from asktell.methods import Elimination, Method
 from asktell.records import checks
 from asktell.records.methods import dump_part, load_part
 from asktell.records.problem import dump_problem, load_problem
@@ -59,8 +59,8 @@ def _load(data: Mapping[str, Any], method: Method | None) -> tuple[Prompts, Meth
     problem = load_problem(data, len(texts))
     if method is None:
         method = load_part(data.get("method"))
-    if not isinstance(method, (Elimination, Adaptive)):
-        raise InvalidStateError(f"The saved method must be an Elimination or Adaptive, got {method!r}.")
+    if not isinstance(method, Method):
+        raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {method!r}.")
     method.check(problem)
     state = load_state(data.get("state"), problem)
     rounds = method.rounds(problem) if isinstance(method, Elimination) else None

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from asktell.goals import BestFeasible, Goal, ParetoSet
-from asktell.methods import Elimination, Method
-from asktell.methods.adaptive import Adaptive
+from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.numerics import counters
 from asktell.numerics.arrays import Means
 from asktell.numerics.pareto import pareto_mask
@@ -52,6 +51,14 @@ def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterat
         if not any(part.needs_features for part in parts):
             names = " and ".join(type(part).__name__ for part in parts)
             yield f"The features were not used: {names} have no use for them, but the method auto has."
+    if isinstance(method, Race) and state.finished:
+        settled = state.decisions[-1][1].settled
+        within = f", within {method.tolerance:g}" if method.tolerance else ""
+        right = f"The answer is right with confidence {method.confidence:g}{within}"
+        yield f"{right}." if settled else "The budget ended before the answer was certain."
+        if settled and not method.is_guaranteed(state):
+            why = "evaluations failed" if state.failures else "the range of a metric is not known"
+            yield f"That holds in the limit of many examples only, since {why}."
     known = [list(entry.estimate.values()) for entry in selected if None not in entry.estimate.values()]
     if isinstance(state.problem.goal, ParetoSet) and known:
         means = np.array(known, dtype=np.float64)
@@ -77,7 +84,7 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
             if not belief.is_guess:
                 p_optimal = belief.p_optimal.tolist()
                 p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
-    elif len(active) and not method.estimator.needs_every_arm:
+    elif isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
         means[active], errors[active] = method.estimates(state, active)[:2]
     means, errors = means.copy(), errors.copy()
     for arm, (_, departed) in state.left.items():
@@ -109,6 +116,8 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
 
 def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
     """Arms outside the answer that may belong to it: by the posterior if there is one, else by paired differences."""
+    if isinstance(method, Race):
+        return sorted(set(method.open(state)) - set(answer))
     belief = method.statement(state) if isinstance(method, Adaptive) else None
     if belief is None:
         return [int(arm) for arm in unresolved(state, answer)]

@@ -119,6 +119,38 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add_result.add_argument(
         "--plot", metavar="FILE", type=Path, help=f"draw the result into a file: {', '.join(PICTURES)}"
     )
+    add_compare = add(
+        "compare",
+        "two prompts of a run",
+        "How far prompt A is ahead of prompt B in every metric, and how sure that is. Without B, of the baseline, or\n"
+        "else of the selected prompt.",
+        "example: asktell compare summarize.toml brief long\n"
+        "         asktell compare sqlite:///studies.db summarize brief",
+    )
+    add_compare.add_argument("run", metavar="RUN", help="the run's TOML file or folder, or a study's URL and NAME")
+    add_compare.add_argument("prompts", metavar="[NAME] A [B]", nargs="+", help="ids or texts of prompts")
+    add_compare.add_argument("--tolerance", type=float, default=0.0, help="differences up to it do not matter")
+    add_compare.add_argument("--json", action="store_true", help="print JSON")
+    add_gate = add(
+        "gate",
+        "fail a build when a prompt got worse",
+        "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
+        "candidate is worse, or misses a constraint of the goal.\n"
+        "Exit codes: 0: it is not worse by more than the margin, and keeps every constraint; 1: it is worse, or\n"
+        "misses one; 3: the budget ended undecided; 2: it could not be done.",
+        "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
+    )
+    add_gate.add_argument(
+        "config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal"
+    )
+    add_gate.add_argument("--baseline", metavar="ID", help="the prompt in use (default: CONFIG's baseline)")
+    add_gate.add_argument("--candidate", metavar="ID", help="the new one (default: the other one, if there are two)")
+    add_gate.add_argument("--margin", metavar="X", type=float, default=0.0, help="how much worse is not too much")
+    add_gate.add_argument("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown")
+    add_gate.add_argument("--junit", metavar="FILE.xml", type=Path, help="write a test report")
+    add_gate.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
+    for made in (add_compare, add_gate):
+        made.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
     add_serve = add(
         "serve",
         "offer studies over HTTP",

@@ -14,7 +14,7 @@ from asktell.errors import AsktellError, EvaluatorError, FolderBusyError, Invali
 from asktell.terminal import safe
 from asktell_adapters.cli.arguments import PICTURES, Command, make_parser
 from asktell_adapters.cli.output import report, save_plot, show
-from asktell_adapters.cli.process import Terminated, signals
+from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 
 _OK, _FAILED, _MISTAKE, _INTERRUPTED, _TERMINATED = 0, 1, 2, 130, 143
 
@@ -93,6 +93,21 @@ def _result(arguments: argparse.Namespace) -> int:
     return _OK
 
 
+def _compare(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.gate import compared
+
+    found = compared(arguments)
+    show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
+    return _OK
+
+
+def _gate(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.gate import gate
+
+    with signals(), logging_to_stderr():
+        return gate(arguments)
+
+
 def _of_studies(name: str) -> Command:
     """A command of `asktell_adapters.cli.studies`, imported when it is used."""
 
@@ -117,6 +132,8 @@ _COMMANDS: dict[str, Command] = {
     "run": _run,
     "status": _status,
     "result": _result,
+    "compare": _compare,
+    "gate": _gate,
     "batch": _of_studies("batch"),
     "studies": _of_studies("list_studies"),
     "watch": _of_studies("watch"),

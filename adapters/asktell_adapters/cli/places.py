@@ -23,6 +23,11 @@ def location(where: str) -> Location:
     return str(folder.study_file.resolve())
 
 
+def needs_name(where: str) -> bool:
+    """Whether it is a place of studies, any of which may be meant."""
+    return _folder(where) is None
+
+
 def _folder(where: str) -> RunFolder | None:
     path = Path(where)
     if "://" in where or _is_database(path):

@@ -10,7 +10,7 @@ from typing import Any, final
 
 from asktell.budget import Budget
 from asktell.errors import ConfigError
-from asktell.methods.adaptive import Adaptive
+from asktell.methods import Adaptive, Race
 from asktell.selector import Selector
 from asktell_adapters.config.data import read_examples, read_prompts
 from asktell_adapters.config.evaluator import make_evaluator
@@ -140,9 +140,10 @@ def _with_method(top: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
     others = {key: value for key, value in settings.items() if key not in stop}
     if not stop:
         return others
-    if settings["method"] != "auto":
-        raise top.error(next(iter(stop)), "is for method = 'auto' only", settings["method"])
-    return {**others, "method": Adaptive(**stop)}
+    methods = {"auto": Adaptive, "race": Race}
+    if settings["method"] not in methods:
+        raise top.error(next(iter(stop)), "is for method = 'auto' or 'race' only", settings["method"])
+    return {**others, "method": methods[settings["method"]](**stop)}
 
 
 def _parse(path: Path) -> dict[str, Any]:

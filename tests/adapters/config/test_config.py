@@ -141,7 +141,11 @@ def test_a_budget_of_cost(write: Any) -> None:
         ("{ cost = 1 }\nmethod = 'csr'", PRICED, "A budget of cost is for method 'auto' only"),
         ("30\nconfidence = 2", {}, "confidence of Adaptive must be"),
         ("30\ntolerance = 0.1", {}, "tolerance of Adaptive goes with confidence"),
-        ("30\nmethod = 'csr'\nconfidence = 0.9", {}, "'confidence' at the top is for method = 'auto' only, got 'csr'"),
+        (
+            "30\nmethod = 'csr'\nconfidence = 0.9",
+            {},
+            "'confidence' at the top is for method = 'auto' or 'race' only, got",
+        ),
     ],
 )
 def test_mistakes_about_the_budget(write: Any, budget: str, parts: dict[str, str], said: str) -> None:
@@ -153,6 +157,9 @@ def test_mistakes_about_the_budget(write: Any, budget: str, parts: dict[str, str
 def test_a_run_may_stop_early(write: Any) -> None:
     config = load_config(write(top="confidence = 0.95\ntolerance = 0.01"))
     assert config.selector.method == asktell.Adaptive(confidence=0.95, tolerance=0.01)
+    race = load_config(write(top="method = 'race'\ntolerance = 0.01\nbaseline = 0")).selector
+    assert race.method == asktell.Race(tolerance=0.01)
+    assert race.result().baseline == 0
     assert differences(load_config(write()).setup, config.setup) == [
         "confidence (not given then, 0.95 now)",
         "tolerance (not given then, 0.01 now)",

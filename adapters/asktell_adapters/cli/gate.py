@@ -1,0 +1,240 @@
+"""`asktell gate` and `asktell compare`: is this prompt worse than that one?"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
+from asktell.files import write_atomically
+from asktell.goals import BestFeasible, Goal, ParetoSet
+from asktell.methods.evidence import Evidence, columns_of
+from asktell.results import Comparison, PromptResult, Result
+from asktell.running.run import run
+from asktell.selector import Selector
+from asktell.state import State
+from asktell.terminal import safe, with_error
+from asktell_adapters.cli.output import show
+
+if TYPE_CHECKING:
+    from asktell_adapters.config import Config
+
+PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+_CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
+_PATIENCE = 10  # failures in a row: then it is not the prompt's fault
+_CANDIDATE, _BASELINE = 0, 1
+
+
+class _EnoughError(Exception):
+    """What there is to know is known."""
+
+
+@dataclass
+class Judge:
+    """Whether a candidate is worse than a baseline, from the scores of both on the same examples.
+
+    A pass is wrong with probability 1 - confidence at most, and so is a failure, whenever one looks: for a wrong pass
+    one thing that is false has to look certain, for a wrong failure any one of them may.
+    """
+
+    goal: Goal
+    margin: float
+    confidence: float
+    verdicts: dict[str, str] = field(default_factory=dict)
+
+    def look(self, state: State) -> str:
+        """The verdict by now; `verdicts` has one for each thing that is asked of the candidate."""
+        error, asked = 1 - self.confidence, self._asked()
+        sure, surer = self._evidence(state, error), self._evidence(state, error / len(asked))
+        candidate, baseline = np.array([_CANDIDATE]), np.array([_BASELINE])
+        self.verdicts = {}
+        for name, (column, margin) in asked.items():
+            if margin is None:
+                good = sure.all_at_least(candidate, [column]) & (sure.counts[_CANDIDATE] > 0)
+                bad = surer.below(candidate, column)
+            else:
+                good = sure.ahead(candidate, baseline, column, -margin, or_equal=True)
+                bad = surer.ahead(baseline, candidate, column, margin)
+            self.verdicts[name] = FAILED if bad.all() else PASSED if good.all() else UNDECIDED
+        found = set(self.verdicts.values())
+        return FAILED if FAILED in found else UNDECIDED if UNDECIDED in found else PASSED
+
+    def _asked(self) -> dict[str, tuple[int, float | None]]:
+        """Name to column of the goal's values and margin in its units; None for a constraint."""
+        if isinstance(self.goal, BestFeasible):
+            asked: dict[str, tuple[int, float | None]] = {self._not_worse(self.goal.objective.metric): (0, self.margin)}
+            return asked | {str(c): (q, None) for q, c in enumerate(self.goal.constraints, 1)}
+        assert isinstance(self.goal, ParetoSet)
+        objectives = enumerate(self.goal.objectives)
+        return {self._not_worse(o.metric): (q, self.margin / o.scale) for q, o in objectives}
+
+    def _not_worse(self, metric: str) -> str:
+        return f"{metric} not worse" + (f" by more than {self.margin:g}" if self.margin else "")
+
+    @staticmethod
+    def _evidence(state: State, error: float) -> Evidence:
+        problem, history = state.problem, state.history
+        out = [problem.place[p.example] for p in (*state.pending.values(), *state.returned) if p.example is not None]
+        goal, scores = problem.goal, history.scores()
+        rows = (history.trials(), history.arms(), history.examples(), goal.values(scores), columns_of(goal, scores))
+        return Evidence.of(problem, *rows, int(min(out)) if out else None, error)
+
+
+def gate(arguments: argparse.Namespace) -> int:
+    """`asktell gate`; the exit code says what was found."""
+    from asktell_adapters.config import load_config
+
+    if not 0 < arguments.confidence < 1:
+        raise InvalidArgumentError(f"--confidence must be above 0 and below 1, got {arguments.confidence}.")
+    if not 0 <= arguments.margin < math.inf:
+        raise InvalidArgumentError(f"--margin must be a number of at least 0, got {arguments.margin}.")
+    for path in (arguments.summary, arguments.junit):
+        if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+            raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
+    config = load_config(arguments.config)
+    baseline, candidate = _pair(config, arguments)
+    judge = Judge(config.selector.goal, arguments.margin, arguments.confidence)
+    try:
+        verdict, result = _judge(config, judge, baseline, candidate, arguments)
+    except AsktellError:
+        raise
+    except Exception as error:  # an exit code of 1 would say that the candidate is worse
+        raise EvaluatorError(f"The gate could not be decided: {type(error).__name__}: {error}") from error
+    comparison = result.compare(str(candidate.id), str(baseline.id), arguments.confidence)
+    for name, each in judge.verdicts.items():
+        show(f"{each:<9} {name}")
+    for entry in result.prompts:
+        if entry.status == "failed":
+            show(f"{entry.id} {entry.reason}")
+    show(str(comparison))
+    show(f"{verdict.capitalize()} with confidence {arguments.confidence:g}; {result.spending} spent.")
+    if arguments.summary is not None:
+        write_atomically(arguments.summary, _markdown(verdict, judge, comparison, result))
+    if arguments.junit is not None:
+        write_atomically(arguments.junit, _junit(verdict, judge, comparison))
+    return _CODES[verdict]
+
+
+def _judge(
+    config: Config, judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
+) -> tuple[str, Result]:
+    problem = config.selector.state.problem
+    n = len(config.examples)
+    selector = Selector(
+        {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt},
+        config.selector.goal,
+        max(2, min(2 * n, problem.budget)),
+        "uniform",
+        n,
+        seed=problem.seed,
+        max_failures=problem.max_failures,
+        baseline=str(baseline.id),
+    )
+    evaluator = config.evaluator()
+
+    def look(selector: Any, trial: object) -> None:
+        too_dear = problem.max_cost is not None and selector.state.cost >= problem.max_cost
+        if too_dear or selector.state.left or judge.look(selector.state) != UNDECIDED:
+            raise _EnoughError
+
+    progress = not arguments.no_progress and sys.stderr.isatty()
+    at_once = config.concurrency
+    with contextlib.suppress(_EnoughError):
+        run(selector, evaluator, None, at_once, progress, on_tell=look, max_failures_in_a_row=_PATIENCE)
+    result = selector.result()
+    failed = [entry.reason for entry in result.prompts if entry.status == "failed"]
+    if failed and not selector.spent:
+        raise EvaluatorError(f"No evaluation succeeded: {failed[0]}")
+    return judge.look(selector.state), result
+
+
+def _pair(config: Config, arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
+    """Baseline and candidate."""
+    prompts = {str(entry.id): entry for entry in config.selector.result().prompts}
+    named: list[str] = []
+    default = config.selector.result().baseline
+    for name, given in (("--baseline", arguments.baseline or default), ("--candidate", arguments.candidate)):
+        others = [id_ for id_ in prompts if id_ not in named]
+        if given is None and name == "--candidate" and len(others) == 1:
+            given = others[0]
+        if str(given) not in prompts:
+            what = f"got {given!r}" if given is not None else "none is given"
+            ids = ", ".join(repr(id_) for id_ in list(prompts)[:20])
+            raise InvalidArgumentError(f"{name} must be the id of a prompt of {config.path.name}, {what}: {ids}.")
+        named.append(str(given))
+    if named[0] == named[1]:
+        raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {named[0]!r}. Name two.")
+    return prompts[named[0]], prompts[named[1]]
+
+
+def _markdown(verdict: str, judge: Judge, comparison: Comparison, result: Result) -> str:
+    """A summary, fit for a CI job's."""
+
+    def cell(text: object) -> str:
+        return safe(str(text)).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+
+    sign = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
+    a, b = (next(e for e in result.prompts if e.id == id_) for id_ in (comparison.a, comparison.b))
+    lines = [f"## {sign[verdict]} {cell(a.id)} against {cell(b.id)}: {verdict}", ""]
+    lines += [f"- {sign[each]} {cell(name)}: {each}" for name, each in judge.verdicts.items()]
+    lines += [
+        "",
+        f"| metric | {cell(a.id)} | {cell(b.id)} | difference | interval | examples |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, d in comparison.differences.items():
+        interval = "" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"
+        cells = [with_error(e.estimate[name], e.standard_error[name]) for e in (a, b)]
+        ahead = "" if d.estimate is None else f"{d.estimate:+.3g}"
+        lines.append(
+            f"| {cell(name)} | {cells[0]} | {cells[1]} | {ahead} | {interval} | {d.pairs} of {comparison.examples} |"
+        )
+    lines += ["", f"Confidence {judge.confidence:g}, margin {judge.margin:g}; {result.spending} spent.", ""]
+    return "\n".join(lines)
+
+
+def _junit(verdict: str, judge: Judge, comparison: Comparison) -> str:
+    """A test report: a test case for each thing that is asked of the candidate."""
+    counted = {which: str(sum(each == which for each in judge.verdicts.values())) for which in _CODES}
+    suite = ElementTree.Element(
+        "testsuite",
+        name="asktell gate",
+        tests=str(len(judge.verdicts)),
+        failures=counted[FAILED],
+        skipped=counted[UNDECIDED],
+        errors="0",
+    )
+    said = safe(str(comparison).replace("\n", "; "))
+    for name, each in judge.verdicts.items():
+        case = ElementTree.SubElement(suite, "testcase", classname=safe(str(comparison.a)), name=safe(name))
+        if each == FAILED:
+            ElementTree.SubElement(case, "failure", message=said)
+        elif each == UNDECIDED:
+            ElementTree.SubElement(case, "skipped", message=f"undecided: {said}")
+    ElementTree.SubElement(suite, "system-out").text = f"{verdict}: {said}"
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
+
+
+def compared(arguments: argparse.Namespace) -> Comparison:
+    """For `asktell compare`: prompts of a run, or of a study, whose name then comes first."""
+    from asktell_adapters.cli.places import needs_name
+    from asktell_adapters.cli.studies import result_of
+
+    names = list(arguments.prompts)
+    study = names.pop(0) if needs_name(arguments.run) else None
+    if not 1 <= len(names) <= 2:
+        raise InvalidArgumentError(f"asktell compare needs one prompt or two, got {len(names)}: RUN [NAME] A [B].")
+    options = {"confidence": arguments.confidence, "tolerance": arguments.tolerance}
+    if arguments.run.startswith(("http://", "https://")):
+        from asktell.service.client import RemoteStudy
+
+        with RemoteStudy(arguments.run, study or "") as remote:
+            return remote.compare(*names, **options)
+    return result_of(arguments.run, study).compare(*names, **options)

@@ -1,0 +1,336 @@
+"""Race: every prompt in question takes the same next examples, until the answer is certain.
+
+Fixed confidence by confidence sequences (Waudby-Smith & Ramdas 2020, 2023; racing as in Maron & Moore 1994). Prompts
+are compared by paired differences on common examples, and leave once certainly worse; they are compared only with the
+one that is ahead of them by most, since any certain comparison will do.
+
+Where the error goes. The answer is wrong only if one of few things is wrongly taken for certain. Best feasible prompt,
+of K prompts with C constraints: for each of the K - 1 others that it beats the true best (or keeps a constraint that it
+misses, if that is why it is no rival), and that the true best misses one of C. Pareto set, of m metrics: that one
+prompt is ahead of another in one of them, K (K - 1) m. `confidence` is divided among these, however many were tested.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+import numpy as np
+
+from asktell.arguments import LARGEST, MOST_EXAMPLES, whole
+from asktell.elimination import ConstrainedRanking, ParetoGap
+from asktell.errors import InvalidArgumentError
+from asktell.goals import BestFeasible, ParetoSet
+from asktell.methods.evidence import Evidence, columns_of
+from asktell.numerics import counters
+from asktell.numerics.arrays import Indices, Mask, Values
+from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
+
+OPEN = "not told apart from the answer"
+"""Why a prompt that is not selected leaves in the end, if nothing is certain about it."""
+
+
+@final
+@dataclass(frozen=True)
+class Race:
+    """All prompts on the same examples; those that are certainly worse leave; ends when the answer is certain.
+
+    `confidence`: how often the answer is right when it ends before the budget. `tolerance`: how much worse than right
+    counts as right, in the metric's own units (for a Pareto set, in units of a metric's range where the goal names
+    one). Without a tolerance, prompts that are equally good keep it going until they have seen every example.
+    `block`: examples between two looks.
+
+    The confidence is guaranteed where the metrics' ranges are known (`asktell.maximize("accuracy", range=(0, 1))`, or
+    scores of 0 and 1) and no evaluation fails; else it holds in the limit of many examples.
+    """
+
+    confidence: float = 0.95
+    tolerance: float = 0.0
+    block: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name, low, high in (("confidence", 0.0, 1.0), ("tolerance", 0.0, LARGEST)):
+            value = getattr(self, name)
+            right = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < high
+            if not right or (name == "confidence" and value == 0):
+                expected = "above 0 and below 1, such as 0.95" if name == "confidence" else "of at least 0"
+                raise InvalidArgumentError(f"{name} of Race must be a number {expected}; got {value!r}.")
+        whole("block of Race", self.block, 1, MOST_EXAMPLES)
+
+    def check(self, problem: Problem) -> None:
+        """Every problem will do: any goal, any budget, with or without features."""
+
+    def due(self, state: State) -> bool:
+        """Whenever the plan is empty and there is something to plan, or nothing more can come."""
+        if not state.plan_is_empty:
+            # What is planned costs too much by now, and nothing is out that may turn out cheaper.
+            pull = state.next_pull()
+            return not state.pending and pull is not None and not state.fits(pull.arm)
+        population = state.problem.population
+        return not state.pending or (_room(state) > 0 and (population is None or _reached(state) < population))
+
+    def decide(self, state: State) -> Decided:
+        """End if the answer is certain; else let go of who is certainly worse, and plan the next examples."""
+        number = len(state.decisions)
+        if not len(state.active):
+            return Decided(number, finished=True)
+        evidence = self._evidence(state)
+        verdicts = _worse(evidence, state.active, state.problem)
+        stays = np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64)
+        answer = self._certain_answer(evidence, stays, state)
+        leaving = _departures({a: v for a, v in verdicts.items() if a != state.problem.baseline}, state)
+        if answer is not None:
+            return self._finish(state, number, leaving, answer)._replace(settled=True)
+        remaining = np.setdiff1d(state.active, [d.arm for d in leaving])
+        cells = self._cells(state, remaining)
+        if not cells:
+            return self._finish(state, number, leaving, self._best(state, stays))
+        return Decided(number, leaving, plan=cells)
+
+    def answer(self, state: State) -> list[int]:
+        """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
+        verdicts = _worse(self._evidence(state), state.active, state.problem)
+        return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
+
+    def open(self, state: State) -> list[int]:
+        """The prompts that may be in the answer for all that is certain."""
+        if not state.finished:
+            verdicts = _worse(self._evidence(state), state.active, state.problem)
+            return [arm for arm in state.active.tolist() if arm not in verdicts]
+        left = [arm for arm, (_, d) in state.left.items() if d.status == ACCEPTED or d.reason == OPEN]
+        return left if state.decisions[-1][1].settled else [*left, *state.active.tolist()]
+
+    def is_guaranteed(self, state: State) -> bool:
+        """Whether the confidence is more than asymptotic."""
+        known = all(column.limits is not None for column in self._evidence(state).columns)
+        return known and not state.failures
+
+    def _evidence(self, state: State) -> Evidence:
+        goal, n_arms = state.problem.goal, state.problem.n_arms
+        if isinstance(goal, BestFeasible):
+            n_events = max(1, n_arms - 1 + len(goal.constraints))
+        else:
+            n_events = max(1, n_arms * (n_arms - 1) * len(goal.metrics))
+        out = [pull for pull in (*state.pending.values(), *state.returned) if pull.arm not in state.left]
+        if state.problem.population is None:
+            behind = [pull.trial for pull in out if pull.trial is not None]
+        else:
+            behind = [int(state.problem.place[pull.example]) for pull in out if pull.example is not None]
+        reach = min(behind, default=None)
+        return _gathered(state.problem, _Rows(state), reach, (1 - self.confidence) / n_events)
+
+    def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
+        """The answer if it is certain that it is right, up to the tolerance."""
+        goal = state.problem.goal
+        if not len(stays):
+            return self._best(state, stays)
+        if (evidence.counts[stays] == 0).any() and len(stays) > 1:
+            return None
+        if isinstance(goal, BestFeasible):
+            kept = evidence.all_at_least(stays, range(1, 1 + len(goal.constraints)))
+            means = evidence.means[stays, 0]
+            if not kept.any():
+                return None
+            leader = stays[np.flatnonzero(kept)[means[kept].argmax()]]
+            others = stays[stays != leader]
+            near = evidence.ahead(np.full(len(others), leader), others, 0, -self.tolerance, or_equal=True)
+            return [int(leader)] if near.all() else None
+        return self._certain_front(evidence, stays)
+
+    def _certain_front(self, evidence: Evidence, stays: Indices) -> list[int] | None:
+        """Those that nobody dominates by more than the tolerance, if all others are close to being dominated by one."""
+        means = evidence.means[stays]
+        lead = (means[:, None] - means[None]).max(axis=2)  # (j, i): by how much j is ahead of i somewhere
+        np.fill_diagonal(lead, np.inf)
+        rival = stays[lead.argmin(axis=1)] if len(stays) > 1 else stays  # each one's most dangerous: looked at first
+        free, close = self._ahead_somewhere(evidence, stays, rival), np.ones(len(stays), dtype=bool)
+        for q in range(means.shape[1]):
+            close[close] = evidence.ahead(rival[close], stays[close], q, -self.tolerance, or_equal=True)
+        if len(stays) == 1:
+            return [int(stays[0])]
+        if not (free | close).all():
+            return None
+        for j in np.flatnonzero(free):
+            others = np.delete(stays, j)
+            if not self._ahead_somewhere(evidence, np.full(len(others), stays[j]), others).all():
+                if not close[j]:
+                    return None
+                free[j] = False
+        optimal: list[int] = stays[free].tolist()
+        covered = dict(zip(stays[~free].tolist(), rival[~free].tolist(), strict=True))
+        if set(covered.values()) <= set(optimal):
+            return optimal
+        # Equals that have seen everything cover each other, and are all optimal.
+        return [*optimal, *covered] if evidence.is_exhausted(stays) else None
+
+    def _ahead_somewhere(self, evidence: Evidence, arms: Indices, others: Indices) -> Mask:
+        """(P,) whether the other of a pair certainly does not dominate the arm by more than the tolerance."""
+        free = np.zeros(len(arms), dtype=bool)
+        for q in range(evidence.means.shape[1]):
+            left = np.flatnonzero(~free)
+            free[left] = evidence.ahead(arms[left], others[left], q, -self.tolerance, or_equal=self.tolerance > 0)
+        return free
+
+    def _best(self, state: State, stays: Indices) -> list[int]:
+        """By the estimates."""
+        problem, tally = state.problem, state.current_tally()
+        failed = [arm for arm, (_, d) in state.left.items() if d.status == FAILED]
+        arms = stays[tally.counts[stays] > 0]
+        if not len(arms):  # nobody is certain to be feasible any more, or was seen
+            arms = np.setdiff1d(np.flatnonzero(tally.counts > 0), failed)
+        if not len(arms):
+            return []
+        arms = arms[counters.chance_order(problem.seed, arms)]
+        rule = ConstrainedRanking() if isinstance(problem.goal, BestFeasible) else ParetoGap()
+        return [int(arm) for arm in arms[rule.answer(problem.goal.values(tally.means[arms]))]]
+
+    def _finish(self, state: State, number: int, leaving: tuple[Departure, ...], answer: list[int]) -> Decided:
+        active, baseline = state.active.tolist(), state.problem.baseline
+        seen = np.bincount(state.history.arms(), minlength=state.problem.n_arms)
+        gone = {departure.arm: departure for departure in leaving if departure.arm not in answer}
+        reasons = dict.fromkeys(answer, "the answer")
+        reasons |= {arm: OPEN for arm in active if arm not in gone and arm not in answer and arm != baseline}
+        last = [
+            d._replace(status=FAILED, reason="every example failed")
+            if not seen[d.arm] and d.arm in state.failures
+            else d
+            for d in _departures(reasons, state, answer)
+        ]
+        return Decided(number, (*gone.values(), *last), finished=True, answer=tuple(answer))
+
+    def _cells(self, state: State, arms: Indices) -> tuple[tuple[int, int], ...]:
+        """The next block, example by example, as far as the budget goes; without what was scored before."""
+        problem, room = state.problem, _room(state)
+        if not len(arms) or not room:
+            return ()
+        if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
+            return ()  # all take the same examples
+        wanted = self.block * len(arms)
+        n_cells = min(wanted, room if room < len(arms) else room // len(arms) * len(arms))
+        if problem.population is None:
+            nth, which = np.divmod(np.arange(n_cells), len(arms))
+            examples = problem.draw(arms[which], state.draws[arms[which]] + nth)
+            return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
+        used = _used(state)
+        first = _reached(state)
+        cells: list[tuple[int, int]] = []
+        for place in range(first, problem.population):
+            example = int(problem.order[place])
+            cells += [(arm, example) for arm in arms.tolist() if (arm, example) not in used]
+            if len(cells) >= n_cells:
+                break
+        return tuple(cells[:n_cells])
+
+
+def _room(state: State) -> int:
+    """Pulls that the budget still allows."""
+    return max(0, state.problem.budget - state.spent - len(state.pending) - len(state.returned))
+
+
+def _reached(state: State) -> int:
+    """The first place in the shared order that no plan has reached."""
+    plans = (decided.plan for _, decided in reversed(state.decisions) if decided.plan)  # in the order's order
+    last = next(plans, None)
+    return 0 if last is None else int(state.problem.place[last[-1][1]]) + 1
+
+
+def _used(state: State) -> set[tuple[int, int]]:
+    """Cells from elsewhere, out or failed; of those told, only such as no plan had."""
+    history = state.history
+    elsewhere = history.trials() < 0
+    used = set(zip(history.arms()[elsewhere].tolist(), history.examples()[elsewhere].tolist(), strict=True))
+    return used | {(p.arm, p.example) for p in (*state.pending.values(), *state.returned) if p.example is not None}
+
+
+def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tuple[()] = ()) -> tuple[Departure, ...]:
+    tally = state.current_tally()
+    means, errors = tally.means, tally.standard_errors(state.problem.population)
+    departures = []
+    for arm, reason in reasons.items():
+        known = tally.counts[arm] > 0
+        departures.append(
+            Departure(
+                arm=int(arm),
+                status=ACCEPTED if arm in accepted else REJECTED,
+                reason=reason,
+                means=tuple(means[arm].tolist()) if known else (),
+                standard_errors=tuple(None if np.isnan(x) else float(x) for x in errors[arm]) if known else (),
+            )
+        )
+    return tuple(departures)
+
+
+def _worse(evidence: Evidence, active: Indices, problem: Problem) -> dict[int, str]:
+    """Who is certainly not in the answer, and why."""
+    goal = problem.goal
+    reasons: dict[int, str] = {}
+    if isinstance(goal, BestFeasible):
+        columns = range(1, 1 + len(goal.constraints))
+        for q, constraint in zip(columns, goal.constraints, strict=True):
+            missed = active[evidence.below(active, q)]
+            reasons |= {arm: f"certainly misses {constraint}" for arm in missed.tolist() if arm not in reasons}
+        rivals = active[evidence.all_at_least(active, columns) & (evidence.counts[active] > 0)]
+        open_ = np.array([arm for arm in active.tolist() if arm not in reasons], dtype=np.int64)
+        if len(rivals):
+            leader = rivals[evidence.means[rivals, 0].argmax()]
+            others = open_[open_ != leader]
+            behind = evidence.ahead(np.full(len(others), leader), others, 0, 0.0)
+            reasons |= dict.fromkeys(others[behind].tolist(), "certainly worse than another prompt")
+        return reasons
+    assert isinstance(goal, ParetoSet)
+    seen = active[evidence.counts[active] > 0]
+    if len(seen) < 2:
+        return reasons
+    over = _most_dominating(evidence.means[seen])
+    rivals, others = seen[over], seen
+    keep = over >= 0
+    rivals, others = rivals[keep], others[keep]
+    dominated, somewhere = np.ones(len(others), dtype=bool), np.zeros(len(others), dtype=bool)
+    for q in range(evidence.means.shape[1]):
+        dominated[dominated] = evidence.ahead(rivals[dominated], others[dominated], q, 0.0, or_equal=True)
+    for q in range(evidence.means.shape[1]):
+        at = np.flatnonzero(dominated & ~somewhere)
+        somewhere[at] = evidence.ahead(rivals[at], others[at], q, 0.0)
+    return dict.fromkeys(others[dominated & somewhere].tolist(), "certainly dominated by another prompt")
+
+
+def _most_dominating(means: Values) -> Indices:
+    """(A,) the position of the arm that is ahead by most in every metric at once, -1 if none is."""
+    found = np.full(len(means), -1, dtype=np.int64)
+    for j, row in enumerate(means):
+        lead = (means - row).min(axis=1)
+        lead[j] = -np.inf
+        best = int(lead.argmax())
+        if lead[best] >= 0:
+            found[j] = best
+    return found
+
+
+class _Rows:
+    """The scores, as a key for the last evidence: states that differ only in what is out share it."""
+
+    def __init__(self, state: State) -> None:
+        self.history = state.history
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Rows) and self.history is other.history
+
+    def __hash__(self) -> int:
+        return id(self.history)
+
+
+@lru_cache(maxsize=4)
+def _gathered(problem: Problem, rows: _Rows, reach: int | None, error: float) -> Evidence:
+    history = rows.history
+    scores = history.scores()
+    columns = columns_of(problem.goal, scores)
+    return Evidence.of(
+        problem,
+        history.trials(),
+        history.arms(),
+        history.examples(),
+        problem.goal.values(scores),
+        columns,
+        reach,
+        error,
+    )

@@ -1,0 +1,244 @@
+"""Race: fixed confidence, every prompt on the same examples."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import BestFeasible, Budget, InvalidArgumentError, ParetoSet, Race, Selector, Study, at_most, maximize
+from asktell.intervals.betting import Betting
+from benchmarks.selection import race as simulated
+
+UNIT = (0.0, 1.0)
+BEST = BestFeasible(maximize("a", range=UNIT))
+PAIR = {"x": "be brief", "y": "be exact"}
+
+
+def zero_one(k: int, n: int, step: float = 0.1, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    easy = rng.random(n)
+    return (0.8 * easy + 0.2 * rng.random((k, n)) < 0.5 + step * np.arange(k)[:, None]).astype(float)[:, :, None]
+
+
+def play(selector: Any, scores: np.ndarray, n: int | None = None, cost: float | None = None) -> Any:
+    ids = [entry.id for entry in selector.result().prompts]
+    while n is None or n > 0:
+        trial = selector.ask()
+        if trial is None:
+            break
+        selector.tell(trial, scores[ids.index(trial.prompt_id), trial.example].tolist(), cost)
+        n = None if n is None else n - 1
+    return selector
+
+
+def test_two_prompts_are_told_apart_exactly_when_the_bet_is_won() -> None:
+    scores = zero_one(2, 300)
+    selector = play(Selector(PAIR, BEST, 600, Race(block=1), examples=300), scores)
+    result = selector.result()
+    order = selector.state.problem.order
+    ahead = (scores[1] - scores[0])[order, 0]
+    capital = Betting(-1, 1, 300).log_capital(ahead[None], [0.0])[0]
+    needed = 1 + int(np.argmax(capital >= np.log(1 / 0.05)))
+    assert result.spent == 2 * needed
+    assert (result.stopped_early, result.done, result.unresolved) == (True, True, [])
+    assert [entry.id for entry in result.selected] == ["y"]
+    assert (result.prompts[0].status, result.prompts[0].reason) == ("rejected", "certainly worse than another prompt")
+    assert "The answer is right with confidence 0.95." in result.notes
+    assert result.compare("x").guaranteed
+    # A difference of .1 on 300 examples takes well under half of the cells.
+    assert result.spent < 300
+
+
+def test_everybody_takes_the_same_next_examples() -> None:
+    selector = Selector([f"p{i}" for i in range(4)], BEST, 400, Race(block=3), examples=100)
+    order = selector.state.problem.order
+    trials = selector.ask(12)
+    assert selector.ask() is not None  # another block: nobody waits for stragglers
+    expected = [(i, int(example)) for i in range(4) for example in sorted(order[:3])]
+    assert sorted((t.prompt_id, t.example) for t in trials) == expected
+
+
+def test_equal_prompts_go_on_to_the_last_example_and_within_a_tolerance_they_end() -> None:
+    scores = np.ones((2, 60, 1))
+    full = play(Selector(PAIR, BEST, 120, "race", examples=60), scores).result()
+    assert (full.spent, full.stopped_early) == (120, True)
+    early = play(Selector(PAIR, BEST, 120, Race(tolerance=0.1), examples=60), scores).result()
+    assert early.spent <= 60
+    assert (early.stopped_early, len(early.unresolved)) == (True, 1)
+    assert "Tied with the answer" in str(early)
+
+
+def test_a_budget_that_ends_first_says_so() -> None:
+    result = play(Selector(PAIR, BEST, 21, Race(), examples=300), zero_one(2, 300, 0.01)).result()
+    assert (result.spent, result.done, result.stopped_early) == (21, True, False)
+    assert len(result.selected) == len(result.unresolved) == 1
+    assert "The budget ended before the answer was certain." in result.notes
+    poor = play(Selector([f"p{i}" for i in range(5)], BEST, 3, Race(), examples=9), zero_one(5, 9)).result()
+    assert (poor.spent, poor.stopped_early, len(poor.selected)) == (3, False, 1)
+
+
+def test_constraints() -> None:
+    goal = BestFeasible(maximize("a", range=UNIT), {maximize("b", range=UNIT): at_most(0.5)})
+    scores = np.zeros((3, 200, 2))
+    scores[:, :, 0] = zero_one(3, 200, 0.2)[:, :, 0]
+    scores[2, :, 1] = 1.0  # the best misses the constraint
+    result = play(Selector(["p", "q", "r"], goal, 600, Race(), examples=200), scores).result()
+    assert [entry.id for entry in result.selected] == [1]
+    assert result.stopped_early
+    assert result.prompts[2].reason == "certainly misses b <= 0.5"
+    assert result.spent < 300
+    scores[:, :, 1] = 1.0
+    nobody = play(Selector(["p", "q", "r"], goal, 600, Race(), examples=200), scores).result()
+    assert (nobody.stopped_early, nobody.feasible, len(nobody.selected)) == (True, False, 1)
+    assert nobody.spent < 150
+
+
+def test_a_pareto_set() -> None:
+    goal = ParetoSet(maximize("a", range=UNIT), asktell.minimize("c", range=(0, 10)))
+    scores = np.empty((4, 300, 2))
+    scores[:, :, 0] = zero_one(4, 300, 0.15)[:, :, 0]
+    scores[:, :, 1] = np.array([5.0, 1.0, 9.0, 9.5])[:, None]
+    result = play(Selector(["p", "q", "r", "s"], goal, 1200, Race(), examples=300), scores).result()
+    assert sorted(int(entry.id) for entry in result.selected) == [1, 2, 3]
+    assert result.stopped_early
+    assert result.prompts[0].reason == "certainly dominated by another prompt"
+    equal = play(Selector(PAIR, goal, 80, Race(), examples=40), np.full((2, 40, 2), 0.25)).result()
+    assert (len(equal.selected), equal.stopped_early, equal.spent) == (2, True, 80)
+
+
+def test_without_a_range_it_is_not_guaranteed_and_says_so() -> None:
+    goal = BestFeasible("a")
+    rng = np.random.default_rng(0)
+    scores = rng.normal(0, 1, (2, 300, 1)) + np.array([0.0, 1.0])[:, None, None]
+    result = play(Selector(PAIR, goal, 600, Race(), examples=300), scores).result()
+    assert (result.stopped_early, result.selected[0].id) == (True, "y")
+    assert (
+        result.notes[-1] == "That holds in the limit of many examples only, since the range of a metric is not known."
+    )
+    assert not result.compare("x").guaranteed
+    recognized = play(Selector(PAIR, goal, 600, Race(), examples=300), zero_one(2, 300)).result()
+    assert recognized.notes[-1].startswith("The answer")
+
+
+@pytest.mark.parametrize("goal", [BEST, ParetoSet(maximize("a", range=UNIT), maximize("b", range=UNIT))])
+def test_saved_and_continued_is_never_interrupted(goal: Any) -> None:
+    rng = np.random.default_rng(1)
+    scores = np.concatenate([zero_one(6, 80)] + [rng.random((6, 80, 1))] * (len(goal.metrics) - 1), axis=2)
+    whole = play(Selector([f"p{i}" for i in range(6)], goal, 400, Race(block=4), examples=80, seed=3), scores)
+    parts = Selector([f"p{i}" for i in range(6)], goal, 400, Race(block=4), examples=80, seed=3)
+    while not parts.done:
+        parts = Selector.from_json(play(parts, scores, n=17).to_json())
+    assert parts.to_json() == whole.to_json()
+    assert parts.result() == whole.result()
+    assert json.loads(parts.to_json())["method"] == {"type": "Race", "confidence": 0.95, "tolerance": 0.0, "block": 4}
+
+
+def test_many_workers_in_any_order() -> None:
+    scores = zero_one(5, 200)
+    selector = Selector([f"p{i}" for i in range(5)], BEST, 1000, Race(), examples=200)
+    with Study.create("memory://race", "race", selector) as study:
+        rng = np.random.default_rng(0)
+        while not study.done:
+            held = [trial for worker in range(7) for trial in study.ask(3, worker=f"w{worker}")]
+            for i in rng.permutation(len(held))[:9]:
+                study.tell(held[i], scores[int(held[i].prompt_id), held[i].example].tolist())
+        result = study.result()
+    assert (result.stopped_early, result.selected[0].id) == (True, 4)
+    assert result.spent < 1000
+
+
+def test_scores_behind_one_that_is_out_do_not_count_yet() -> None:
+    scores = np.stack([np.zeros((60, 1)), np.ones((60, 1))])
+    selector = Selector(PAIR, BEST, 120, Race(block=5), examples=60)
+    slow = selector.ask()
+    assert slow is not None
+    play(selector, scores, n=79)
+    assert selector.n_active == 2
+    selector.tell(slow, scores[list(PAIR).index(str(slow.prompt_id)), slow.example])
+    assert selector.done
+    assert selector.result().selected[0].id == "y"
+
+
+def test_a_budget_of_cost_is_kept() -> None:
+    scores = zero_one(3, 100, 0.02)
+    selector = Selector(["p", "q", "r"], BEST, Budget(cost=5.0, max_cost_per_evaluation=0.1), Race(), examples=100)
+    result = play(selector, scores, cost=0.1).result()
+    assert result.done
+    assert 4.5 < result.cost <= 5.0
+    assert not result.stopped_early
+
+
+def test_failures_leave_gaps_and_prompts_that_only_fail_leave() -> None:
+    scores = zero_one(3, 200, 0.2)
+    selector = Selector(["p", "q", "r"], BEST, 600, Race(), examples=200)
+    while trial := selector.ask():
+        if trial.prompt_id == 1 or trial.id == 5:
+            selector.fail(trial, "no answer")
+        else:
+            selector.tell(trial, scores[int(trial.prompt_id), trial.example])
+    result = selector.result()
+    assert (result.stopped_early, result.selected[0].id, result.prompts[1].status) == (True, 2, "failed")
+    assert result.notes[-1] == "That holds in the limit of many examples only, since evaluations failed."
+    nobody = Selector(["p", "q"], BEST, 60, Race(), examples=20, max_failures=2)
+    while trial := nobody.ask():
+        nobody.fail(trial, "no answer")
+    assert (nobody.done, nobody.result().selected, nobody.result().stopped_early) == (True, [], False)
+
+
+def test_scores_from_elsewhere_are_not_asked_again() -> None:
+    scores = zero_one(2, 30)
+    selector = Selector(PAIR, BEST, 60, Race(), examples=30)
+    for example in range(30):
+        selector.observe("x", scores[0, example], example)
+    result = play(selector, scores).result()
+    assert result.prompts[0].pulls == 30
+    assert result.stopped_early
+    assert result.spent <= 30
+
+
+def test_prompts_that_draw_their_own_examples() -> None:
+    rng = np.random.default_rng(0)
+    selector = Selector(PAIR, BEST, 2000, Race())
+    while trial := selector.ask():
+        selector.tell(trial, [float(rng.random() < (0.3 if trial.prompt_id == "x" else 0.8))])
+    result = selector.result()
+    assert (result.stopped_early, result.selected[0].id) == (True, "y")
+    assert result.spent < 400
+
+
+def test_the_baseline_stays_and_takes_every_example() -> None:
+    scores = zero_one(5, 200)
+    selector = play(Selector([f"p{i}" for i in range(5)], BEST, 1000, Race(), examples=200, baseline=0), scores)
+    result = selector.result()
+    assert (result.stopped_early, result.selected[0].id, result.prompts[0].status) == (True, 4, "active")
+    assert result.prompts[0].pulls == result.selected[0].pulls == max(entry.pulls for entry in result.prompts)
+    assert result.unresolved == []
+    assert str(result).splitlines()[-1].startswith("4 is better than 0: +0.")
+
+
+WRONG = [{"confidence": 1.0}, {"confidence": 0}, {"tolerance": -1}, {"block": 0}, {"confidence": True}]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_numbers_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="of Race must be"):
+        Race(**wrong)
+
+
+@pytest.mark.parametrize("goal", simulated.GOALS)
+@pytest.mark.parametrize("kind", simulated.KINDS)
+def test_it_is_wrong_no_more_often_than_stated(kind: str, goal: str) -> None:
+    outcomes = [simulated.play(kind, goal, k, 60, 0.05, seed, confidence=0.8) for seed in range(12) for k in (2, 5)]
+    # 24 runs at .2: more than 10 wrong ones would be a chance of one in a thousand.
+    assert sum(outcome.wrong for outcome in outcomes) <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", simulated.GOALS)
+@pytest.mark.parametrize("kind", simulated.KINDS)
+@pytest.mark.parametrize("k", [2, 5, 20])
+def test_it_is_wrong_no_more_often_than_stated_in_many_runs(kind: str, goal: str, k: int) -> None:
+    outcomes = [simulated.play(kind, goal, k, 200, 0.0, seed) for seed in range(400)]
+    assert sum(outcome.wrong for outcome in outcomes) <= 34

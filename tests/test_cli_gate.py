@@ -1,0 +1,213 @@
+"""`asktell gate` and `asktell compare`, and the page about them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import BestFeasible, ParetoSet, Selector, Study, at_most, maximize, minimize
+from asktell_adapters.cli import main as cli
+from asktell_adapters.cli.gate import FAILED, PASSED, UNDECIDED, Judge
+
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "fail-a-build.md"
+_numbers = itertools.count()
+LLM = """
+from asktell_adapters.evaluators import Completion
+
+SKILL = {"word.": 0.5, "case.": 0.9, "worse.": 0.1}
+
+class LLM:
+    calls = 0
+
+    def complete(self, requests):
+        return [self.one(request) for request in requests]
+
+    def one(self, request):
+        LLM.calls += 1
+        prompt, text = request.messages[-1]["content"].split("\\n\\n")
+        last = prompt.split()[-1]
+        if last == "broken.":
+            raise RuntimeError("no connection")
+        right = (int(text) * 7 % 100) / 100 < SKILL[last]
+        answer = "yes" if right else "no"
+        return Completion(answer, completion_tokens=1, cost=0.5)
+
+def load():
+    return LLM()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The page's folder, with an LLM that is a few lines of Python."""
+    monkeypatch.chdir(tmp_path)
+    module = f"llm_of_gate_{next(_numbers)}"
+    (tmp_path / f"{module}.py").write_text(LLM)
+    rows = [{"input": str(i), "reference": "yes"} for i in range(200)]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = re.findall(r"```toml\n# gate.toml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    text = text.replace("my_llm", module)
+
+    def write(**changes: str) -> None:
+        changed = text
+        for old, new in changes.items():
+            changed = changed.replace(old, new)
+        (tmp_path / "gate.toml").write_text(changed)
+
+    write()
+    return write
+
+
+def command(line: str) -> int:
+    assert line.startswith("asktell ")
+    return cli.main(shlex.split(line)[1:])
+
+
+def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate, compare = (c.strip() for c in re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    assert command(gate) == 0
+    out = capsys.readouterr().out
+    assert "passed    exact_match not worse by more than 0.05" in out
+    assert "passed    brevity >= 0.5" in out
+    assert "exact_match: new is better than mine" in out
+    spent = int(re.search(r"(\d+) of \d+ evaluations", out).group(1))  # type: ignore[union-attr]
+    assert spent < 200  # of 400
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("## ✅ new against mine: passed")
+    assert "| exact_match |" in summary
+    suite = ElementTree.fromstring((tmp_path / "gate.xml").read_text())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "0", "0")
+    selector = Selector({"mine": "m", "new": "n"}, BestFeasible("x"), 20, "uniform", examples=20)
+    (tmp_path / "runs").mkdir()
+    text = (tmp_path / "gate.toml").read_text()
+    (tmp_path / "gate.toml").write_text('output = "runs/first"\n' + text.replace("budget = 600 ", "budget = 40 "))
+    assert command("asktell run gate.toml") == 0
+    capsys.readouterr()
+    assert command(compare) == 0
+    assert "new" in capsys.readouterr().out
+    assert selector.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "code", "said"),
+    [
+        ({"in lower case.": "but worse."}, "", 1, "failed    exact_match not worse"),
+        ({"at_least": "at_most"}, "--margin 0.5", 1, "failed    brevity <= 0.5"),
+        ({"budget = 600 ": "budget = 12 "}, "", 3, "Undecided with confidence 0.95; 12 of 12 evaluations spent."),
+        ({"budget = 600 ": "budget = { cost = 5 } "}, "", 3, "10 of 400 evaluations spent."),
+        ({"maximize": "type = 'pareto-set'\nmaximize", "at_least = { brevity = 0.5 }": "minimize = 'brevity'"},
+         "--margin 1", 0, "passed    brevity not worse by more than 1"),
+    ],
+)  # fmt: skip
+def test_the_exit_code_says_what_was_found(
+    changes: Any, flags: str, code: int, said: str, project: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    if "cost" in str(changes):
+        changes = {**changes, "[metrics]": "[metrics]\ncost = true"}
+    project(**changes)
+    assert command(f"asktell gate gate.toml --baseline mine --summary s.md --junit j.xml {flags}") == code
+    assert said in capsys.readouterr().out
+    assert (tmp_path / "s.md").exists()
+    assert ElementTree.fromstring((tmp_path / "j.xml").read_text()).tag == "testsuite"
+
+
+@pytest.mark.parametrize(
+    ("line", "changes", "said"),
+    [
+        ("--baseline nobody", {}, "--baseline must be the id of a prompt of gate.toml, got 'nobody': 'mine', 'new'."),
+        ("--baseline mine --candidate other", {}, "--candidate must be the id of a prompt of gate.toml, got 'other'"),
+        ("--baseline mine --candidate mine", {}, "The candidate and the baseline are the same prompt, 'mine'."),
+        ("", {}, "--baseline must be the id of a prompt of gate.toml, none is given"),
+        ("--baseline mine", {"[data]": 'c = "And one word."\n[data]'}, "--candidate must be the id of a prompt"),
+        ("--baseline mine --margin -1", {}, "--margin must be a number of at least 0"),
+        ("--baseline mine --confidence 1", {}, "--confidence must be above 0 and below 1"),
+        ("--baseline mine --summary no/such/folder.md", {}, "cannot be written"),
+        ("--baseline mine", {"in lower case.": "broken.", "one word.": "one broken."}, "no connection"),
+    ],
+)
+def test_what_cannot_be_found_out_is_neither_pass_nor_failure(
+    line: str, changes: Any, said: str, project: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project(**changes)
+    assert command(f"asktell gate gate.toml {line}") == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_candidate_that_only_fails_is_undecided(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    project(**{"in lower case.": "broken."})
+    assert command("asktell gate gate.toml --baseline mine") == 3
+    assert "new failed 3 times, last: RuntimeError: no connection" in capsys.readouterr().out
+
+
+def test_the_baseline_of_the_configuration(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    project(**{"budget = 600 ": "baseline = 'mine'\nbudget = 600 "})
+    assert command("asktell gate gate.toml --margin 0.05") == 0
+    project(**{"budget = 600 ": "baseline = 'nobody'\nbudget = 600 "})
+    assert command("asktell gate gate.toml") == 2
+    assert "baseline: There is no prompt 'nobody'" in capsys.readouterr().err
+
+
+def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
+    """The verdict and the evaluations it took."""
+    n = scores.shape[1]
+    selector = Selector(["candidate", "baseline"], goal, 2 * n, "uniform", examples=n)
+    judge = Judge(goal, margin, 0.95)
+    verdict = UNDECIDED
+    while verdict == UNDECIDED and (trial := selector.ask()):
+        selector.tell(trial, scores[int(trial.prompt_id), trial.example or 0].tolist())
+        verdict = judge.look(selector.state)
+    return verdict, selector.spent
+
+
+@pytest.mark.parametrize(
+    ("difference", "margin", "expected"),
+    [(0.1, 0.0, PASSED), (-0.1, 0.0, FAILED), (0.0, 0.1, PASSED), (-0.1, 0.05, FAILED), (0.0, 0.0, PASSED)],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_difference_of_a_tenth_takes_under_half_of_the_cells(
+    difference: float, margin: float, expected: str, sign: int
+) -> None:
+    goal = BestFeasible((maximize if sign > 0 else minimize)("a", range=(0, 1)))
+    won, lost = round(300 * (0.05 + max(difference, 0))), round(300 * (0.05 + max(-difference, 0)))
+    took = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        kinds, agree = rng.permutation(np.repeat([0, 1, 2], [won, lost, 300 - won - lost])), rng.random(300) < 0.5
+        scores = np.stack([np.where(kinds == 2, agree, kinds == which) for which in (0, 1)]).astype(float)[:, :, None]
+        verdict, spent = judged(goal, scores if sign > 0 else 1 - scores, margin)
+        assert verdict == expected
+        took.append(spent)
+    assert np.mean(took) == 600 if difference == margin == 0 else np.mean(took) < (300 if margin != 0.05 else 500)
+
+
+def test_constraints_and_fronts() -> None:
+    scores = np.zeros((2, 100, 2))
+    scores[0, :, 0] = 1.0
+    scores[0, :, 1] = 1.0
+    constrained = BestFeasible(maximize("a", range=(0, 1)), {maximize("b", range=(0, 1)): at_most(0.5)})
+    assert judged(constrained, scores, 0.0)[0] == FAILED
+    assert judged(ParetoSet(maximize("a", range=(0, 1)), minimize("b", range=(0, 2))), scores, 0.5)[0] == FAILED
+    assert judged(ParetoSet(maximize("a", range=(0, 1)), maximize("b", range=(0, 2))), scores, 0.0)[0] == PASSED
+
+
+def test_compare_studies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    selector = Selector({"x": "be brief", "y": "be exact"}, BestFeasible("a"), 8, "uniform", examples=4)
+    with Study.create(url, "first", selector) as study:
+        asktell.run(study, lambda prompt, example: {"a": len(prompt) + example}, progress=False)
+    assert cli.main(["compare", url, "first", "x", "y"]) == 0
+    assert "a: x and y are equal: +0 on 4 of 4 examples" in capsys.readouterr().out
+    assert cli.main(["compare", url, "first", "x", "y", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["guaranteed"]
+    for wrong in (["first"], ["first", "x", "nobody"], ["first", "x", "y", "x"]):
+        assert cli.main(["compare", url, *wrong]) == 2
+    assert "needs one prompt or two" in capsys.readouterr().err
