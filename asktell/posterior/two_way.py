@@ -166,8 +166,8 @@ def _guesses(system: System, first: Variances) -> tuple[list[Variances], Vector]
         prior[0] = np.log(0.1 / 0.9)
     centre = _axes(first)
     freedom = system.n - 1 + _PRIOR_FREEDOM
-    # The scale's own prior: the spread of the scores, which is 1 here, less what the effects take.
-    own_squares = _PRIOR_FREEDOM * _PRIOR_SHARES[2]
+    # The scale's own prior is that guess too: the spread of the scores says nothing of a residual far below it.
+    own_squares = _PRIOR_FREEDOM * first.residual
 
     def at(point: Vector) -> tuple[float, Variances]:
         """The log posterior there, and the variances with the most likely scale."""
