@@ -124,9 +124,9 @@ class Goal(ABC):
         """Whether there is a constraint."""
         return bool(self.constraints)
 
-    def width(self, metric: str) -> float | None:
-        """Of a metric's range, where an objective names one; in metric units."""
-        return next((o.scale for o in self.objectives if o.metric == metric and o.range is not None), None)
+    def limits(self, metric: str) -> tuple[float, float] | None:
+        """Of a metric's scores, where an objective names them; in metric units."""
+        return next((o.range for o in self.objectives if o.metric == metric), None)
 
     @property
     @abstractmethod

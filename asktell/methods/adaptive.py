@@ -5,6 +5,7 @@ then; trials that are out are not planned again, and count as information that w
 `asktell.methods.belief`, the choice of examples in `asktell.posterior.design`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -14,6 +15,7 @@ from asktell.arguments import LARGEST, whole
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible
 from asktell.methods.belief import Belief, believe, by_chance
+from asktell.methods.proofs import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
 from asktell.posterior import design, membership
@@ -22,6 +24,7 @@ from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Proble
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
+_PULLS_BEFORE_A_STOP = 20  # an early stop comes that part later at most, and every look costs its work
 _LEAST_INTEREST = 1e-3  # of a contender that no draw has on top
 _MOST_DRAWS = 10_000
 
@@ -82,10 +85,12 @@ class Adaptive:
         belief = self.belief(state)
         if not room or not len(open_):
             return self._finish(state, number, belief)
-        if self.confidence is not None and self._is_settled(state, belief):
+        doubtful = None if self.confidence is None else self._unproven(state, belief)
+        if doubtful is not None and not len(doubtful):
             return self._finish(state, number, belief)._replace(settled=True)
-        arms = self._choose(state, open_, min(room, self._batch_size(state)), number, belief)
-        n_pulls = min(room, max(len(arms), (state.spent + len(state.pending)) // _PULLS_BEFORE_A_LOOK))
+        arms = self._choose(state, open_, min(room, self._batch_size(state)), number, belief, doubtful)
+        before_a_look = _PULLS_BEFORE_A_LOOK if self.confidence is None else _PULLS_BEFORE_A_STOP
+        n_pulls = min(room, max(len(arms), (state.spent + len(state.pending)) // before_a_look))
         return Decided(number, plan=self._cells(state, arms, n_pulls, belief))
 
     def belief(self, state: State) -> Belief | None:
@@ -100,18 +105,23 @@ class Adaptive:
         """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
         return _answer(state, self.belief(state))
 
-    def _is_settled(self, state: State, belief: Belief | None) -> bool:
-        if not np.bincount(state.history.arms(), minlength=state.problem.n_arms)[state.active].all():
-            return False
-        statement = self.statement(state)
-        if statement is None or statement.is_guess or self.confidence is None:
-            return False
-        # Those that have failed are no rivals.
+    def _unproven(self, state: State, belief: Belief | None) -> Indices | None:
+        """Who keeps the answer from being certain, empty if it is; None as long as the posterior doubts it too."""
+        if self.confidence is None or belief is None:
+            return None
         active = state.active
-        answer = np.searchsorted(active, _answer(state, belief))
+        if not np.bincount(state.history.arms(), minlength=state.problem.n_arms)[active].all():
+            return None
+        statement = self.statement(state)
+        if statement is None or statement.is_guess:
+            return None
+        # Those that have failed are no rivals.
+        answer = _answer(state, belief)
         best = isinstance(state.problem.goal, BestFeasible)
-        right = membership.settled(statement.values[:, active], answer, best, self.tolerance)
-        return float(right.mean()) >= self.confidence
+        right = membership.settled(statement.values[:, active], np.searchsorted(active, answer), best, self.tolerance)
+        if float(right.mean()) < self.confidence:
+            return None
+        return unproven(state, answer, statement.means, 1.0 - self.confidence, self.tolerance)
 
     def _finish(self, state: State, number: int, belief: Belief | None) -> Decided:
         answer, statement = _answer(state, belief), self.statement(state)
@@ -136,7 +146,9 @@ class Adaptive:
     def _batch_size(self, state: State) -> int:
         return max(1, round(self.batch * len(state.active)))
 
-    def _choose(self, state: State, open_: Indices, room: int, number: int, belief: Belief | None) -> Indices:
+    def _choose(
+        self, state: State, open_: Indices, room: int, number: int, belief: Belief | None, doubtful: Indices | None
+    ) -> Indices:
         """Distinct arms to pull: those without any pull first, then at random by how much is in doubt."""
         problem = state.problem
         bits = counters.bits(problem.seed, "choose", number, open_)
@@ -147,6 +159,9 @@ class Adaptive:
         if new.any():
             order = open_[np.argsort(np.where(new, uniform, 2.0), kind="stable")]
             return order[: min(int(new.sum()), _room(state))]
+        if doubtful is not None and (missing := np.intersect1d(doubtful, open_)).size:
+            # They are compared on common examples, so whoever has fewer comes first.
+            return missing[np.argsort((seen + out)[missing], kind="stable")][:room]
         if belief is None:
             return open_[np.argsort(uniform, kind="stable")][:room]
         interest = np.where(self._contend(state, belief, open_), belief.interest[open_] + _LEAST_INTEREST, 0.0)
@@ -188,6 +203,8 @@ class Adaptive:
             examples = problem.draw(arms[which], state.draws[arms[which]] + nth)
             return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
         seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
+        if self.confidence is not None:
+            return self._in_order(state, arms, n_pulls)
         first = belief is None or not seen[arms].all()
         doubt, informative = (None, None) if first or belief is None else (belief.interest, belief.informative)
         share = _FIRST_SHARE if first and self.share is None else self._share(problem)
@@ -198,6 +215,22 @@ class Adaptive:
             arms, places = design.next_examples(arms, used_arms, used, len(problem.order), share, doubt, informative)
             cells += zip(arms.tolist(), problem.order[places].tolist(), strict=True)
             used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
+        return tuple(cells[:n_pulls])
+
+    def _in_order(self, state: State, arms: Indices, n_pulls: int) -> tuple[tuple[int, int], ...]:
+        """The first examples of the order that each arm has not used, in turn: whom it suits plays no part."""
+        problem = state.problem
+        used_arms, used = state.used_cells()
+        places = problem.place[used]
+        free = {arm: _unused(places[used_arms == arm], len(problem.order)) for arm in arms.tolist()}
+        cells: list[tuple[int, int]] = []
+        while len(cells) < n_pulls and free:
+            for arm in list(free):
+                place = next(free[arm], None)
+                if place is None:
+                    del free[arm]
+                else:
+                    cells.append((arm, int(problem.order[place])))
         return tuple(cells[:n_pulls])
 
     def _share(self, problem: Problem) -> float:
@@ -231,6 +264,12 @@ def _room(state: State) -> int:
     """Pulls that the budget still allows."""
     returned = len(state.returned)
     return max(0, state.problem.budget - state.spent - len(state.pending) - returned)
+
+
+def _unused(places: Indices, n_examples: int) -> Iterator[int]:
+    """Ascending."""
+    used = set(places.tolist())
+    return (place for place in range(n_examples) if place not in used)
 
 
 def _pulls_out(state: State) -> Counts:

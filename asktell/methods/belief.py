@@ -91,7 +91,7 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     draws, informative = np.empty((n_draws, n_arms, n_metrics)), []
     seen = distinct(cells.examples[cells.examples >= 0])
     for j, metric in enumerate(goal.metrics):
-        fit = posterior(cells, j, n_arms, problem.n_examples, None, goal.width(metric), averaged, _basis(problem))
+        fit = posterior(cells, j, n_arms, problem.n_examples, None, goal.limits(metric), averaged, _basis(problem))
         means[:, j], errors[:, j] = fit.mean, fit.sd
         normals = membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         draws[:, :, j] = fit.draws(normals)
@@ -106,8 +106,8 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     p_optimal, interest, expected, members = np.zeros(n_arms), np.zeros(n_arms), None, None
     if isinstance(goal, BestFeasible):
         two = membership.ranking(values[:, alive])
-        p_optimal[alive] = np.bincount(two[:, 0], minlength=len(alive)) / n_draws
-        interest[alive] = p_optimal[alive] + np.bincount(two[:, 1], minlength=len(alive)) / n_draws
+        interest[alive] = np.bincount(two.ravel(), minlength=len(alive)) / n_draws
+        p_optimal[alive] = membership.best_members(values[:, alive]).mean(axis=0)
         expected = np.zeros(n_arms)
         expected[alive] = membership.quality(values[:, alive]).mean(axis=0)
     else:

@@ -6,7 +6,7 @@
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Vector
+from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.numerics.pareto import pareto_mask
 
 _SET_DRAWS = 64
@@ -51,14 +51,24 @@ def least_slack(values: Draws) -> Draws:
 
 def ranking(values: Draws) -> Indices:
     """(S, 2) the best prompt of every draw and the runner-up: feasible first, by objective; else by violation."""
-    slack, objective = least_slack(values), values[:, :, 0]
-    low, high = objective.min(), objective.max()
-    # All feasible objectives are above 0 and all violations below.
-    key = np.where(slack >= 0, (objective - low) / max(high - low, 1e-300) + 1.0, slack)
+    key = _key(values)
     first = key.argmax(axis=1)
     rows = np.arange(len(key))
     key[rows, first] = -np.inf
     return np.stack((first, key.argmax(axis=1)), axis=1)
+
+
+def best_members(values: Draws) -> Masks:
+    """(S, K): who is the best feasible prompt in each draw, all of those that are equally good."""
+    key = _key(values)
+    return np.asarray(key == key.max(axis=1, keepdims=True))
+
+
+def _key(values: Draws) -> Matrix:
+    """(S, K), larger is better: all feasible objectives are above 0 and all violations below."""
+    slack, objective = least_slack(values), values[:, :, 0]
+    low, high = objective.min(), objective.max()
+    return np.where(slack >= 0, (objective - low) / max(high - low, 1e-300) + 1.0, slack)
 
 
 def quality(values: Draws) -> Draws:

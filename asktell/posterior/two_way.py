@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Matrix, Vector
+from asktell.numerics.arrays import Indices, Matrix, Vector, distinct
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.mixture import Gaussian, Posterior
 
@@ -31,6 +31,8 @@ _PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances below: a facto
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
 _SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
 _LEAST_WEIGHT = 0.02  # of a guess that is worth its work
+_FEWEST_EQUAL = 3  # scores of no simple value, of a metric that has no noise
+_SIMPLE = 10.0
 _SURE = 0.15  # a log ratio that is known better than this needs no further guesses
 
 
@@ -64,21 +66,21 @@ def posterior(
     n_arms: int,
     n_examples: int | None,
     variances: Variances | None = None,
-    scale: float | None = None,
+    limits: tuple[float, float] | None = None,
     averaged: bool = True,
     basis: Matrix | None = None,
 ) -> Posterior:
     """Of every prompt's mean of a metric, in its units; `n_examples` None: the mean over endless examples.
 
-    `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `scale` is the width of the
-    metric's range, if it is known. `basis` (K, q) are functions of the prompts' features, as of
+    `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `limits` are those of the
+    metric's scores, if they are known. `basis` (K, q) are functions of the prompts' features, as of
     `asktell.posterior.basis`. There must be a cell.
     """
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
     spread = float(scores.std())
     if spread <= 1e-9 * max(abs(centre), 1e-290):
-        return _constant(cells, float(scores[0]), n_arms, n_examples, scale)
+        return _constant(cells, float(scores[0]), n_arms, n_examples, limits, averaged)
     system = System(cells.arms, cells.examples, (scores - centre) / spread, n_arms, n_examples, basis)
     weights, freedom = np.ones(1), np.inf
     if variances is not None:
@@ -104,22 +106,39 @@ def _over_shares(system: System, guesses: list[Variances], weights: Vector) -> t
     return parts, np.asarray(divided[kept] / divided[kept].sum())
 
 
-def _constant(cells: Cells, score: float, n_arms: int, n_examples: int | None, scale: float | None) -> Posterior:
+def _constant(
+    cells: Cells,
+    score: float,
+    n_arms: int,
+    n_examples: int | None,
+    limits: tuple[float, float] | None,
+    averaged: bool,
+) -> Posterior:
     """Every score is the same.
 
-    Draws are that score too. But the next score may differ: after n equal ones, with a chance of about 1 in n + 2 (rule
-    of succession). The standard deviation is scale / sqrt((n + 1) (n_i + 1)) for a prompt with n_i of the n cells,
-    where the scale is the metric's range, or the size of the score; unknown if that is 0, or after a single score.
+    But the next one may differ: after n equal ones, with a chance of about 1 in n + 2 (rule of succession). The
+    standard deviation is size / sqrt((n + 1) (n_i + 1)) for a prompt with n_i of the n cells, where the size is the
+    metric's range, or the score's own; unknown if that is 0, or after a single score. Scores such as 0, 1 or 2.5 often
+    agree by chance; that others do, such as 0.00008, hardly happens in a metric with noise, and the deviation is the
+    square of that. Draws vary as much if `averaged`, else they are the score, so that prompts are equals.
     """
     zeros = np.zeros(n_arms)
     known = np.bincount(cells.arms, minlength=n_arms)
     own = known if n_examples is None else np.bincount(cells.arms[cells.examples >= 0], minlength=n_arms)
     unknown = 1.0 if n_examples is None else np.maximum(0.0, 1.0 - own / n_examples)
-    size = scale or abs(score) or np.nan
-    size = size if len(cells.arms) > 1 else np.nan
-    sd = np.where(unknown == 0.0, 0.0, size * np.sqrt(unknown / ((len(cells.arms) + 1.0) * (known + 1.0))))
-    part = Gaussian(zeros + score, np.zeros((n_arms, 1)), np.zeros((1, 1)), zeros)
+    n = len(cells.arms)
+    size = limits[1] - limits[0] if limits else abs(score)
+    chance = np.sqrt(unknown / ((n + 1.0) * (known + 1.0)))
+    if n >= _FEWEST_EQUAL and not agrees_by_chance(score, limits):
+        chance = np.sqrt(unknown) / ((n + 1.0) * (known + 1.0))
+    sd = np.where(unknown == 0.0, 0.0, (size if size and n > 1 else np.nan) * chance)
+    part = Gaussian(zeros + score, np.zeros((n_arms, 1)), np.zeros((1, 1)), (size or 1.0) * chance * averaged)
     return Posterior((part,), np.ones(1), np.inf, sd, Variances(0.0, 0.0, 0.0))
+
+
+def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
+    """Whether scores of a metric with noise are often exactly this: an end of its range, or a small simple number."""
+    return bool(limits and score in limits) or (abs(score) <= _SIMPLE and float(4.0 * score).is_integer())
 
 
 def reml(system: System) -> Variances:
@@ -166,8 +185,10 @@ def _guesses(system: System, first: Variances) -> tuple[list[Variances], Vector]
         prior[0] = np.log(0.1 / 0.9)
     centre = _axes(first)
     freedom = system.n - 1 + _PRIOR_FREEDOM
-    # The scale's own prior: the spread of the scores, which is 1 here, less what the effects take.
-    own_squares = _PRIOR_FREEDOM * _PRIOR_SHARES[2]
+    # The scale's own prior is that guess too: the spread of the scores, which is 1 here, says nothing of a residual far
+    # below it. Where cells are too few to tell a residual from the effects, it is a share of that spread.
+    told = system.n - len(distinct(system.arms)) - system.n_columns + 1
+    own_squares = _PRIOR_FREEDOM * (first.residual if told > 1 else _PRIOR_SHARES[2])
 
     def at(point: Vector) -> tuple[float, Variances]:
         """The log posterior there, and the variances with the most likely scale."""

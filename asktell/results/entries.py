@@ -1,7 +1,7 @@
 """What is known about each prompt, as a result shows it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -10,9 +10,9 @@ class PromptResult:
 
     `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
     is that of the mean over the examples given, 0 once all were seen, None where nothing supports one (a single
-    evaluation). `status` is active, accepted, rejected or
-    failed; `round` and `reason` say when and why it left. `feasible` is None without constraints or estimate.
-    `p_feasible` and `p_optimal` are None unless the method has a posterior.
+    evaluation). `standard_error_population` is that of the mean over new examples like them. `status` is active,
+    accepted, rejected or failed; `round` and `reason` say when and why it left. `feasible` is None without constraints
+    or estimate. `p_feasible` and `p_optimal` are None unless the method has a posterior.
     """
 
     id: str | int
@@ -27,3 +27,4 @@ class PromptResult:
     failures: int
     p_feasible: float | None = None
     p_optimal: float | None = None
+    standard_error_population: Mapping[str, float | None] = field(default_factory=dict)

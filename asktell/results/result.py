@@ -257,6 +257,7 @@ class Result:
         if not self.selected:
             return "\n".join([*lines, "Nothing selected: no prompt has been evaluated successfully."])
         lines += _table(self.selected[:_ROWS_SHOWN], self.goal.metrics)
+        lines += _legend(self.selected[0], self.examples)
         if len(self.selected) > _ROWS_SHOWN:
             lines.append(f"... and {len(self.selected) - _ROWS_SHOWN} more.")
         if self.unresolved:
@@ -283,6 +284,15 @@ def heading(result: Result) -> list[str]:
     if result.feasible is False:
         lines.append("No prompt keeps every constraint; the selected one violates them least.")
     return lines
+
+
+def _legend(entry: PromptResult, examples: int | None) -> list[str]:
+    """What the errors speak of."""
+    wider = {name: error for name, error in entry.standard_error_population.items() if error is not None}
+    if examples is None or not wider:
+        return []
+    numbers = ", ".join(f"{safe(name)} {error:.2g}" for name, error in wider.items())
+    return [f"+- speaks of the {examples} examples given; of new ones like them, the first row's is {numbers}."]
 
 
 def _table(entries: list[PromptResult], metrics: tuple[str, ...]) -> list[str]:

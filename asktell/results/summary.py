@@ -10,13 +10,15 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.posterior import membership
+from asktell.posterior.two_way import agrees_by_chance
 from asktell.results.entries import PromptResult
 from asktell.results.pairs import Pairs
 from asktell.results.result import Result
 from asktell.results.unresolved import unresolved
-from asktell.state import ACTIVE, FAILED, State
+from asktell.state import ACTIVE, FAILED, State, Tally
 from asktell.trial import Prompts
 
+_PRIOR_FREEDOM = 4  # that the variance of all prompts is worth against one's own
 _DOUBT = 0.05  # a prompt outside the answer that may be as good with this probability is unresolved
 
 
@@ -59,6 +61,9 @@ def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterat
         if settled and not method.is_guaranteed(state):
             why = "evaluations failed" if state.failures else "the range of a metric is not known"
             yield f"That holds in the limit of many examples only, since {why}."
+    scores = state.history.scores()
+    if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
+        yield "All prompts score the same so far."
     known = [list(entry.estimate.values()) for entry in selected if None not in entry.estimate.values()]
     if isinstance(state.problem.goal, ParetoSet) and known:
         means = np.array(known, dtype=np.float64)
@@ -87,11 +92,14 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
     elif isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
         means[active], errors[active] = method.estimates(state, active)[:2]
     means, errors = means.copy(), errors.copy()
+    spread = _spread_of_examples(state, tally)
     for arm, (_, departed) in state.left.items():
         if departed.means:
             means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
+    means, errors = _within_range(state, means, errors)
     counts, feasible = tally.counts.tolist(), _feasible(problem.goal, means)
     estimated, deviations = _optional(means), _optional(errors)
+    of_new_examples = _optional(np.sqrt(errors**2 + spread))
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm, (None, None))
@@ -109,9 +117,47 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
                 failures=len(state.failures.get(arm, ())),
                 p_feasible=p_feasible[arm],
                 p_optimal=p_optimal[arm],
+                standard_error_population=dict(zip(metrics, of_new_examples[arm], strict=True)),
             )
         )
     return entries
+
+
+def _limits(state: State) -> list[tuple[float, float] | None]:
+    """Of every metric's scores: those of its range, else 0 and 1 if all are one of these."""
+    scores, goal = state.history.scores(), state.problem.goal
+    binary = np.isin(scores, (0.0, 1.0)).all(axis=0) if len(scores) else np.zeros(len(goal.metrics), dtype=bool)
+    return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.metrics, binary, strict=True)]
+
+
+def _within_range(state: State, means: Means, errors: Means) -> tuple[Means, Means]:
+    """Models know no range: no estimate leaves it, and no error is larger than half of it."""
+    for j, limits in enumerate(_limits(state)):
+        if limits is not None:
+            means[:, j] = np.clip(means[:, j], *limits)
+            errors[:, j] = np.minimum(errors[:, j], (limits[1] - limits[0]) / 2.0)
+    return means, errors
+
+
+def _spread_of_examples(state: State, tally: Tally) -> Means:
+    """(K, m): the squared error with which the mean over all examples given stands for new ones like them.
+
+    That is a prompt's variance from example to example over their number. Of few pulls it is shrunk to that of all
+    prompts; where all scores agree by chance, another comes with a probability of 1 in n + 2 (rule of succession).
+    """
+    n_examples, counts = state.problem.n_examples, tally.counts[:, None]
+    if n_examples is None or not len(state.history):
+        return np.zeros_like(tally.sums)
+    pooled = np.nan_to_num(tally.pooled_variance, nan=np.inf)
+    scores = state.history.scores()
+    for j, limits in enumerate(_limits(state)):
+        score = float(scores[0, j])
+        if (scores[:, j] == score).all() and agrees_by_chance(score, limits):
+            size = limits[1] - limits[0] if limits else abs(score) or 1.0
+            pooled[j] = size**2 * (len(scores) + 1.0) / (len(scores) + 2.0) ** 2
+    with np.errstate(invalid="ignore"):
+        variance = (tally.deviations + _PRIOR_FREEDOM * pooled) / (np.maximum(counts - 1, 0) + _PRIOR_FREEDOM)
+    return np.where(np.isfinite(variance), variance, np.nan) / n_examples
 
 
 def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:

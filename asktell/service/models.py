@@ -327,6 +327,7 @@ class PromptModel(BaseModel):
     prompt: str
     estimate: dict[str, float | None]
     standard_error: dict[str, float | None]
+    standard_error_population: dict[str, float | None] = {}
     pulls: int
     status: str
     round: int | None

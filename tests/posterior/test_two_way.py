@@ -128,15 +128,46 @@ def test_units_do_not_matter(scale: float) -> None:
     np.testing.assert_allclose(other.sd, scale * one.sd, rtol=1e-6)
 
 
-def test_draws_of_a_constant_metric_are_that_constant_but_its_error_is_not_zero() -> None:
-    cells = Cells.of(np.array([0, 1, 2, 2]), np.array([0, 1, 2, 3]), np.full((4, 1), -0.2), 4)
+def test_a_constant_metric_may_yet_change() -> None:
+    cells = Cells.of(np.array([0, 1, 2, 2]), np.array([0, 1, 2, 3]), np.full((4, 1), -0.5), 4)
     fit = posterior(cells, 0, 4, 4)
-    assert fit.mean.tolist() == [-0.2] * 4
-    assert fit.draws(np.zeros((2, fit.n_normals))).tolist() == [[-0.2] * 4] * 2
+    assert fit.mean.tolist() == [-0.5] * 4
     # 4 cells in all; 1, 1, 2 and 0 of them the prompt's, so 3/4, 3/4, 1/2 and all of the examples are unknown.
-    expected = 0.2 * np.sqrt([0.75 / (5 * 2), 0.75 / (5 * 2), 0.5 / (5 * 3), 1 / 5])
+    expected = 0.5 * np.sqrt([0.75 / (5 * 2), 0.75 / (5 * 2), 0.5 / (5 * 3), 1 / 5])
     np.testing.assert_allclose(fit.sd, expected)
-    np.testing.assert_allclose(posterior(cells, 0, 4, 4, scale=2.0).sd, 10 * expected)
+    np.testing.assert_allclose(posterior(cells, 0, 4, 4, limits=(-1.0, 1.0)).sd, 4 * expected)
+    normals = np.random.default_rng(0).normal(size=(4000, fit.n_normals))
+    np.testing.assert_allclose(fit.draws(normals).std(axis=0), expected, rtol=0.05)
+    decides = posterior(cells, 0, 4, 4, averaged=False)
+    assert decides.draws(normals[:2]).tolist() == [[-0.5] * 4] * 2  # equals, among which chance decides
+
+
+def test_scores_of_no_simple_value_that_agree_are_of_a_metric_without_noise() -> None:
+    """A fixed cost is known after a few evaluations; answers that were all right so far have only agreed."""
+    arms, examples = np.repeat([0, 1, 2], 4), np.tile(np.arange(4), 3)
+    cost, right, top = (
+        posterior(Cells.of(arms, examples, np.full((12, 1), score), 60), 0, 3, 60, limits=limits).sd / score
+        for score, limits in ((8e-5, None), (1.0, None), (0.9, (0.0, 0.9)))
+    )
+    assert cost.max() < 0.02
+    assert right.min() > 0.1
+    assert top.min() > 0.1
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("n", [5, 20])
+def test_errors_of_few_prompts_follow_from_their_scores(k: int, n: int) -> None:
+    """And not from how far the prompts are apart: scores without noise once had errors of a third of that."""
+    off, stated = [], []
+    for seed in range(20):
+        y = 0.5 + 0.1 * np.random.default_rng(seed).normal(size=(k, 1))
+        y = y + 0.003 * np.random.default_rng(seed + 100).normal(size=(k, 50))
+        arms, examples = np.repeat(np.arange(k), n), np.tile(np.arange(n), k)
+        fit = posterior(Cells.of(arms, examples, y[arms, examples][:, None], 50), 0, k, 50)
+        off.append(np.abs(fit.mean - y.mean(axis=1)))
+        stated.append(fit.sd)
+    assert np.max(stated) < 0.02
+    assert np.mean(np.array(off) <= 1.96 * np.array(stated)) > 0.9
 
 
 def test_the_error_of_a_constant_metric_falls_with_the_evaluations_and_ends_at_zero() -> None:
@@ -156,7 +187,7 @@ def test_no_error_where_nothing_supports_one(score: float) -> None:
     assert np.isnan(posterior(one, 0, 3, 5).sd).all()
     zeros = Cells.of(np.array([0, 1]), np.array([2, 2]), np.zeros((2, 1)), 5)
     assert np.isnan(posterior(zeros, 0, 3, 5).sd).all()  # of what size would another score be?
-    assert np.isfinite(posterior(zeros, 0, 3, 5, scale=1.0).sd).all()
+    assert np.isfinite(posterior(zeros, 0, 3, 5, limits=(0.0, 1.0)).sd).all()
     assert posterior(Cells.of(np.array([1]), np.array([0]), np.ones((1, 1)), 1), 0, 3, 1).sd[1] == 0.0
 
 

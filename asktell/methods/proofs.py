@@ -1,0 +1,161 @@
+"""What the scores by themselves prove of an answer, whatever a model says: bounds that hold at every look.
+
+Prompts are compared on the examples that both have seen. Where every prompt takes its examples in the one seeded
+order, the pairs are the first ones of that order, whoever was pulled when and why; so a confidence sequence of their
+differences holds at any stop that scores lead to. Metrics of known range, and such of few values as 0 and 1, are bet
+on; of others the bounds are asymptotic. The error is divided among all claims that a wrong answer could rest on.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.goals import BestFeasible, Goal
+from asktell.intervals.asymptotic import Asymptotic
+from asktell.intervals.betting import Betting
+from asktell.numerics.arrays import Indices, Matrix, Means, Vector
+from asktell.posterior.two_way import Cells
+from asktell.state import State
+
+_FEW_VALUES = 8  # of a metric: what it was so far is taken for its range
+_ROUNDING = 1e-12
+_TRIED = 3  # members of a Pareto set that may dominate a prompt, those that are most ahead
+
+
+class Proofs:
+    """The scores of all prompts as values, larger is better, and the bounds that follow."""
+
+    def __init__(self, state: State) -> None:
+        problem, history = state.problem, state.history
+        self.goal: Goal = problem.goal
+        self.population = problem.population
+        cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.population)
+        places = np.full(len(cells.arms), -1, dtype=np.int64)
+        if self.population is not None:
+            known = cells.examples >= 0
+            places[known] = problem.place[cells.examples[known]]
+            cells, places = Cells(*(part[known] for part in cells)), places[known]
+        order = np.lexsort((places, cells.arms))
+        arms, self._places = cells.arms[order], places[order]
+        self._values = self.goal.values(cells.scores[order])
+        self._ends = np.searchsorted(arms, np.arange(problem.n_arms + 1))
+        self._ranges = [_range(self.goal, k, column) for k, column in enumerate(self._values.T)]
+
+    def count(self, arm: int) -> int:
+        """How many examples a prompt has seen."""
+        return int(self._ends[arm + 1] - self._ends[arm])
+
+    def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
+        """Whether it is proven that one prompt is ahead of another by at most so much."""
+        low, high, spread = self._ranges[column]
+        if self.population is None:
+            upper = -self._lower(-self._of(arm)[:, column], -high, -low, spread, error / 2)
+            return upper - self._lower(self._of(over)[:, column], low, high, spread, error / 2) <= most + _ROUNDING
+        one, other = (self._places[self._ends[a] : self._ends[a + 1]] for a in (arm, over))
+        _, mine, theirs = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+        behind = self._of(over)[theirs, column] - self._of(arm)[mine, column]
+        return self._lower(behind, low - high, high - low, spread, error) >= -most - _ROUNDING
+
+    def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
+        """Whether it is proven that a prompt's value is at least so much."""
+        return self._lower(self._of(arm)[:, column], *self._ranges[column], error) >= least - _ROUNDING
+
+    def misses(self, arm: int, column: int, error: float) -> bool:
+        """Whether it is proven that a prompt's value is below 0."""
+        low, high, spread = self._ranges[column]
+        return self._lower(-self._of(arm)[:, column], -high, -low, spread, error) > _ROUNDING
+
+    def _of(self, arm: int) -> Matrix:
+        return self._values[self._ends[arm] : self._ends[arm + 1]]
+
+    def _lower(self, observed: Vector, low: float, high: float, spread: float, error: float) -> float:
+        if len(observed) < 2 or spread == 0.0:
+            # That all scores agree so far tells nothing of how far another may be off.
+            return float(observed.mean()) if len(observed) == self.population else -np.inf
+        if np.isfinite(high):
+            return float(Betting(low, high, self.population).lower(np.clip(observed, low, high), error))
+        _, counts = np.unique(observed, return_counts=True)
+        scale = spread if 2 * counts.max() >= len(observed) else 0.0
+        return float(Asymptotic(self.population).lower(observed, error, scale))
+
+
+class Range(NamedTuple):
+    """Of a metric's values: bounds, infinite if unknown, and how far apart those seen are."""
+
+    low: float
+    high: float
+    spread: float
+
+
+def _range(goal: Goal, column: int, values: Vector) -> Range:
+    seen = np.unique(values)
+    spread = float(np.ptp(seen)) if len(seen) else 0.0
+    objective = goal.objectives[column] if column < len(goal.objectives) else None
+    if objective is not None and objective.range is not None:
+        ends = objective.sign * np.array(objective.range) / (1.0 if isinstance(goal, BestFeasible) else objective.scale)
+        low, high = float(ends.min()), float(ends.max())
+        if len(seen) and low <= seen[0] and seen[-1] <= high:
+            return Range(low, high, spread)
+    if 1 < len(seen) <= _FEW_VALUES:
+        return Range(float(seen[0]), float(seen[-1]), spread)
+    return Range(-np.inf, np.inf, spread)
+
+
+def unproven(state: State, answer: list[int], means: Means, error: float, tolerance: float) -> Indices:
+    """The prompts whose scores are to prove more, on either side of every open claim; empty: the answer is right.
+
+    It is then wrong in the sense of `asktell.posterior.membership.settled` with a probability of at most `error`, at
+    whatever look. `means` (K, m) only decide what is tried.
+    """
+    evidence, rivals = Proofs(state), np.setdiff1d(state.active, answer)
+    if isinstance(state.problem.goal, BestFeasible):
+        return _unproven_best(evidence, answer[0], rivals, error, tolerance)
+    values = state.problem.goal.values(means)
+    return _unproven_front(evidence, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
+
+
+def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
+    """An answer is wrong if it misses a constraint, or one prompt is better: of its claims one must be wrong."""
+    n_constraints = len(evidence.goal.constraints)
+    part = error / 2 if n_constraints else error
+    of_rival = part / max(1, len(rivals) + n_constraints)
+    slacks = range(1, n_constraints + 1)
+    open_ = [
+        int(rival)
+        for rival in rivals
+        if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival)
+        and not any(evidence.misses(rival, k, of_rival) for k in slacks)
+    ]
+    if open_ or not all(
+        evidence.keeps(best, k, -tolerance, part / ((len(rivals) + 1) * n_constraints)) for k in slacks
+    ):
+        open_.append(best)
+    return np.array(open_, dtype=np.int64)
+
+
+def _unproven_front(
+    evidence: Proofs, members: Indices, rivals: Indices, values: Matrix, error: float, tolerance: float
+) -> Indices:
+    """Of every two prompts either one may be claimed to be ahead, in every column."""
+    everyone, columns = np.union1d(members, rivals), range(values.shape[1])
+    each = error / max(1, len(everyone) * (len(everyone) - 1) * len(columns))
+
+    def at_most(arm: int, over: int, column: int) -> bool:
+        return evidence.lead_is_at_most(arm, over, column, tolerance, each)
+
+    def below(arm: int, over: int, column: int) -> bool:
+        return at_most(arm, over, column) if tolerance else evidence.lead_is_at_most(arm, over, column, -1e-9, each)
+
+    open_: set[int] = set()
+    for rival in rivals.tolist():
+        behind = (values[rival] - values[members]).max(axis=1)
+        likely = members[np.argsort(behind, kind="stable")[:_TRIED]]
+        if not any(all(at_most(rival, member, k) for k in columns) for member in likely):
+            open_ |= {rival, int(likely[0])}
+    for member in members.tolist():
+        for other in everyone[everyone != member].tolist():
+            by_lead = np.argsort(values[other] - values[member], kind="stable")
+            if any(below(other, member, int(k)) for k in by_lead) or all(at_most(other, member, k) for k in columns):
+                continue
+            open_ |= {member, other}
+    return np.array(sorted(open_), dtype=np.int64)

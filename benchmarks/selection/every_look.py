@@ -1,0 +1,97 @@
+"""Whether early stops could ever be wrong: `python -m benchmarks.selection.every_look`.
+
+The bounds that early stops of `Adaptive(confidence=0.95)` rest on are taken after every example, of every claim that a
+wrong answer could rest on, in the tables of `benchmarks.selection.simulated` seen in full. A table counts as wrong if
+any false claim was proven at any of these looks: no way of spending evaluations and no moment to stop does worse. So
+this is an upper limit of how often runs stop early with a wrong answer; `simulated` plays some of them.
+"""
+
+import argparse
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.intervals.asymptotic import Asymptotic
+from asktell.intervals.betting import Betting
+from benchmarks.selection.simulated import GOALS, KINDS, table
+
+Array = npt.NDArray[np.float64]
+
+_ERROR = 0.05
+_FEW_VALUES = 8
+_EVERY = 40  # looks at all numbers of examples up to this, at every fourth beyond: asymptotic bounds only
+
+
+def wrong(kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_examples: int) -> bool:
+    """Whether a false claim of one table was ever proven."""
+    cells, wanted = table(kind, n_arms, goal, n_examples, seed)
+    rng = np.random.default_rng(seed)
+    cells = cells[:, rng.permutation(n_examples)]
+    values = wanted.values(cells.reshape(-1, cells.shape[2])).reshape(n_arms, n_examples, -1)
+    means = values.mean(axis=1)
+    if goal == "front":
+        each = _ERROR / (n_arms * (n_arms - 1) * values.shape[2])
+        pairs = ((i, j, k) for i, j, k in product(range(n_arms), range(n_arms), range(values.shape[2])) if i != j)
+        false = [(i, j, k) for i, j, k in pairs if means[i, k] - means[j, k] > tolerance]
+        leads = [(values[j, :, k] - values[i, :, k], values[:, :, k]) for i, j, k in false]
+        return any(_proven(lead, -tolerance, each, metric, True) for lead, metric in leads)
+    slack = means[:, 1:].min(axis=1, initial=np.inf)
+    best = int(np.where(slack >= 0, means[:, 0], -np.inf).argmax())
+    n_constraints = values.shape[2] - 1
+    part = _ERROR / 2 if n_constraints else _ERROR
+    of_rival = part / (n_arms - 1 + n_constraints)
+    behind = np.flatnonzero(means[best, 0] - means[:, 0] > tolerance)
+    lead = [values[arm, :, 0] - values[best, :, 0] for arm in behind]
+    if lead and _proven(np.array(lead), -tolerance, of_rival, values[:, :, 0], True):
+        return True
+    for k in range(1, n_constraints + 1):
+        bad = np.flatnonzero(means[:, k] < -tolerance)
+        if len(bad) and _proven(values[bad, :, k], -tolerance, part / (n_arms * n_constraints), values[:, :, k], False):
+            return True
+        if _proven(-values[best, :, k], 1e-12, of_rival, -values[:, :, k], False):
+            return True
+    return False
+
+
+def _proven(observed: Array, claim: float, error: float, metric: Array, paired: bool) -> bool:
+    """Whether any of the (..., N) observations in their order ever prove a mean above the claim."""
+    rows = np.atleast_2d(observed)
+    n = rows.shape[1]
+    seen = np.unique(metric)
+    if len(seen) == 1:
+        return False
+    if len(seen) <= _FEW_VALUES:
+        low, high = (seen[0] - seen[-1], seen[-1] - seen[0]) if paired else (seen[0], seen[-1])
+        claims = np.full(len(rows), claim)
+        return bool((Betting(low, high, n).log_capital(rows, claims)[:, :-1] >= -np.log(error)).any())
+    spread = float(np.ptp(seen))
+    for looks in (*range(3, _EVERY), *range(_EVERY, n, 4)):
+        part = rows[:, :looks]
+        half = np.sort(part, axis=1)
+        often = (half[:, looks // 2 :] == half[:, : looks - looks // 2]).any(axis=1)
+        scale = np.where(often, spread, 0.0)
+        if (Asymptotic(n).lower(part, error, scale) >= claim).any():
+            return True
+    return False
+
+
+def main() -> None:
+    """Parse the command line and print a row per cell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--prompts", nargs="+", type=int, default=[2, 5, 20, 100])
+    parser.add_argument("--goals", nargs="+", choices=GOALS, default=GOALS)
+    parser.add_argument("--tolerances", nargs="+", type=float, default=[0.0, 0.02, 0.05])
+    parser.add_argument("--examples", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=400)
+    args = parser.parse_args()
+    print("| metric | prompts | goal | tolerance | tables | ever wrong |\n|---|---|---|---|---|---|")
+    for kind, arms, goal, tolerance in product(args.kinds, args.prompts, args.goals, args.tolerances):
+        ever = sum(wrong(kind, arms, goal, tolerance, seed, args.examples) for seed in range(args.seeds))
+        row = f"| {kind} | {arms} | {goal} | {tolerance:g} | {args.seeds} | {ever} ({100 * ever / args.seeds:.1f} %) |"
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What a result states of few prompts, of equal ones, of metrics with a range, and of new examples."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import BestFeasible, ParetoSet, Selector
+
+
+def told(scores: Any, goal: Any, n: int, method: Any = "auto", budget: int = 1000) -> Selector:
+    """A selector that was told the first n scores it asked for."""
+    k, examples = scores.shape[:2]
+    selector = Selector([f"p{i}" for i in range(k)], goal, budget, method, examples=examples)
+    while n and (trial := selector.ask()):
+        selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
+        n -= 1
+    return selector
+
+
+@pytest.mark.parametrize("method", ["auto", "uniform"])
+def test_prompts_that_score_the_same_are_called_equal(method: str) -> None:
+    result = told(np.ones((2, 30, 1)), BestFeasible("right"), 10, method).result()
+    assert "All prompts score the same so far." in str(result)
+    assert all(entry.p_optimal is None or 0.2 < entry.p_optimal < 0.8 for entry in result.prompts)
+
+
+def test_prompts_known_to_be_equal_are_both_optimal() -> None:
+    result = told(np.ones((2, 6, 1)), BestFeasible("right"), 12).result()
+    assert [entry.p_optimal for entry in result.prompts] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("method", ["auto", "uniform", "csr"])
+def test_estimates_stay_in_a_range_that_is_known(method: str) -> None:
+    rng = np.random.default_rng(0)
+    scores = (rng.random((3, 20, 1)) < [[[0.97]], [[0.5]], [[0.03]]]).astype(float)
+    for n in range(2, 30, 3):
+        for entry in told(scores, BestFeasible("right"), n, method, 30).result().prompts:
+            mean, error = entry.estimate["right"], entry.standard_error["right"]
+            assert mean is None or 0.0 <= mean <= 1.0
+            assert error is None or error <= 0.5
+
+
+def test_a_fixed_cost_is_known_after_a_few_evaluations_and_agreeing_answers_are_not() -> None:
+    rng = np.random.default_rng(0)
+    scores = np.stack((rng.random((3, 60)), np.full((3, 60), 8e-5)), axis=2)
+    goal = BestFeasible("quality", subject_to={"cost": asktell.at_most(1e-4)})
+    fixed = told(scores, goal, 12).result().prompts
+    assert all((entry.p_feasible or 0) > 0.99 for entry in fixed)
+    assert all((entry.standard_error["cost"] or 1) < 1e-5 for entry in fixed)
+    agreed = told(np.ones((3, 60, 2)), BestFeasible("quality", subject_to={"safe": 0.95}), 4).result().prompts
+    assert all((entry.p_feasible or 0) < 0.9 for entry in agreed)
+
+
+@pytest.mark.parametrize("method", ["auto", "uniform"])
+@pytest.mark.parametrize("ones", [False, True])
+def test_all_examples_seen_is_no_certainty_about_new_ones(method: str, ones: bool) -> None:
+    scores = np.random.default_rng(0).normal(size=(3, 60, 2)) if not ones else np.ones((3, 60, 2))
+    result = told(scores, ParetoSet("a", "b"), 180, method, 180).result()
+    for entry in result.prompts:
+        assert entry.standard_error["a"] == 0.0
+        expected = scores[int(entry.id), :, 0].std(ddof=1) / np.sqrt(60)
+        found = entry.standard_error_population["a"]
+        assert found == pytest.approx(expected, rel=0.1) if not ones else 0 < (found or 0) < 0.05
+    assert "of new ones like them" in str(result)
+
+
+def test_errors_of_new_examples_cover_what_they_are_drawn_from() -> None:
+    inside = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        scores = 0.2 * rng.normal(size=(1, 40, 1)) + 0.1 * rng.normal(size=(3, 40, 1))
+        for entry in told(scores, BestFeasible("a"), 60, "auto", 60).result().prompts:
+            inside.append(abs(entry.estimate["a"] or 0) <= 1.96 * (entry.standard_error_population["a"] or 0))
+    assert 0.9 < np.mean(inside) < 0.99

@@ -1,0 +1,87 @@
+"""Early stops rest on bounds that hold at every look, and on examples whose order no score has changed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import Adaptive, BestFeasible, ParetoSet, Selector
+from asktell.methods.proofs import unproven
+
+
+def play(scores: Any, goal: Any, tolerance: float = 0.0, seed: int = 0, together: int = 1, **options: Any) -> Selector:
+    k, n, _ = scores.shape
+    method = Adaptive(confidence=0.95, tolerance=tolerance)
+    selector = Selector([f"p{i}" for i in range(k)], goal, k * n, method, **({"examples": n} | options), seed=seed)
+    while batch := selector.ask(together):
+        for trial in batch:
+            example = selector.spent % n if trial.example is None else trial.example
+            selector.tell(trial, scores[trial.prompt_id, example].tolist())
+    return selector
+
+
+def binary(seed: int, n: int = 120) -> Any:
+    """Two prompts, mostly easy examples, a difference of a few hundredths."""
+    rng = np.random.default_rng(seed)
+    level = np.where(rng.random(n) < 0.9, 0.98, 0.5) - np.array([[0.0], [0.04]])
+    return (rng.random((2, n)) < level).astype(float)[:, :, None]
+
+
+def test_pairs_that_agree_prove_nothing() -> None:
+    """24 pairs without a difference were once taken for certainty: half of such stops were wrong."""
+    wrong = 0
+    for seed in range(25):
+        scores = binary(seed)
+        result = play(scores, BestFeasible("right"), seed=seed).result()
+        means = scores.mean(axis=(1, 2))
+        wrong += result.stopped_early and means[int(result.selected[0].id)] < means.max()
+    assert wrong <= 3
+
+
+def test_every_prompt_takes_its_examples_in_the_order() -> None:
+    selector = play(binary(3, 60), BestFeasible("right"), together=3)
+    history, place = selector.state.history, selector.state.problem.place
+    for arm in (0, 1):
+        places = place[history.examples()[history.arms() == arm]]
+        assert sorted(places.tolist()) == list(range(len(places)))
+
+
+@pytest.mark.parametrize(
+    "goal", [BestFeasible("a"), BestFeasible("a", subject_to={"b": -1.0}), ParetoSet("a", asktell.minimize("c"))]
+)
+@pytest.mark.parametrize("ranged", [False, True])
+def test_what_is_clear_is_settled_early(goal: Any, ranged: bool) -> None:
+    rng = np.random.default_rng(1)
+    if ranged and not isinstance(goal, ParetoSet):
+        goal = BestFeasible(asktell.maximize("a", range=(-3, 3)), subject_to=goal.constraints)
+    scores = 0.1 * rng.normal(size=(3, 60, len(goal.metrics)))
+    scores[2, :, 0] += 1.0
+    if isinstance(goal, ParetoSet):
+        scores[2, :, 1] -= 1.0
+    selector = play(scores, goal)
+    assert selector.result().stopped_early
+    assert selector.spent < 140
+    assert [entry.id for entry in selector.result().selected] == [2]
+
+
+def test_an_infeasible_answer_is_never_settled() -> None:
+    scores = np.random.default_rng(2).normal(size=(2, 40, 2))
+    result = play(scores - [0, 9], BestFeasible("a", subject_to={"b": 0.0})).result()
+    assert not result.stopped_early
+
+
+def test_without_common_examples_levels_are_compared() -> None:
+    scores = 0.1 * np.random.default_rng(3).normal(size=(2, 60, 1)) + np.array([0.0, 1.0])[:, None, None]
+    selector = play(scores, BestFeasible("a"), examples=None)
+    assert selector.result().stopped_early
+    assert [entry.id for entry in selector.result().selected] == [1]
+
+
+def test_what_is_left_to_prove_names_both_sides() -> None:
+    selector = Selector(["a", "b", "c"], BestFeasible("x"), 90, Adaptive(confidence=0.95), examples=30)
+    for example in range(12):
+        for prompt, score in enumerate((1.0, 0.9, 0.0)):
+            selector.observe(prompt, [score + 0.01 * example + 0.2 * ((example * 7 + prompt) % 5)], example=example)
+    open_ = unproven(selector.state, [0], np.array([[1.0], [0.9], [0.0]]), 0.05, 0.0)
+    assert sorted(open_.tolist()) == [0, 1]
