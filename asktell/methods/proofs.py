@@ -34,7 +34,7 @@ class Proofs:
         if self.population is not None:
             known = cells.examples >= 0
             places[known] = problem.place[cells.examples[known]]
-            cells, places = Cells(*(part[known] for part in cells)), places[known]
+            cells, places = Cells(cells.arms[known], cells.examples[known], cells.scores[known]), places[known]
         order = np.lexsort((places, cells.arms))
         arms, self._places = cells.arms[order], places[order]
         self._values = self.goal.values(cells.scores[order])

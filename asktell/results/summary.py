@@ -126,7 +126,7 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
 def _limits(state: State) -> list[tuple[float, float] | None]:
     """Of every metric's scores: those of its range, else 0 and 1 if all are one of these."""
     scores, goal = state.history.scores(), state.problem.goal
-    binary = np.isin(scores, (0.0, 1.0)).all(axis=0) if len(scores) else np.zeros(len(goal.metrics), dtype=bool)
+    binary = [len(scores) > 0 and bool(np.isin(column, (0.0, 1.0)).all()) for column in scores.T]
     return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.metrics, binary, strict=True)]
 
 
