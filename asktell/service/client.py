@@ -1,107 +1,30 @@
 """A study in a service, used like one that is here."""
 
 import json
-import os
-import re
-import uuid
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import numpy as np
 
 from asktell import records
 from asktell.arguments import check_cost, check_name, check_seconds, short, whole
 from asktell.errors import InvalidArgumentError, ServiceError
-from asktell.extras import needs_extra
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
 from asktell.results import Comparison, PromptResult, Result
 from asktell.selector import Selector
-from asktell.service.problems import error_of
-from asktell.service.tokens import WRITE
+from asktell.service.transport import Connection, path_of
 from asktell.studies.evaluations import encode
 from asktell.studies.study import Holding
 from asktell.studies.worker import Worker, default_name
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
-    from urllib3 import PoolManager
+    pass
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
-_CONNECTIONS = 64
-_COME_AGAIN = (429, 502, 503, 504)
-_LONGEST_PAUSE = 10.0
-
-
-class _Connection:
-    """Requests to a service, sent again while it cannot be reached or says so; with a key, so that none is done twice.
-
-    For several threads, and goes on in a forked process.
-    """
-
-    def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
-        self.url = _address(url)
-        token = _token("token=", token) or _token(WRITE, os.environ.get(WRITE))
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._timeout = timeout
-        self._retries = retries
-        self._pid = 0
-        self._pool: PoolManager | None = None
-
-    def send(self, method: str, path: str, data: object = None) -> Any:
-        """The answer's data.
-
-        Raises:
-            ServiceError: the service could not be reached.
-            AsktellError: what the service says is wrong.
-        """
-        pool = self._connected()
-        from urllib3.exceptions import HTTPError
-
-        headers = {**self._headers, "Content-Type": "application/json"}
-        if method != "GET":
-            headers["Idempotency-Key"] = uuid.uuid4().hex
-        body = None if data is None else json.dumps(data).encode("ascii")
-        try:
-            response = pool.request(method, self.url + path, body=body, headers=headers, redirect=False)
-        except HTTPError as error:
-            reason = getattr(error, "reason", None) or error
-            raise ServiceError(f"The service at {self.url} cannot be reached: {reason}") from error
-        try:
-            content = json.loads(response.data) if response.data else None
-        except ValueError:
-            content = None
-        if response.status not in (200, 201, 204) or (content is None and response.status != 204):
-            raise error_of(response.status, content)
-        return content
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        if self._pool is not None and self._pid == os.getpid():
-            self._pool.clear()
-        self._pool = None
-
-    def _connected(self) -> "PoolManager":
-        if self._pool is None or self._pid != os.getpid():
-            self._pool, self._pid = self._new_pool(), os.getpid()
-        return self._pool
-
-    def _new_pool(self) -> "PoolManager":
-        with needs_extra("service"):
-            from urllib3 import PoolManager, Retry
-        again = Retry(
-            self._retries,
-            backoff_factor=0.1,
-            backoff_max=_LONGEST_PAUSE,
-            backoff_jitter=0.1,
-            status_forcelist=_COME_AGAIN,
-            allowed_methods=None,
-            raise_on_status=False,
-            retry_after_max=60,
-        )
-        return PoolManager(num_pools=2, maxsize=_CONNECTIONS, timeout=self._timeout, retries=again)
 
 
 class RemoteStudy:
@@ -131,9 +54,9 @@ class RemoteStudy:
     def __init__(
         self, url: str, name: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8
     ) -> None:
-        self._connection = _Connection(url, token, timeout, retries)
+        self._connection = Connection(url, token, timeout, retries)
         self._name = name
-        self._path = _path(name)
+        self._path = path_of(name)
         self._read(self._info())
 
     def _read(self, info: Mapping[str, Any]) -> None:
@@ -165,8 +88,8 @@ class RemoteStudy:
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
         study = cls.__new__(cls)
-        study._connection = _Connection(url, token, timeout, retries)
-        study._name, study._path = name, _path(name)
+        study._connection = Connection(url, token, timeout, retries)
+        study._name, study._path = name, path_of(name)
         query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
         path = f"{study._path}/selector?{query}"
         info = study._connection.send("PUT", path, json.loads(selector.to_json()))
@@ -176,7 +99,7 @@ class RemoteStudy:
     @staticmethod
     def names(url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> list[str]:
         """Of all studies of a service, in the order in which they were made."""
-        connection = _Connection(url, token, timeout, retries)
+        connection = Connection(url, token, timeout, retries)
         try:
             return [str(name) for name in connection.send("GET", "/v1/studies")["studies"]]
         finally:
@@ -189,9 +112,9 @@ class RemoteStudy:
         Raises:
             StudyNotFoundError: there is no study of this name.
         """
-        connection = _Connection(url, token, timeout, retries)
+        connection = Connection(url, token, timeout, retries)
         try:
-            connection.send("DELETE", _path(name))
+            connection.send("DELETE", path_of(name))
         finally:
             connection.close()
 
@@ -405,45 +328,6 @@ class RemoteStudy:
 
     def _taken(self, what: str, **data: object) -> bool:
         return bool(_record(self._post(what, **data), "taken")["taken"])
-
-
-def _address(url: object) -> str:
-    # What may be a secret must not get into the message.
-    if not isinstance(url, str):
-        raise InvalidArgumentError(f"A service's URL must be text, got {type(url).__name__}.")
-    if any(mark in url for mark in "@?#"):
-        raise InvalidArgumentError(
-            "A service is at http://HOST:PORT or https://HOST, without @, ? and #. "
-            f"A token goes into token=, or {WRITE} in the environment, and not into a URL."
-        )
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InvalidArgumentError(f"A service is at http://HOST:PORT or https://HOST, got {short(url)}.")
-    return url.rstrip("/")
-
-
-def _token(name: str, token: object) -> str | None:
-    """A token that a header can hold; messages never show it."""
-    if token is None or token == "":
-        return None
-    if not isinstance(token, str):
-        raise InvalidArgumentError(f"{name} must be text, got {type(token).__name__}.")
-    if not re.fullmatch("[!-~]+", token):
-        raise InvalidArgumentError(
-            f"{name} must be visible ASCII characters only, as a header can hold no others; it has {len(token)} "
-            "characters, a blank, line break or other one among them. Does the file it came from end in a line break?"
-        )
-    return token
-
-
-def _path(name: str) -> str:
-    encoded = quote(check_name("The name of a study", name), safe="")
-    if encoded in (".", ".."):
-        raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")
-    return f"/v1/studies/{encoded}"
 
 
 def _record(data: object, *names: str) -> dict[str, Any]:

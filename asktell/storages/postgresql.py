@@ -7,19 +7,14 @@ takes at most the last of it, and never what came before a synchronous commit.
 All storages of a process that are at the same place share a pool of connections.
 """
 
-import atexit
-import math
-import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Lock, local
-from typing import Any, LiteralString, TypeVar
-from weakref import WeakSet
+from threading import local
+from typing import Any, LiteralString
 
 from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
 from asktell.extras import needs_extra
-from asktell.forks import fresh_after_fork
+from asktell.storages._postgresql_connections import CONNECTIONS, Connection, connections_to
 from asktell.storages.base import (
     MOST,
     AbstractStorage,
@@ -36,11 +31,9 @@ from asktell.storages.schema import steps_to_take
 with needs_extra("postgresql"):
     import psycopg
     from psycopg import errors
-    from psycopg.abc import PQGen
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+    from psycopg_pool import PoolTimeout
 
-_T = TypeVar("_T")
 
 STEPS: tuple[tuple[LiteralString, ...], ...] = (
     (
@@ -63,13 +56,7 @@ STEPS: tuple[tuple[LiteralString, ...], ...] = (
 """What makes schema version n + 1 of version n."""
 
 _LOCK_OF_SCHEMA = 0x61736B74656C6C  # "asktell"
-CONNECTIONS = 8
-"""The most that a process has to one place."""
 
-_SECONDS_TO_CONNECT = 10
-_SECONDS_OF_GRACE = 5.0  # for a server's answer, beyond the patience with others
-_SECONDS_UNUSED = 60.0  # after which a connection is closed
-_SECONDS_PAUSED = 30  # a machine that vanishes in the middle of a transaction must not keep the others out
 _READ: LiteralString = (
     "SELECT position, entries FROM asktell_log WHERE study = %s AND position > %s ORDER BY position LIMIT %s"
 )
@@ -88,172 +75,11 @@ _PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND num
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
-class _Connection(psycopg.Connection[Any]):
-    """One that gives up once the server has been silent for too long: no time limit of the server's helps then."""
-
-    silence = math.inf
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.process = os.getpid()
-
-    def wait(self, gen: PQGen[_T], *args: Any, **options: Any) -> _T:
-        """See psycopg.Connection."""
-        return super().wait(self._listening(gen), *args, **options)
-
-    def _listening(self, gen: PQGen[_T]) -> PQGen[_T]:
-        if self.process != os.getpid():
-            raise psycopg.OperationalError(
-                "the process was forked in the middle of a transaction, which is the parent's"
-            )
-        heard = time.monotonic()
-        try:
-            state = next(gen)
-            while True:
-                ready = yield state
-                if ready:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > self.silence:
-                    self.pgconn.finish()
-                    raise psycopg.OperationalError(f"the server has been silent for {self.silence:g} s")
-                state = gen.send(ready)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-
-
-class _Connections:
-    """Of this process to one place, at most so many; a pool that is made when it is first needed.
-
-    Args:
-        url: of the place.
-        patience: seconds to wait for other processes, and for a connection that is free.
-        most: how many connections.
-    """
-
-    def __init__(self, url: str, patience: float, most: int) -> None:
-        self.most = most
-        self.prepared = False  # whether the tables are known to be up to date
-        self._url = url
-        self._patience = patience
-        self._users: WeakSet[PostgreSQLStorage] = WeakSet()
-        self._pool: ConnectionPool[_Connection] | None = None
-        self._lock = Lock()
-        fresh_after_fork(self, _Connections._renew)
-
-    @contextmanager
-    def one(self, user: "PostgreSQLStorage", patience: float) -> Iterator[_Connection]:
-        """A connection, to be used by this thread only."""
-        while True:
-            pool = self._opened(user, patience)
-            try:
-                connection = pool.getconn(patience)
-                break
-            except PoolClosed:  # by somebody else, meanwhile
-                continue
-        try:
-            yield connection
-        finally:
-            if connection.process == os.getpid():
-                if connection.closed:  # then the others are likely lost as well
-                    self._close(pool)
-                pool.putconn(connection)
-
-    def leave(self, user: "PostgreSQLStorage") -> None:
-        """Close the connections if nobody else uses them."""
-        self._users.discard(user)
-        if not self._users and self._pool is not None:
-            self._close(self._pool)
-
-    def close(self) -> None:
-        """Close the connections, whoever uses them."""
-        if self._pool is not None:
-            self._close(self._pool)
-
-    def _opened(self, user: "PostgreSQLStorage", patience: float) -> ConnectionPool[_Connection]:
-        self._users.add(user)
-        pool = self._pool
-        if pool is not None:
-            return pool
-        if not self._lock.acquire(timeout=patience):
-            raise PoolTimeout
-        try:
-            if self._pool is None:
-                # A pool would go on trying where the first connection shows at once what is wrong.
-                with _Connection.connect(self._url, **self._options(patience)) as connection:
-                    connection.silence = patience + _SECONDS_OF_GRACE
-                    connection.execute("SELECT 1")
-                self._pool = ConnectionPool(
-                    self._url,
-                    connection_class=_Connection,
-                    kwargs=self._options(self._patience),
-                    configure=self._configure,
-                    min_size=0,
-                    max_size=self.most,
-                    timeout=self._patience,
-                    max_idle=_SECONDS_UNUSED,
-                    num_workers=1,
-                    open=True,
-                )
-            return self._pool
-        finally:
-            self._lock.release()
-
-    def _options(self, patience: float) -> dict[str, Any]:
-        """How to connect, where the URL does not say it."""
-        given = conninfo_to_dict(self._url)
-        options = {
-            "connect_timeout": math.ceil(min(patience + 1, _SECONDS_TO_CONNECT)),
-            "application_name": "asktell",
-            # A connection that is not used must also notice that the other end has vanished.
-            "keepalives_idle": 30,
-            "keepalives_interval": 10,
-            "keepalives_count": 3,
-            "tcp_user_timeout": int(1000 * (self._patience + _SECONDS_OF_GRACE)),
-        }
-        return {"autocommit": True, **{name: value for name, value in options.items() if name not in given}}
-
-    def _configure(self, connection: _Connection) -> None:
-        """Set limits, each a little further than the one before, so that the most telling error comes first."""
-        locks, statements = self._patience, self._patience + _SECONDS_OF_GRACE
-        connection.silence = statements + _SECONDS_OF_GRACE
-        connection.execute(
-            "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
-            "set_config('idle_in_transaction_session_timeout', %s, false), "
-            "set_config('default_transaction_isolation', 'read committed', false)",
-            [f"{max(1, round(1000 * seconds))}ms" for seconds in (locks, statements, _SECONDS_PAUSED)],
-        )
-
-    def _close(self, pool: ConnectionPool[_Connection]) -> None:
-        with self._lock:
-            if self._pool is pool:
-                self._pool, self.prepared = None, False
-        pool.close()
-
-    def _renew(self) -> None:
-        """In a forked process: leave the parent's connections alone, and make own ones when they are needed."""
-        self._lock = Lock()
-        if self._pool is not None:
-            _inherited.append(self._pool)
-            self._pool, self.prepared = None, False
-
-
-_places: dict[tuple[str, float, int], _Connections] = {}
-_inherited: list[ConnectionPool[_Connection]] = []
-"""Of the process that this one was forked from: closing them would end the parent's sessions."""
-
-
-@atexit.register
-def _close_all() -> None:
-    """Before the interpreter ends, when the threads of a pool can still be stopped."""
-    for connections in list(_places.values()):
-        connections.close()
-
-
 class _Transaction:
     """Begins when it first reads, to save a round trip; what it writes is sent with the commit, for the same reason."""
 
     def __init__(
-        self, connection: _Connection, key: int, durable: bool, where: str, clock: Callable[[], float] | None
+        self, connection: Connection, key: int, durable: bool, where: str, clock: Callable[[], float] | None
     ) -> None:
         self._connection = connection
         self._key = key
@@ -344,8 +170,7 @@ class PostgreSQLStorage(AbstractStorage):
             raise InvalidArgumentError(
                 "The PostgreSQL URL is malformed: postgresql://USER@HOST:PORT/DATABASE"
             ) from None
-        place = url, patience, connections
-        self._connections = _places.get(place) or _places.setdefault(place, _Connections(*place))
+        self._connections = connections_to(url, patience, connections)
         # For messages, and so without the password.
         host = ":".join(str(parts[name]) for name in ("host", "port") if parts.get(name))
         self._where = f"PostgreSQL database {str(parts.get('dbname', ''))!r} at {host or 'the default host'}"
@@ -439,7 +264,7 @@ class PostgreSQLStorage(AbstractStorage):
             return connection.execute(sql, values).fetchall()
 
     @contextmanager
-    def _connected(self, create: bool = False) -> Iterator[_Connection]:
+    def _connected(self, create: bool = False) -> Iterator[Connection]:
         """A connection; while this thread is using one, the same."""
         held = getattr(self._thread, "connection", None)
         if held is not None:
@@ -455,7 +280,7 @@ class PostgreSQLStorage(AbstractStorage):
             finally:
                 self._thread.connection = None
 
-    def _prepare(self, connection: _Connection, create: bool) -> None:
+    def _prepare(self, connection: Connection, create: bool) -> None:
         """Bring the schema up to date."""
         version = _version(connection)
         if not steps_to_take(version, len(STEPS), self._where):
@@ -511,7 +336,7 @@ def _results(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
         yield
 
 
-def _version(connection: _Connection) -> int:
+def _version(connection: Connection) -> int:
     # Not by to_regclass(), which may not see yet what another process made while this one waited for its lock.
     is_there = "SELECT 1 FROM pg_class WHERE relname = 'asktell_schema' AND pg_table_is_visible(oid)"
     if not connection.execute(is_there).fetchall():

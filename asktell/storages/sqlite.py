@@ -24,7 +24,9 @@ from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
+from asktell.errors import AsktellError, StorageError, StudyNotFoundError
+from asktell.storages._sqlite_errors import busy, moved, translation
+from asktell.storages._sqlite_schema import STEPS, version_of
 from asktell.storages.base import (
     MOST,
     AbstractStorage,
@@ -37,26 +39,6 @@ from asktell.storages.base import (
     study_gone,
 )
 from asktell.storages.schema import steps_to_take
-
-STEPS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE asktell_studies (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
-        "document BLOB NOT NULL)",
-        "CREATE TABLE asktell_log (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-        "position INTEGER NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position)) WITHOUT ROWID",
-    ),
-    (
-        "CREATE TABLE asktell_snapshots (study INTEGER PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
-        "position INTEGER NOT NULL, parts INTEGER NOT NULL, head BLOB NOT NULL)",
-        "CREATE TABLE asktell_parts (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-        "number INTEGER NOT NULL, part BLOB NOT NULL, PRIMARY KEY (study, number)) WITHOUT ROWID",
-    ),
-    (
-        "CREATE TABLE asktell_details (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-        "trial INTEGER NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
-    ),
-)
-"""What makes schema version n + 1 of version n."""
 
 _ATTEMPTS_TO_OPEN = 10  # while another file takes its place
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
@@ -207,7 +189,7 @@ class SQLiteStorage(AbstractStorage):
     def check(self, patience: float = 1.0) -> None:
         """See AbstractStorage."""
         if not self._lock.acquire(timeout=patience):
-            raise _busy(self.path, patience)
+            raise busy(self.path, patience)
         try:
             if not self._files and not os.path.exists(self.path):
                 if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
@@ -250,7 +232,7 @@ class SQLiteStorage(AbstractStorage):
         for _ in range(_ATTEMPTS_TO_OPEN):
             before = _identity(self.path)
             if self._files.get(self.path, before) != before:
-                raise _moved(self.path)
+                raise moved(self.path)
             if before is None and not create:
                 raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
             real_path = os.path.realpath(self.path)  # beside which the log lies, if the path is a link
@@ -275,7 +257,7 @@ class SQLiteStorage(AbstractStorage):
             finally:
                 if self._open is None:
                     connection.close()
-        raise _moved(self.path)
+        raise moved(self.path)
 
     def _disconnect(self) -> None:
         if self._open is not None:
@@ -291,11 +273,11 @@ class SQLiteStorage(AbstractStorage):
         """
         for path, opened in self._files.items():
             if _identity(path) != opened:
-                raise _moved(self.path)
+                raise moved(self.path)
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
         """Bring the schema up to date."""
-        version = _version(connection)
+        version = version_of(connection)
         if not steps_to_take(version, len(STEPS), self.path):
             return
         if not version and not create:
@@ -303,7 +285,7 @@ class SQLiteStorage(AbstractStorage):
         self._use_wal(connection)
         with self._committed(connection, durable=True):
             # Again: another process may have been first.
-            for step in steps_to_take(_version(connection), len(STEPS), self.path):
+            for step in steps_to_take(version_of(connection), len(STEPS), self.path):
                 for statement in STEPS[step]:
                     connection.execute(statement)
                 connection.execute("CREATE TABLE IF NOT EXISTS asktell_schema (version INTEGER NOT NULL)")
@@ -363,7 +345,7 @@ class SQLiteStorage(AbstractStorage):
             yield
         except sqlite3.Error as error:
             self._disconnect()  # whatever state it is in: the next call begins anew
-            raise _translation(error, self.path, self._patience if patience is None else patience) from error
+            raise translation(error, self.path, self._patience if patience is None else patience) from error
 
 
 # Forks
@@ -407,41 +389,3 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 def _never_close(connection: sqlite3.Connection) -> None:
     """Keep it from being closed when nobody uses it any more, at the process's end too."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'").fetchone()
-    if not table:
-        return 0
-    (version,) = connection.execute("SELECT max(version) FROM asktell_schema").fetchone()
-    return version  # type: ignore[no-any-return]
-
-
-def _moved(path: str) -> StorageError:
-    return StorageError(
-        f"{path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was just done "
-        "is not confirmed. Put the files back where they were, and try again; or close this, and open what is there."
-    )
-
-
-def _busy(path: str, patience: float) -> StorageBusyError:
-    return StorageBusyError(
-        f"{path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
-    )
-
-
-def _translation(error: sqlite3.Error, path: str, patience: float) -> StorageError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return _busy(path, patience)
-    cures = {
-        sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
-        sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",
-        sqlite3.SQLITE_CANTOPEN: "It cannot be opened. Check that the folder exists, and its permissions.",
-        sqlite3.SQLITE_PERM: "It may not be opened. Check its permissions.",
-        sqlite3.SQLITE_IOERR: "The disk could not be read or written. Nothing that was confirmed was changed.",
-        sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
-        "it (`sqlite3 FILE .recover`), or go back to a backup.",
-        sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Go back to a backup.",
-    }
-    return StorageError(f"{path!r} cannot be used: {error}. {cures.get(code, '')}".rstrip())

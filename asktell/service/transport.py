@@ -1,0 +1,131 @@
+"""One service over HTTP: requests that are sent again where that is safe, and errors in asktell's words. By urllib3."""
+
+import json
+import os
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from asktell.arguments import check_name, short
+from asktell.errors import InvalidArgumentError, ServiceError
+from asktell.extras import needs_extra
+from asktell.service.problems import error_of
+from asktell.service.tokens import WRITE
+
+if TYPE_CHECKING:
+    from urllib3 import PoolManager
+
+_CONNECTIONS = 64
+_COME_AGAIN = (429, 502, 503, 504)
+_LONGEST_PAUSE = 10.0
+
+
+class Connection:
+    """Requests to a service, sent again while it cannot be reached or says so; with a key, so that none is done twice.
+
+    For several threads, and goes on in a forked process.
+    """
+
+    def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
+        self.url = address(url)
+        token = checked_token("token=", token) or checked_token(WRITE, os.environ.get(WRITE))
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout = timeout
+        self._retries = retries
+        self._pid = 0
+        self._pool: PoolManager | None = None
+
+    def send(self, method: str, path: str, data: object = None) -> Any:
+        """The answer's data.
+
+        Raises:
+            ServiceError: the service could not be reached.
+            AsktellError: what the service says is wrong.
+        """
+        pool = self._connected()
+        from urllib3.exceptions import HTTPError
+
+        headers = {**self._headers, "Content-Type": "application/json"}
+        if method != "GET":
+            headers["Idempotency-Key"] = uuid.uuid4().hex
+        body = None if data is None else json.dumps(data).encode("ascii")
+        try:
+            response = pool.request(method, self.url + path, body=body, headers=headers, redirect=False)
+        except HTTPError as error:
+            reason = getattr(error, "reason", None) or error
+            raise ServiceError(f"The service at {self.url} cannot be reached: {reason}") from error
+        try:
+            content = json.loads(response.data) if response.data else None
+        except ValueError:
+            content = None
+        if response.status not in (200, 201, 204) or (content is None and response.status != 204):
+            raise error_of(response.status, content)
+        return content
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._pool is not None and self._pid == os.getpid():
+            self._pool.clear()
+        self._pool = None
+
+    def _connected(self) -> "PoolManager":
+        if self._pool is None or self._pid != os.getpid():
+            self._pool, self._pid = self._new_pool(), os.getpid()
+        return self._pool
+
+    def _new_pool(self) -> "PoolManager":
+        with needs_extra("service"):
+            from urllib3 import PoolManager, Retry
+        again = Retry(
+            self._retries,
+            backoff_factor=0.1,
+            backoff_max=_LONGEST_PAUSE,
+            backoff_jitter=0.1,
+            status_forcelist=_COME_AGAIN,
+            allowed_methods=None,
+            raise_on_status=False,
+            retry_after_max=60,
+        )
+        return PoolManager(num_pools=2, maxsize=_CONNECTIONS, timeout=self._timeout, retries=again)
+
+
+def address(url: object) -> str:
+    """Of a service, checked."""
+    # What may be a secret must not get into the message.
+    if not isinstance(url, str):
+        raise InvalidArgumentError(f"A service's URL must be text, got {type(url).__name__}.")
+    if any(mark in url for mark in "@?#"):
+        raise InvalidArgumentError(
+            "A service is at http://HOST:PORT or https://HOST, without @, ? and #. "
+            f"A token goes into token=, or {WRITE} in the environment, and not into a URL."
+        )
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InvalidArgumentError(f"A service is at http://HOST:PORT or https://HOST, got {short(url)}.")
+    return url.rstrip("/")
+
+
+def checked_token(name: str, token: object) -> str | None:
+    """A token that a header can hold; messages never show it."""
+    if token is None or token == "":
+        return None
+    if not isinstance(token, str):
+        raise InvalidArgumentError(f"{name} must be text, got {type(token).__name__}.")
+    if not re.fullmatch("[!-~]+", token):
+        raise InvalidArgumentError(
+            f"{name} must be visible ASCII characters only, as a header can hold no others; it has {len(token)} "
+            "characters, a blank, line break or other one among them. Does the file it came from end in a line break?"
+        )
+    return token
+
+
+def path_of(name: str) -> str:
+    """Of a study in a service."""
+    encoded = quote(check_name("The name of a study", name), safe="")
+    if encoded in (".", ".."):
+        raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")
+    return f"/v1/studies/{encoded}"
