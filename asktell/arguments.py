@@ -98,6 +98,25 @@ def check_cost(cost: object) -> float:
     return value
 
 
+def needed_cost(cost: object, max_cost: float | None) -> float | None:
+    """The cost of a trial that is told; it must not be missing where the budget is a cost."""
+    if cost is None and max_cost is not None:
+        raise InvalidArgumentError(
+            f"tell() needs the trial's cost, since the budget is a cost of {max_cost:g}: "
+            "tell(trial, scores, cost=...); 0 if it was free. The trial is still out."
+        )
+    return None if cost is None else check_cost(cost)
+
+
+def check_reason(reason: object) -> str:
+    """Why an evaluation failed, as text."""
+    if isinstance(reason, BaseException):
+        return f"{type(reason).__name__}: {reason}"
+    if not isinstance(reason, str):
+        raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
+    return reason
+
+
 def whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
     """The number as an int from low to high; bools are refused."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:

@@ -10,34 +10,28 @@ import numpy.typing as npt
 
 from asktell import records
 from asktell.arguments import (
-    MOST_EVALUATIONS,
-    MOST_EXAMPLES,
     check_cost,
-    check_features,
     check_prompts,
-    short,
+    check_reason,
+    needed_cost,
     whole,
 )
 from asktell.budget import Budget
 from asktell.errors import (
-    ConflictingTellError,
     InvalidArgumentError,
     NotPicklableError,
 )
 from asktell.forks import fresh_after_fork
 from asktell.goals import Goal, Scores
 from asktell.methods import Method, preset
-from asktell.numerics.arrays import Features
 from asktell.results import Result
 from asktell.results.summary import summarize
 from asktell.state import (
-    SAMPLINGS,
     Asked,
     Decided,
     Event,
     Failed,
     Observed,
-    Problem,
     Released,
     State,
     Told,
@@ -45,7 +39,8 @@ from asktell.state import (
     decide,
     initial,
 )
-from asktell.state.lookup import not_out, trial_id
+from asktell.state.checks import checked_problem
+from asktell.state.lookup import check_same, not_out, trial_id
 from asktell.state.queue import Pull
 from asktell.terminal import safe
 from asktell.trial import Prompts, Trial
@@ -93,30 +88,7 @@ class Selector:
         baseline: str | int | None = None,
     ) -> None:
         named = Prompts(*check_prompts(prompts))
-        if not isinstance(goal, Goal):
-            raise InvalidArgumentError(
-                f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {goal!r}."
-            )
-        if sampling not in SAMPLINGS:
-            raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {sampling!r}.")
-        n_examples = None if examples is None else whole("examples", examples, 1, MOST_EXAMPLES)
-        if not isinstance(budget, Budget):
-            budget = Budget(whole("budget", budget, 1, MOST_EVALUATIONS))
-        # With a cost alone: as many as there are.
-        everything = len(named) * (n_examples or MOST_EVALUATIONS) if sampling == "shared" else MOST_EVALUATIONS
-        problem = Problem(
-            n_arms=len(named),
-            goal=goal,
-            budget=min(everything, MOST_EVALUATIONS) if budget.evaluations is None else int(budget.evaluations),
-            n_examples=n_examples,
-            features=_features(features, named.texts),
-            seed=whole("seed", seed, 0, 2**64 - 1),
-            sampling=sampling,
-            max_failures=whole("max_failures", max_failures, 1),
-            max_cost=budget.cost,
-            max_cost_per_evaluation=budget.max_cost_per_evaluation,
-            baseline=None if baseline is None else named.arm(baseline, "baseline: "),
-        )
+        problem = checked_problem(named, goal, budget, examples, features, seed, sampling, max_failures, baseline)
         if not isinstance(method, Method):
             method = preset(method, goal)
         method.check(problem)
@@ -221,23 +193,10 @@ class Selector:
         """
         with self._lock:
             vector = self._state.problem.goal.vector(scores)
-            if cost is not None:
-                cost = check_cost(cost)
-            elif self.max_cost is not None:
-                raise InvalidArgumentError(
-                    f"tell() needs the trial's cost, since the budget is a cost of {self.max_cost:g}: "
-                    "tell(trial, scores, cost=...); 0 if it was free. The trial is still out."
-                )
+            cost = needed_cost(cost, self.max_cost)
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
-                told = self._state.history.scores_of(id_)
-                if told is None:
-                    raise not_out(self._state, id_)
-                if told != vector:
-                    raise ConflictingTellError(
-                        f"Trial {id_} was told {self._named(told)} before, and now {self._named(vector)}. "
-                        "A trial is evaluated once; use observe() for further scores of the same prompt."
-                    )
+                check_same(self._state, id_, vector)
                 return
             self._take(Told(id_, vector, cost))
             self._advance_when_told()
@@ -296,12 +255,7 @@ class Selector:
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
                 raise not_out(self._state, id_)
-            if isinstance(reason, BaseException):
-                reason = f"{type(reason).__name__}: {reason}"
-            if not isinstance(reason, str):
-                raise InvalidArgumentError(f"The reason of a failure must be text or an exception, got {reason!r}.")
-            cost = None if cost is None else check_cost(cost)
-            self._take(Failed(id_, reason, cost))
+            self._take(Failed(id_, check_reason(reason), None if cost is None else check_cost(cost)))
             self._advance_when_told()
 
     def restore(self, state: State) -> None:
@@ -439,18 +393,3 @@ class Selector:
             InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
         """
         return cls.from_data(records.parse(text, "The saved selector"), method)
-
-    def _named(self, vector: tuple[float, ...]) -> dict[str, float]:
-        return dict(zip(self.metrics, vector, strict=True))
-
-
-def _features(features: npt.ArrayLike | None, texts: Sequence[str]) -> Features | None:
-    if features is None:
-        return None
-    if isinstance(features, str):
-        if features != "text":
-            raise InvalidArgumentError(f'features must be numbers, "text" or None, got {short(features)}.')
-        from asktell.features import text_features
-
-        features = text_features(texts)
-    return check_features(features, len(texts))

@@ -17,7 +17,7 @@ from asktell.results import Comparison, PromptResult, Result
 from asktell.selector import Selector
 from asktell.service.transport import Connection, path_of
 from asktell.studies.evaluations import encode
-from asktell.studies.study import Holding
+from asktell.studies.reading import Holding
 from asktell.studies.worker import Worker, default_name
 from asktell.trial import Trial
 

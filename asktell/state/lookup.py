@@ -3,7 +3,7 @@
 import numpy as np
 
 from asktell.arguments import short, some
-from asktell.errors import InvalidArgumentError, UnknownTrialError
+from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
 from asktell.state.state import State
 from asktell.trial import Prompts, Trial
 
@@ -44,6 +44,24 @@ def not_out(state: State, trial: int) -> UnknownTrialError:
     else:
         what = f"Trial {trial} is not out."
     return UnknownTrialError(f"{what} {_pending(state)}")
+
+
+def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
+    """See that a trial that is not out was told these scores before.
+
+    Raises:
+        UnknownTrialError: it was never told.
+        ConflictingTellError: it was told others.
+    """
+    told = state.history.scores_of(trial)
+    if told is None:
+        raise not_out(state, trial)
+    if told != scores:
+        before, now = (dict(zip(state.problem.goal.metrics, vector, strict=True)) for vector in (told, scores))
+        raise ConflictingTellError(
+            f"Trial {trial} was told {before} before, and now {now}. "
+            "A trial is evaluated once; use observe() for further scores of the same prompt."
+        )
 
 
 def _pending(state: State) -> str:

@@ -3,6 +3,8 @@
 The backends are imported when a URL names them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -58,3 +60,24 @@ def open_storage(location: Location) -> AbstractStorage:
     raise InvalidArgumentError(
         f"Studies are kept at sqlite:///PATH, postgresql://HOST/DATABASE or memory://NAME, not at {scheme}://"
     )
+
+
+@contextmanager
+def opening(location: Location) -> Iterator[AbstractStorage]:
+    """The storage, closed after an exception if it was opened here."""
+    storage = open_storage(location)
+    try:
+        yield storage
+    except BaseException:
+        if storage is not location:
+            storage.close()
+        raise
+
+
+@contextmanager
+def opened(location: Location) -> Iterator[AbstractStorage]:
+    """The storage, closed in the end if it was opened here."""
+    with opening(location) as storage:
+        yield storage
+    if storage is not location:
+        storage.close()

@@ -10,7 +10,12 @@ from typing import NamedTuple
 
 from immutables import Map
 
+from asktell.arguments import check_name, check_seconds
+from asktell.errors import InvalidArgumentError
 from asktell.state import Event, Failed, Released, Told
+
+SECONDS = 600.0
+"""How long a lease lasts unless it is said otherwise."""
 
 
 class Leased(NamedTuple):
@@ -120,3 +125,19 @@ def _ended(leases: Leases, trial: int) -> Leases:
     by_worker = leases.by_worker
     by_worker = by_worker.set(lease.worker, rest) if rest else by_worker.delete(lease.worker)
     return leases._replace(by_trial=leases.by_trial.delete(trial), by_worker=by_worker)
+
+
+def check_worker(worker: str | None) -> None:
+    """See that a worker's name can be one."""
+    if worker is not None:
+        check_name("A worker", worker)
+
+
+def seconds_of(worker: str | None, lease: float | None) -> float:
+    """How long a lease lasts."""
+    check_worker(worker)
+    if lease is None:
+        return SECONDS
+    if worker is None:
+        raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
+    return check_seconds("lease", lease)

@@ -151,3 +151,24 @@ class LoggedSelector:
     def grouped(self, trials: list[Trial]) -> list[Trial]:
         """Those of the same prompt together, in the order of the prompts."""
         return sorted(trials, key=lambda trial: self.state.pending[trial.id].arm)
+
+    # Leases
+
+    def expire(self, now: float, max_attempts: int) -> None:
+        """End the leases that have run out: their trials are asked again, or fail after so many attempts."""
+        for id_ in self.leases.overdue(now):
+            worker = self.leases.holder(id_)
+            self.note(Expired(id_))
+            expired = self.leases.reissued[id_].expired
+            if expired >= max_attempts:
+                self.selector.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
+            else:
+                self.selector.release(id_)
+        if now >= self.leases.earliest:
+            self.leases = self.leases.tightened()
+
+    def lost(self, id_: int, worker: str | None) -> bool:
+        """Whether a trial was given to another worker, or was brought to its end by one."""
+        if self.state.open(id_) is None:
+            return id_ in self.leases.reissued
+        return worker is not None and self.leases.holder(id_) not in (None, worker)

@@ -4,50 +4,30 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from asktell.arguments import check_name, check_seconds, check_trials, short, whole
 from asktell.errors import InvalidArgumentError, StudyExistsError
-from asktell.goals import Goal, Scores
-from asktell.methods import Method
-from asktell.results import Result
+from asktell.goals import Scores
 from asktell.selector import Selector
-from asktell.storages import AbstractStorage, Location, open_storage
+from asktell.storages import AbstractStorage, Location, opened, opening
 from asktell.studies import export as documents
-from asktell.studies.evaluations import Evaluation, encode, evaluations
+from asktell.studies.evaluations import encode
 from asktell.studies.export import Document
-from asktell.studies.leases import Expired, Leased
+from asktell.studies.leases import Leased, check_worker, seconds_of
 from asktell.studies.logged import LoggedSelector
+from asktell.studies.reading import Readable
 from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker, default_name
 from asktell.trial import Trial
 
-SECONDS = 600.0
-"""How long a lease lasts unless it is said otherwise."""
-
-
 _Self = TypeVar("_Self", bound="Study")
 
 
-class Holding(NamedTuple):
-    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and the how-manyth try it is.
-
-    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
-    """
-
-    worker: str | None
-    trial: Trial
-    seconds_left: float | None
-    attempt: int
-
-
-class Study:
+class Study(Readable):
     """A selector whose every step is kept in a storage, for long runs, many workers, and crashes.
 
     Made by `Study.create` or `Study.open`, in any number of processes at once. Its methods are the Selector's own, with
@@ -99,7 +79,7 @@ class Study:
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
         document = Document(whole("max_attempts", max_attempts, 1), selector.to_json())
         check_name("The name of a study", name)
-        with _opening(location) as storage:
+        with opening(location) as storage:
             try:
                 texts = ((trial, text) for trial, each in details if (text := encode(each)) is not None)
                 key = storage.create(name, document.to_bytes(), details=texts)
@@ -123,7 +103,7 @@ class Study:
             StorageError: the storage cannot be used.
         """
         check_name("The name of a study", name)
-        with _opening(location) as storage:
+        with opening(location) as storage:
             return cls._at(storage, name, storage.find(name), storage is not location)
 
     @classmethod
@@ -145,7 +125,7 @@ class Study:
             InvalidStateError: the file is malformed, cut off, or of an unknown version.
             StorageError: the storage cannot be used.
         """
-        with Path(path).open("rb") as file, _opening(location) as storage:
+        with Path(path).open("rb") as file, opening(location) as storage:
             document, old_name, content = documents.read(file)
             new_name = check_name("The name of a study", old_name if name is None else name)
             key = storage.create(new_name, document.to_bytes(), content.lines(), content.details())
@@ -171,7 +151,7 @@ class Study:
             StudyNotFoundError: there is nothing at this place.
             StorageError: the storage cannot be used.
         """
-        with _opened(location) as storage:
+        with opened(location) as storage:
             return storage.names()
 
     @staticmethod
@@ -182,7 +162,7 @@ class Study:
             StudyNotFoundError: there is no study of this name.
             StorageError: the storage cannot be used.
         """
-        with _opened(location) as storage:
+        with opened(location) as storage:
             storage.delete(check_name("The name of a study", name))
 
     def close(self) -> None:
@@ -246,7 +226,7 @@ class Study:
         """
         count = 1 if n is None else whole("n", n, 0)
         besides = check_trials("besides", besides)
-        trials = self._ask(count, worker, _lease(worker, lease), besides)
+        trials = self._ask(count, worker, seconds_of(worker, lease), besides)
         if n is None:
             return trials[0] if trials else None
         return trials
@@ -255,7 +235,7 @@ class Study:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (logged, clock):
             now = clock()
-            self._expire(now)
+            logged.expire(now, self._max_attempts)
             held = () if worker is None else logged.leases.held(worker)
             ids = [id_ for id_ in held if id_ not in besides][:n]
             trials = [logged.trial(id_) for id_ in ids]
@@ -307,7 +287,7 @@ class Study:
                 handed out only once, by anybody.
             StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
         """
-        _check_worker(worker)
+        check_worker(worker)
         text = encode(details)
 
         def take(logged: LoggedSelector, clock: Clock) -> bool:
@@ -354,10 +334,10 @@ class Study:
             UnknownTrialError: the trial is not out.
             StorageError: the storage cannot be used.
         """
-        _check_worker(worker)
+        check_worker(worker)
         with self._replica.writing(durable=False) as (logged, _):
             id_ = logged.find(trial, worker)
-            if self._lost(id_, worker) or (id_ not in logged.state.pending and id_ in logged.leases.reissued):
+            if logged.lost(id_, worker) or (id_ not in logged.state.pending and id_ in logged.leases.reissued):
                 return False
             logged.selector.release(id_)
             return True
@@ -383,11 +363,11 @@ class Study:
                 cannot hold the details.
             StorageError: the storage cannot be used.
         """
-        _check_worker(worker)
+        check_worker(worker)
         text = encode(details)
         with self._replica.writing(durable=True) as (logged, _):
             id_ = logged.find(trial, worker)
-            if self._lost(id_, worker):
+            if logged.lost(id_, worker):
                 return False
             logged.selector.fail(id_, reason, cost)
             self._replica.attach(id_, text)
@@ -409,7 +389,7 @@ class Study:
             InvalidArgumentError: an argument cannot be used.
             StorageError: the storage cannot be used.
         """
-        seconds = _lease(check_name("A worker", worker), lease)
+        seconds = seconds_of(check_name("A worker", worker), lease)
         with self._replica.writing(durable=False) as (logged, clock):
             held = logged.leases.held(worker)
             if trial is not None:
@@ -418,155 +398,3 @@ class Study:
             if held:
                 logged.note(Leased(worker, round(clock() + seconds, 3), held))
             return [logged.trial(id_) for id_ in held]
-
-    def _expire(self, now: float) -> None:
-        """End the leases that have run out."""
-        logged = self._replica.logged
-        overdue = logged.leases.overdue(now)
-        for id_ in overdue:
-            worker = logged.leases.holder(id_)
-            logged.note(Expired(id_))
-            expired = logged.leases.reissued[id_].expired
-            if expired >= self._max_attempts:
-                logged.selector.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
-            else:
-                logged.selector.release(id_)
-        if now >= logged.leases.earliest:
-            logged.leases = logged.leases.tightened()
-
-    def _lost(self, id_: int, worker: str | None) -> bool:
-        """Whether a trial was given to another worker, or was brought to its end by one."""
-        logged = self._replica.logged
-        if logged.state.open(id_) is None:
-            return id_ in logged.leases.reissued
-        return worker is not None and logged.leases.holder(id_) not in (None, worker)
-
-    # Reading
-
-    @property
-    def name(self) -> str:
-        """Of the study."""
-        return self._name
-
-    @property
-    def pending(self) -> list[Trial]:
-        """The trials that are out, oldest first."""
-        with self._replica.reading() as logged:
-            return logged.selector.pending
-
-    def workers(self) -> list[Holding]:
-        """The trials that are out, oldest first, and who holds them."""
-        with self._replica.reading() as logged:
-            now = self._replica.storage.now()
-            holdings = []
-            for trial in logged.selector.pending:
-                lease = logged.leases.by_trial.get(trial.id)
-                reissue = logged.leases.reissued.get(trial.id)
-                attempt = 1 + (0 if reissue is None else reissue.expired)
-                if lease is None:
-                    holdings.append(Holding(None, trial, None, attempt))
-                else:
-                    holdings.append(Holding(lease.worker, trial, lease.deadline - now, attempt))
-            return holdings
-
-    def evaluations(self) -> Iterator[Evaluation]:
-        """Every evaluation that was told or failed, in that order, with its details.
-
-        Raises:
-            StorageError: the storage cannot be used.
-        """
-        replica = self._replica
-        base = documents.from_bytes(replica.storage.document(replica.key)).logged()
-        ids = base.selector.prompts.ids
-        return evaluations(base.state, replica.lines(), ids, partial(replica.storage.details, replica.key))
-
-    @property
-    def done(self) -> bool:
-        """Whether the last decision has been made: nothing will be asked again."""
-        return self._replica.view().done
-
-    @property
-    def spent(self) -> int:
-        """Evaluations told so far, those of `observe` not counted."""
-        with self._replica.reading() as logged:
-            return logged.selector.spent
-
-    @property
-    def budget(self) -> int:
-        """Evaluations allowed."""
-        return self._replica.logged.selector.budget
-
-    @property
-    def max_cost(self) -> float | None:
-        """Cost allowed, None if any."""
-        return self._replica.logged.selector.max_cost
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics in the order of score vectors."""
-        return self._replica.logged.selector.metrics
-
-    @property
-    def goal(self) -> Goal:
-        """What is looked for."""
-        return self._replica.logged.selector.goal
-
-    @property
-    def method(self) -> Method:
-        """How it is looked for."""
-        return self._replica.logged.selector.method
-
-    @property
-    def n_active(self) -> int:
-        """How many prompts are still in the race."""
-        with self._replica.reading() as logged:
-            return logged.selector.n_active
-
-    @property
-    def selector(self) -> Selector:
-        """A selector in the study's present state, independent of it from now on."""
-        return copy(self._replica.view())
-
-    def result(self) -> Result:
-        """The answer so far: final if `done`, otherwise the best that can be said now.
-
-        Raises:
-            StorageError: the storage cannot be used.
-        """
-        return self._replica.view().result()
-
-
-@contextmanager
-def _opening(location: Location) -> Iterator[AbstractStorage]:
-    """The storage, closed after an exception if it was opened here."""
-    storage = open_storage(location)
-    try:
-        yield storage
-    except BaseException:
-        if storage is not location:
-            storage.close()
-        raise
-
-
-@contextmanager
-def _opened(location: Location) -> Iterator[AbstractStorage]:
-    """The storage, closed in the end if it was opened here."""
-    with _opening(location) as storage:
-        yield storage
-    if storage is not location:
-        storage.close()
-
-
-def _check_worker(worker: str | None) -> None:
-    if worker is not None:
-        check_name("A worker", worker)
-
-
-def _lease(worker: str | None, lease: float | None) -> float:
-    """Seconds of a lease."""
-    _check_worker(worker)
-    if lease is None:
-        return SECONDS
-    if worker is None:
-        raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
-    return check_seconds("lease", lease)

@@ -13,7 +13,7 @@ from asktell import BestFeasible, ParetoSet, Selector, Study, Trial
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
-from asktell.studies.study import Holding
+from asktell.studies.reading import Holding
 from asktell.testing.fakes import Table
 
 New = Callable[..., Study]

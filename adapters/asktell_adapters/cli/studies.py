@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from asktell.results import Result
-from asktell.studies.study import Holding, Study
+from asktell.studies.reading import Holding
+from asktell.studies.study import Study
 from asktell.terminal import aligned
 from asktell_adapters.cli.output import overview, show
 from asktell_adapters.cli.places import Place, location

@@ -9,7 +9,7 @@ from typing import Any, Protocol, final
 from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
 from asktell.running.outcomes import cost_of, goal_scores
 from asktell.selector import Selector
-from asktell.studies.study import Holding
+from asktell.studies.reading import Holding
 from asktell.studies.worker import SharedStudy
 from asktell.trial import Trial
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
