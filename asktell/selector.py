@@ -272,12 +272,6 @@ class Selector:
             self._take(Failed(id_, reason, cost))
             self._settle()
 
-    def take_back(self, state: State) -> None:
-        """Go back to a state of before, unless scores have come since: those are not forgotten."""
-        with self._lock:
-            if len(self._state.history) == len(state.history):
-                self._state = state
-
     def _take(self, event: Event) -> None:
         """Fold an event: the one way in which the state ever changes."""
         self._state = apply(self._state, event)

@@ -30,7 +30,9 @@ class SharedStudy(Protocol):
     def ask(self, n: int, *, worker: str, lease: float, besides: Collection[int]) -> list[Trial]:
         """See `Study.ask`."""
 
-    def tell(self, trial: Trial, scores: Scores, cost: float | None, *, worker: str, details: Details | None) -> bool:
+    def tell(
+        self, trial: Trial, scores: Scores, cost: float | None, *, worker: str, details: Details | None = None
+    ) -> bool:
         """See `Study.tell`."""
 
     def fail(
