@@ -63,8 +63,9 @@ def open_board(
 class Board:
     """The trials this run has out, and what becomes of them.
 
-    With a limit, failures are held back until a success shows that they are their prompts' own. Meanwhile the board
-    looks ahead: it asks a copy of the selection, in which they count, so that an outage leaves no trace in this one.
+    With a limit, failures are held back until a success shows that they are their prompts' own. If they are of several
+    prompts, or nothing else can be asked, the board looks ahead meanwhile: it asks a copy of the selection, in which
+    they count, so that an outage leaves no trace in this one.
     """
 
     def __init__(
@@ -83,6 +84,8 @@ class Board:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
         while not (trials := self._ask(n)) and not self._running:
             if self._streak is not None and self._streak.failures:
+                if trials := self._look_ahead(self._streak, n):
+                    break
                 self._count_failures()
             elif isinstance(self.selector, Selector) or not self.selector.wait():
                 break
@@ -132,7 +135,7 @@ class Board:
 
     def _ask(self, n: int) -> list[Trial]:
         """New trials, without those whose outcome is known from looking ahead: that is recorded."""
-        if self._streak is not None and self._streak.failures:
+        if self._streak is not None and len(self._streak.prompts) > 1:
             return self._look_ahead(self._streak, n)
         trials: list[Trial] = []
         while len(trials) < n and (asked := self.selector.ask(n - len(trials))):

@@ -68,7 +68,7 @@ class Streak:
             EvaluatorError: it is one too many.
         """
         self.failures.append(failure)
-        if len(self.failures) >= self.limit.in_a_row and len(self._prompts) >= min(self.limit.prompts, n_active):
+        if len(self.failures) >= self.limit.in_a_row and len(self.prompts) >= min(self.limit.prompts, n_active):
             raise self._hopeless()
 
     def end(self, ahead: Selector) -> None:
@@ -82,14 +82,15 @@ class Streak:
         if ahead.done:
             result = ahead.result()
             failed = {entry.id for entry in result.prompts if entry.status == "failed"}
-            hopeless = self._prompts <= failed and (len(self._prompts) > 1 or not result.selected)
+            hopeless = self.prompts <= failed and (len(self.prompts) > 1 or not result.selected)
         else:  # others have trials out
             hopeless = not self._succeeded and len(self.failures) >= _FIRST
         if hopeless:
             raise self._hopeless()
 
     @property
-    def _prompts(self) -> set[str | int]:
+    def prompts(self) -> set[str | int]:
+        """Those that failed."""
         return {failure.trial.prompt_id for failure in self.failures}
 
     def _hopeless(self) -> EvaluatorError:

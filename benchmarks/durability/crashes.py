@@ -160,7 +160,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                             study.fail(trial, "reason")
                         else:
                             board.enter("tell")
-                            study.tell(trial, [score, 1.0], worker="w")
+                            study.tell(trial, [score, 1.0], worker="w", details={"output": score})
                             board.add(TOLD, trial.id, score)
                         board.enter("elsewhere")
 
@@ -173,6 +173,8 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             there = dict(zip(history.trials().tolist(), history.scores()[:, 0].tolist(), strict=True))
             assert len(there) == len(history) == study.spent <= study.budget, "a score is there twice"
             assert there.items() >= told.items(), "a confirmed score is lost or changed"
+            kept = {e.trial: e.details["output"] for e in study.evaluations() if e.scores and e.details}
+            assert kept == there, "the details are not those of the scores"
             assert len(there) <= len(told) + 1, "there are scores that nobody told"
             told = there
             assert max(asked, default=-1) < study.selector.state.asked, "what was asked is forgotten"

@@ -44,13 +44,21 @@ def worker_name():
     return None
 
 
+def interrupted(*_):
+    """End the run; an exit, as an evaluator may call it, would count as the failure of a trial."""
+    raise KeyboardInterrupt
+
+
 def main():
     """Evaluate until the study is done."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # preempted: hand the trials back at once
+    signal.signal(signal.SIGTERM, interrupted)  # preempted: hand the trials back at once
     evaluator = make_evaluator()
     with open_study() as study:
         print(asktell.run(study.worker(worker_name(), lease=60), evaluator, progress=False))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(143)

@@ -267,11 +267,11 @@ def test_what_is_a_prompts_or_an_examples_own_fault_counts(broken: str | int, co
 
     kept, plain = _study(), _study()
     asktell.run(plain, evaluate, progress=False, concurrency=concurrency)
-    counted = [(e.prompt, e.error) for e in plain.evaluations() if e.error]
+    counted = {e.prompt for e in plain.evaluations() if e.error}  # how often depends on what is under way
     calls.clear()
     limit = FailureLimit(16, prompts=5)
     result = asktell.run(kept, evaluate, progress=False, concurrency=concurrency, max_failures_in_a_row=limit)
-    assert sorted((e.prompt, e.error) for e in kept.evaluations() if e.error) == sorted(counted)
+    assert {e.prompt for e in kept.evaluations() if e.error} == counted
     assert [entry.id for entry in result.selected] == [entry.id for entry in plain.result().selected]
     assert len(calls) == len(set(calls)) == len(list(kept.evaluations()))
 

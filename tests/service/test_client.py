@@ -529,3 +529,18 @@ def test_two_prompts_are_compared_by_the_service(server_url: str) -> None:
                 study.compare(*wrong)
             with pytest.raises(InvalidArgumentError):
                 result.compare(*wrong)
+
+
+def test_details_travel(serve: Any, tmp_path: Any) -> None:
+    place = f"sqlite:///{tmp_path}/details.db"
+    with RemoteStudy.create(serve(url=place).url, "s", small()) as remote, remote.worker("w") as worker:
+        told, failed = worker.ask(2)
+        worker.tell(told, [0.1, 0.2], details={"output": "\x00\ud800"})
+        worker.fail(failed, "no", 0.5, {"seconds": 2})
+        with pytest.raises(InvalidArgumentError, match="details"):
+            remote.tell(told, [0.1, 0.2], details={"output": object()})
+    with Study.open(place, "s") as study:
+        assert [(e.trial, e.error, e.details) for e in study.evaluations()] == [
+            (told.id, None, {"output": "\x00\ud800"}),
+            (failed.id, "no", {"seconds": 2}),
+        ]

@@ -128,6 +128,9 @@ def test_studies_of_every_schema_still_open(path: Path, tmp_path: Path) -> None:
     for name, was in expected.items():
         study = Study.open(storage, name)
         assert [[h.worker, h.trial.id, h.attempt] for h in study.workers()] == was["workers"]
+        evaluations = [list(evaluation) for evaluation in study.evaluations()]
+        assert evaluations == was.get("evaluations", evaluations)  # there were no details before the third schema
+        assert sum(evaluation[3] is not None for evaluation in evaluations) == study.spent
         old = Selector.from_json(json.dumps({**was["selector"], "asktell": "0.1.0"}))
         now, then = json.loads(study.selector.to_json()), json.loads(old.to_json())
         # What each prompt cost was not in the files of that time, but is in the log.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
-from asktell.running.outcomes import cost_of, goal_scores
+from asktell.running.outcomes import cost_of, details_of, goal_scores
 from asktell.selector import Selector
 from asktell.studies.reading import Holding
 from asktell.studies.worker import SharedStudy
@@ -145,7 +145,8 @@ class Taker:
             scores = self._evaluator.scores(completion, trial.example)
             known = scores if cost is None else {"cost": cost, **scores}
             vector, cost = goal_scores(self._study, known)  # type: ignore[arg-type]
-            if self._study.tell(trial, vector, cost, worker=self._worker):
+            details = {"output": completion.text, **(details_of(self._study, known) or {})}  # type: ignore[arg-type]
+            if self._study.tell(trial, vector, cost, worker=self._worker, details=details):
                 self._collected.told += 1
                 self._collected.cost += cost or 0.0
             else:
