@@ -228,15 +228,15 @@ def compared(
     """For `asktell compare`: prompts of a result, or of a study at the URL `arguments.run`."""
     if not 1 <= len(names) <= 2:
         raise InvalidArgumentError(f"asktell compare needs one prompt or two, got {len(names)}: RUN [NAME] A [B].")
-    options = {"confidence": arguments.confidence, "tolerance": arguments.tolerance}
+    a, b, confidence, tolerance = names[0], [*names, None][1], arguments.confidence, arguments.tolerance
     if result is not None:
-        return result.compare(*names, **options)
+        return result.compare(a, b, confidence, tolerance)
     assert study is not None
     if arguments.run.startswith(("http://", "https://")):
         from asktell.service.client import RemoteStudy
 
         with RemoteStudy(arguments.run, study) as remote:
-            return remote.compare(*names, **options)
+            return remote.compare(a, b, confidence, tolerance)
     from asktell_adapters.cli.studies import result_of
 
-    return result_of(arguments.run, study).compare(*names, **options)
+    return result_of(arguments.run, study).compare(a, b, confidence, tolerance)
