@@ -17,7 +17,6 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from asktell.intervals.base import (
     Error,
@@ -79,6 +78,8 @@ class Asymptotic:
         farthest = np.maximum(np.abs(values - mean[..., None]).max(axis=-1), scale)
         variance = (((values - mean[..., None]) ** 2).sum(axis=-1) + _UNSEEN * farthest**2) / (n - 1)
         clock = float(n) if self.population is None else n * (self.population - 1) / (self.population - n)
+        from scipy import stats  # here, to keep the import of asktell light
+
         bound = stats.t.isf(stats.norm.sf(self._boundary(clock, error, odds)), n - 1)
         # Where all scores agree nothing tells how large a difference could be.
         half = np.where(farthest > 0, bound * np.sqrt(variance / clock), np.inf)

@@ -18,7 +18,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
 
 from asktell.intervals.base import Floats, checked_observations
 
@@ -47,6 +46,8 @@ def p_positive(differences: npt.ArrayLike, population: int | None = None, *, two
 
 
 def _of_sizes(x: Floats, rest: float) -> float:
+    from scipy import special, stats  # here, to keep the import of asktell light
+
     n, mean = len(x), float(x.mean())
     weight = n + _EFFECTS**-2
     # About the mean that each part of the prior expects.
@@ -59,6 +60,8 @@ def _of_sizes(x: Floats, rest: float) -> float:
 
 
 def _of_signs(x: Floats, rest: float) -> float:
+    from scipy import special, stats
+
     more, fewer = int((x > 0).sum()), int((x < 0).sum())
     shares = (np.arange(_NODES) + 0.5) / _NODES
     prior = stats.beta.pdf(shares[:, None], _COUNTS, _COUNTS).sum(axis=1)

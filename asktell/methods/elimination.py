@@ -88,8 +88,8 @@ class Elimination:
         """
         if problem.allowance.cost is not None:
             raise IncompatibleMethodError(
-                "A budget of cost is for method 'auto' only: methods with rounds plan their evaluations beforehand. "
-                "Give them a number of evaluations."
+                "A budget of cost is for the methods 'auto' and 'race': methods with rounds plan their evaluations "
+                "beforehand. Give them a number of evaluations."
             )
         rule = ConstrainedRanking if isinstance(problem.goal, BestFeasible) else ParetoGap
         if isinstance(self.rule, (ConstrainedRanking, ParetoGap)) and not isinstance(self.rule, rule):

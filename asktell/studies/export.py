@@ -44,7 +44,8 @@ class Document(NamedTuple):
     def differences(self, other: "Document") -> list[str]:
         """In what the two differ, apart from what had been asked and told by then."""
         mine, theirs = json.loads(self.selector), json.loads(other.selector)
-        found = [key for key in mine if key not in ("asktell", "state") and mine[key] != theirs.get(key)]
+        keys = {**mine, **theirs}
+        found = [key for key in keys if key not in ("asktell", "state") and mine.get(key) != theirs.get(key)]
         return found + ["max_attempts"] * (self.max_attempts != other.max_attempts)
 
     def _text(self) -> str:

@@ -256,3 +256,30 @@ def test_a_baseline_that_fails_leaves() -> None:
     result = selector.result()
     assert result.prompts[0].status == "failed"
     assert str(result).endswith("have no example in common yet")
+
+
+def test_a_study_of_another_baseline_is_another_study() -> None:
+    def selector(baseline: str | None) -> Selector:
+        return Selector(PROMPTS, ZERO_ONE, 20, examples=10, baseline=baseline)
+
+    asktell.Study.create("memory://baselines", "s", selector(None)).close()
+    with pytest.raises(asktell.StudyExistsError, match="other values of baseline"):
+        asktell.Study.create("memory://baselines", "s", selector("b"), exist_ok=True)
+
+
+def test_the_baseline_is_ringed_in_pictures() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    selector = played(Selector(PROMPTS, ZERO_ONE, 30, "uniform", examples=10, baseline="c"), table(3, 10))
+    axes = selector.result().plot()
+    assert "baseline: c" in axes.get_legend_handles_labels()[1]
+
+
+def test_trackers_know_the_baseline() -> None:
+    from asktell_adapters.tracking.core import View
+
+    selector = played(Selector(PROMPTS, ZERO_ONE, 30, "uniform", examples=10, baseline="c"), table(3, 10))
+    result = selector.result()
+    numbers = View(selector.state, result).progress()
+    assert result.comparison is not None
+    assert numbers["baseline/accuracy.difference"] == result.comparison.differences["accuracy"].estimate
+    assert numbers["baseline/accuracy.p_better"] == 1.0

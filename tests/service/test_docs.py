@@ -35,7 +35,9 @@ def test_python(server: Any) -> None:
 
 def test_shell(server: Any) -> None:
     start, with_token, loop = blocks("sh")
-    commands = dict.fromkeys(["run", "status", "result", "studies", "watch", "export", "import", "serve", "batch"])
+    commands = dict.fromkeys(
+        ["run", "status", "result", "studies", "watch", "export", "import", "serve", "batch", "compare", "gate"]
+    )
     for line in (start + with_token).splitlines():
         if line.startswith("asktell "):
             make_parser(commands).parse_args(line.split()[1:])  # type: ignore[arg-type]

@@ -138,7 +138,7 @@ def test_a_budget_of_cost(write: Any) -> None:
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
         ("{}", PRICED, "Budget needs evaluations=..., cost=..., or both"),
         ("1.5", {}, "must be a whole number, or a table with evaluations, cost or both, got 1.5"),
-        ("{ cost = 1 }\nmethod = 'csr'", PRICED, "A budget of cost is for method 'auto' only"),
+        ("{ cost = 1 }\nmethod = 'csr'", PRICED, "A budget of cost is for the methods 'auto' and 'race'"),
         ("30\nconfidence = 2", {}, "confidence of Adaptive must be"),
         ("30\ntolerance = 0.1", {}, "tolerance of Adaptive goes with confidence"),
         (

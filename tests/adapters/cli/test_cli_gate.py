@@ -18,7 +18,7 @@ from asktell import BestFeasible, ParetoSet, Selector, Study, at_most, maximize,
 from asktell_adapters.cli import main as cli
 from asktell_adapters.cli.gate import FAILED, PASSED, UNDECIDED, Judge
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "fail-a-build.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "fail-a-build.md"
 _numbers = itertools.count()
 LLM = """
 from asktell_adapters.evaluators import Completion
