@@ -104,8 +104,14 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _gate(arguments: argparse.Namespace) -> int:
     from asktell_adapters.cli.gate import gate
 
-    with signals(), logging_to_stderr():
-        return gate(arguments)
+    try:
+        with signals(), logging_to_stderr():
+            return gate(arguments)
+    except Exception as error:
+        if arguments.debug:
+            raise
+        _complain(error)
+        return _MISTAKE  # 1 would say that the candidate is worse
 
 
 def _of_studies(name: str) -> Command:
