@@ -19,6 +19,9 @@ from asktell.state import State
 
 _FEW_VALUES = 8  # of a metric: what it was so far is taken for its range
 _ROUNDING = 1e-12
+LARGEST_PART = 0.2
+"""Of the squares about a mean: where a single score takes more, larger ones may be to come, and levels stay open."""
+
 _TRIED = 3  # members of a Pareto set that may dominate a prompt, those that are most ahead
 
 
@@ -34,7 +37,8 @@ class Proofs:
         if self.population is not None:
             known = cells.examples >= 0
             places[known] = problem.place[cells.examples[known]]
-            cells, places = Cells(cells.arms[known], cells.examples[known], cells.scores[known]), places[known]
+            places = places[known]
+            cells = Cells(cells.arms[known], cells.examples[known], cells.scores[known])
         order = np.lexsort((places, cells.arms))
         arms, self._places = cells.arms[order], places[order]
         self._values = self.goal.values(cells.scores[order])
@@ -49,8 +53,8 @@ class Proofs:
         """Whether it is proven that one prompt is ahead of another by at most so much."""
         low, high, spread = self._ranges[column]
         if self.population is None:
-            upper = -self._lower(-self._of(arm)[:, column], -high, -low, spread, error / 2)
-            return upper - self._lower(self._of(over)[:, column], low, high, spread, error / 2) <= most + _ROUNDING
+            upper = -self._level(-self._of(arm)[:, column], -high, -low, spread, error / 2)
+            return upper - self._level(self._of(over)[:, column], low, high, spread, error / 2) <= most + _ROUNDING
         one, other = (self._places[self._ends[a] : self._ends[a + 1]] for a in (arm, over))
         _, mine, theirs = np.intersect1d(one, other, assume_unique=True, return_indices=True)
         behind = self._of(over)[theirs, column] - self._of(arm)[mine, column]
@@ -58,15 +62,23 @@ class Proofs:
 
     def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
         """Whether it is proven that a prompt's value is at least so much."""
-        return self._lower(self._of(arm)[:, column], *self._ranges[column], error) >= least - _ROUNDING
+        return self._level(self._of(arm)[:, column], *self._ranges[column], error) >= least - _ROUNDING
 
     def misses(self, arm: int, column: int, error: float) -> bool:
         """Whether it is proven that a prompt's value is below 0."""
         low, high, spread = self._ranges[column]
-        return self._lower(-self._of(arm)[:, column], -high, -low, spread, error) > _ROUNDING
+        return self._level(-self._of(arm)[:, column], -high, -low, spread, error) > _ROUNDING
 
     def _of(self, arm: int) -> Matrix:
         return self._values[self._ends[arm] : self._ends[arm + 1]]
+
+    def _level(self, observed: Vector, low: float, high: float, spread: float, error: float) -> float:
+        """Of a metric without a range no bound holds where few large scores make the mean, such as a toxicity's."""
+        squares = (observed - observed.mean()) ** 2 if len(observed) else observed
+        unknown = np.isinf(high) and len(observed) != self.population
+        if unknown and squares.max(initial=0.0) > LARGEST_PART * squares.sum():
+            return -np.inf
+        return self._lower(observed, low, high, spread, error)
 
     def _lower(self, observed: Vector, low: float, high: float, spread: float, error: float) -> float:
         if len(observed) < 2 or spread == 0.0:
@@ -88,7 +100,7 @@ class Range(NamedTuple):
 
 
 def _range(goal: Goal, column: int, values: Vector) -> Range:
-    seen = np.unique(values)
+    seen, counts = np.unique(values, return_counts=True)
     spread = float(np.ptp(seen)) if len(seen) else 0.0
     objective = goal.objectives[column] if column < len(goal.objectives) else None
     if objective is not None and objective.range is not None:
@@ -96,7 +108,8 @@ def _range(goal: Goal, column: int, values: Vector) -> Range:
         low, high = float(ends.min()), float(ends.max())
         if len(seen) and low <= seen[0] and seen[-1] <= high:
             return Range(low, high, spread)
-    if 1 < len(seen) <= _FEW_VALUES:
+    # Few scores are of few values too: each has to have come again.
+    if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
         return Range(float(seen[0]), float(seen[-1]), spread)
     return Range(-np.inf, np.inf, spread)
 

@@ -96,6 +96,8 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
     for arm, (_, departed) in state.left.items():
         if departed.means:
             means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
+    if not isinstance(method, Adaptive):
+        errors = _of_zeros_and_ones(state, tally, errors)
     means, errors = _within_range(state, means, errors)
     counts, feasible = tally.counts.tolist(), _feasible(problem.goal, means)
     estimated, deviations = _optional(means), _optional(errors)
@@ -128,6 +130,17 @@ def _limits(state: State) -> list[tuple[float, float] | None]:
     scores, goal = state.history.scores(), state.problem.goal
     binary = [len(scores) > 0 and bool(np.isin(column, (0.0, 1.0)).all()) for column in scores.T]
     return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.metrics, binary, strict=True)]
+
+
+def _of_zeros_and_ones(state: State, tally: Tally, errors: Means) -> Means:
+    """Ten right answers of ten do not prove that all are: one success and one failure more say how far off that is."""
+    n = tally.counts[:, None].astype(float)
+    binary = np.isin(state.history.scores(), (0.0, 1.0)).all(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = (n * tally.means + 1.0) / (n + 2.0)
+        left = 1.0 if state.problem.population is None else np.clip(1.0 - n / state.problem.population, 0.0, None)
+        least = np.sqrt(share * (1.0 - share) * left / n)
+    return np.where(binary & (n > 1), np.fmax(errors, least), errors)
 
 
 def _within_range(state: State, means: Means, errors: Means) -> tuple[Means, Means]:

@@ -26,7 +26,7 @@ from benchmarks.selection.run import OUTPUT, read_lines
 Line = dict[str, Any]
 Array = npt.NDArray[np.float64]
 
-KINDS = ("gaussian", "easy", "hard", "few", "clipped", "heavy", "noise-free", "rare")
+KINDS = ("gaussian", "easy", "hard", "few", "clipped", "heavy", "noise-free", "rare", "skewed")
 GOALS = ("best", "constrained", "front")
 _GAPS = (0.02, 0.05)
 
@@ -36,7 +36,8 @@ def scores(kind: str, n_arms: int, n_examples: int, seed: int) -> Array:
 
     `gaussian`: two-way. `easy`, `hard`: 0 or 1, most examples right, or wrong, for all. `few`: 0, 1/2 or 1. `clipped`:
     two-way, cut at 0 and 1. `heavy`: two-way with Student's residuals of 2 degrees of freedom. `noise-free`: a number
-    per prompt, several of them equal. `rare`: all prompts score the same but on one example in fifty.
+    per prompt, several of them equal. `rare`: all prompts score the same but on one example in fifty. `skewed`: nearly
+    all close to 0, few close to 1.
     """
     rng = np.random.default_rng([KINDS.index(kind), n_arms, n_examples, seed])
     gap = _GAPS[seed % 2]
@@ -52,6 +53,8 @@ def scores(kind: str, n_arms: int, n_examples: int, seed: int) -> Array:
         return np.repeat(np.round(0.5 + effect, 2), n_examples, axis=1)
     if kind == "rare":
         return 0.5 + (rng.random(n_examples) < 0.02) * (20 * effect + 0.5 * rng.normal(size=shape))
+    if kind == "skewed":
+        return rng.beta(np.clip(0.05 + effect, 0.01, 1.0), 1.0, size=shape)
     residual = 0.03 * rng.standard_t(2, size=shape) if kind == "heavy" else 0.1 * rng.normal(size=shape)
     example = 0.2 * rng.normal(size=n_examples)
     if kind == "few":
