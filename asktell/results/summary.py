@@ -101,7 +101,7 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
     means, errors = _within_range(state, means, errors)
     counts, feasible = tally.counts.tolist(), _feasible(problem.goal, means)
     estimated, deviations = _optional(means), _optional(errors)
-    of_new_examples = _optional(np.sqrt(errors**2 + spread))
+    of_new_examples = _optional(np.hypot(errors, np.sqrt(spread)))
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm, (None, None))
