@@ -144,7 +144,8 @@ class Race:
         """Those that nobody dominates by more than the tolerance, if all others are close to being dominated by one."""
         means = evidence.means[stays]
         if evidence.is_exhausted(stays):
-            rounded = np.round(means / (np.abs(means).max() or 1.0), _DECIMALS)
+            largest = float(np.abs(means).max()) or 1.0
+            rounded: Values = np.round(means / largest, _DECIMALS)
             return [int(arm) for arm in stays[pareto_mask(rounded)]]
         lead = (means[:, None] - means[None]).max(axis=2)  # (j, i): by how much j is ahead of i somewhere
         np.fill_diagonal(lead, np.inf)
