@@ -23,7 +23,10 @@ from asktell.goals import BestFeasible, ParetoSet
 from asktell.methods.evidence import Evidence, columns_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
+from asktell.numerics.pareto import pareto_mask
 from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
+
+_DECIMALS = 12  # of means of decimal fractions; the last ones are rounding
 
 OPEN = "not told apart from the answer"
 """Why a prompt that is not selected leaves in the end, if nothing is certain about it."""
@@ -140,6 +143,10 @@ class Race:
     def _certain_front(self, evidence: Evidence, stays: Indices) -> list[int] | None:
         """Those that nobody dominates by more than the tolerance, if all others are close to being dominated by one."""
         means = evidence.means[stays]
+        if evidence.is_exhausted(stays):
+            largest = float(np.abs(means).max()) or 1.0
+            rounded: Values = np.round(means / largest, _DECIMALS)
+            return [int(arm) for arm in stays[pareto_mask(rounded)]]
         lead = (means[:, None] - means[None]).max(axis=2)  # (j, i): by how much j is ahead of i somewhere
         np.fill_diagonal(lead, np.inf)
         rival = stays[lead.argmin(axis=1)] if len(stays) > 1 else stays  # each one's most dangerous: looked at first
@@ -158,10 +165,7 @@ class Race:
                 free[j] = False
         optimal: list[int] = stays[free].tolist()
         covered = dict(zip(stays[~free].tolist(), rival[~free].tolist(), strict=True))
-        if set(covered.values()) <= set(optimal):
-            return optimal
-        # Equals that have seen everything cover each other, and are all optimal.
-        return [*optimal, *covered] if evidence.is_exhausted(stays) else None
+        return optimal if set(covered.values()) <= set(optimal) else None
 
     def _ahead_somewhere(self, evidence: Evidence, arms: Indices, others: Indices) -> Mask:
         """(P,) whether the other of a pair certainly does not dominate the arm by more than the tolerance."""
@@ -301,7 +305,7 @@ def _most_dominating(means: Values) -> Indices:
         lead = (means - row).min(axis=1)
         lead[j] = -np.inf
         best = int(lead.argmax())
-        if lead[best] >= 0:
+        if lead[best] >= -(10.0**-_DECIMALS) * (1.0 + np.abs(row).max()):
             found[j] = best
     return found
 

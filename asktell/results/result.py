@@ -38,8 +38,8 @@ class Result:
 
     `selected`: the best feasible prompt, or the Pareto set, best first. `unresolved`: prompts that could not be told
     apart from the answer: as far as can be told, they are tied with it. `stopped_early`: whether the run ended before
-    its budget because the answer was settled (`Adaptive(confidence=...)`). `feasible`: whether the selected prompt
-    keeps every constraint (None without constraints).
+    its budget because the answer was settled (`Adaptive(confidence=...)`, `Race`). `feasible`: whether the selected
+    prompt keeps every constraint (None without constraints).
     `examples`: how many there are for a prompt to see, None for any number. `cost` is the sum of what was told,
     `max_cost` what was allowed (None: any). `notes`: what else there is to know, in sentences. `baseline`: id of the
     prompt that is in use today, where the selector was given one.
@@ -90,7 +90,8 @@ class Result:
             raise InvalidArgumentError(f"compare() needs two different prompts, got {short(a)} twice{what}.")
         if self._comparer is None:
             raise InvalidArgumentError(
-                "This result holds no scores to compare prompts by: it was not made by a selector or a study."
+                "This result holds no scores to compare prompts by: it was not made by a selector or a study here. "
+                "RemoteStudy.compare(a, b) asks a service."
             )
         return self._comparer(one, other, confidence, tolerance)
 

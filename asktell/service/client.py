@@ -299,7 +299,7 @@ class RemoteStudy:
             unresolved=[prompts[entry["id"]] for entry in data["unresolved"]],
             notes=tuple(data["notes"]),
             baseline=data.get("baseline"),
-            _comparer=lambda a, b, confidence, tolerance: self.compare(a[1].id, b[1].id, confidence, tolerance),
+            _comparer=_AskService(self),
             _comparison=None if comparison is None else Comparison.from_dict(comparison),
             **{
                 name: data[name]
@@ -328,6 +328,21 @@ class RemoteStudy:
 
     def _taken(self, what: str, **data: object) -> bool:
         return bool(_record(self._post(what, **data), "taken")["taken"])
+
+
+class _AskService:
+    """Compares prompts of a result by asking; a copy of the result in another process cannot."""
+
+    def __init__(self, study: RemoteStudy) -> None:
+        self._study = study
+
+    def __call__(
+        self, a: tuple[int, PromptResult], b: tuple[int, PromptResult], confidence: float, tolerance: float
+    ) -> Comparison:
+        return self._study.compare(a[1].id, b[1].id, confidence, tolerance)
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
 
 
 def _record(data: object, *names: str) -> dict[str, Any]:

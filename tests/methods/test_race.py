@@ -108,6 +108,15 @@ def test_a_pareto_set() -> None:
     assert (len(equal.selected), equal.stopped_early, equal.spent) == (2, True, 80)
 
 
+def test_equals_stay_in_a_front_and_what_they_dominate_does_not() -> None:
+    goal = ParetoSet(maximize("a", range=UNIT), maximize("b", range=UNIT))
+    levels = np.array([[0.7, 0.3], [0.7, 0.3], [0.7, 0.1], [0.1, 0.3], [0.2, 0.9], [0.1, 0.9]])
+    scores = np.repeat(levels[:, None], 30, axis=1)
+    result = play(Selector([f"p{i}" for i in range(6)], goal, 180, Race(), examples=30), scores).result()
+    assert sorted(int(entry.id) for entry in result.selected) == [0, 1, 4]
+    assert result.stopped_early
+
+
 def test_without_a_range_it_is_not_guaranteed_and_says_so() -> None:
     goal = BestFeasible("a")
     rng = np.random.default_rng(0)

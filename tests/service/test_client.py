@@ -4,6 +4,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import pickle
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -524,6 +525,12 @@ def test_two_prompts_are_compared_by_the_service(server_url: str) -> None:
         assert str(result) == str(local)
         assert result.comparison == local.comparison
         assert result.compare(2) == local.compare(2)
+        copied = pickle.loads(pickle.dumps(result))
+        assert copied == result
+        assert str(copied) == str(result)
+        with pytest.raises(InvalidArgumentError, match=r"RemoteStudy\.compare"):
+            copied.compare(0)
+        assert pickle.loads(pickle.dumps(local)).compare(2) == local.compare(2)
         for wrong in ((9,), (0, 0), (1,), (0, 1, 2.0)):
             with pytest.raises(InvalidArgumentError):
                 study.compare(*wrong)

@@ -209,9 +209,9 @@ class Proxy:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server is given little time beyond the patience with others."""
-    from asktell.storages import postgresql
+    from asktell.storages import _postgresql_connections as connections
 
-    monkeypatch.setattr(postgresql, "_SECONDS_OF_GRACE", 0.2)
+    monkeypatch.setattr(connections, "SECONDS_OF_GRACE", 0.2)
 
 
 @pytest.mark.usefixtures("soon")
@@ -273,9 +273,9 @@ def test_a_statement_has_time_limits(open_storage: Callable[..., Any]) -> None:
 def test_who_pauses_in_a_transaction_loses_it(
     open_storage: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asktell.storages import postgresql
+    from asktell.storages import _postgresql_connections as connections
 
-    monkeypatch.setattr(postgresql, "_SECONDS_PAUSED", 0.2)
+    monkeypatch.setattr(connections, "_SECONDS_PAUSED", 0.2)
     pausing, other = open_storage(connections=1), open_storage(connections=2)
     key = other.create("s", b"")
 
