@@ -20,7 +20,7 @@ from asktell.state import State
 _FEW_VALUES = 8  # of a metric: what it was so far is taken for its range
 _ROUNDING = 1e-12
 LARGEST_PART = 0.2
-"""Of the squares about a mean: where a single score takes more, larger ones may be to come, and levels stay open."""
+"""Of the squares about a mean: where a single score takes more, larger ones may be to come, and nothing is proven."""
 
 _TRIED = 3  # members of a Pareto set that may dominate a prompt, those that are most ahead
 
@@ -53,8 +53,8 @@ class Proofs:
         """Whether it is proven that one prompt is ahead of another by at most so much."""
         low, high, spread = self._ranges[column]
         if self.population is None:
-            upper = -self._level(-self._of(arm)[:, column], -high, -low, spread, error / 2)
-            return upper - self._level(self._of(over)[:, column], low, high, spread, error / 2) <= most + _ROUNDING
+            upper = -self._lower(-self._of(arm)[:, column], -high, -low, spread, error / 2)
+            return upper - self._lower(self._of(over)[:, column], low, high, spread, error / 2) <= most + _ROUNDING
         one, other = (self._places[self._ends[a] : self._ends[a + 1]] for a in (arm, over))
         _, mine, theirs = np.intersect1d(one, other, assume_unique=True, return_indices=True)
         behind = self._of(over)[theirs, column] - self._of(arm)[mine, column]
@@ -62,23 +62,15 @@ class Proofs:
 
     def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
         """Whether it is proven that a prompt's value is at least so much."""
-        return self._level(self._of(arm)[:, column], *self._ranges[column], error) >= least - _ROUNDING
+        return self._lower(self._of(arm)[:, column], *self._ranges[column], error) >= least - _ROUNDING
 
     def misses(self, arm: int, column: int, error: float) -> bool:
         """Whether it is proven that a prompt's value is below 0."""
         low, high, spread = self._ranges[column]
-        return self._level(-self._of(arm)[:, column], -high, -low, spread, error) > _ROUNDING
+        return self._lower(-self._of(arm)[:, column], -high, -low, spread, error) > _ROUNDING
 
     def _of(self, arm: int) -> Matrix:
         return self._values[self._ends[arm] : self._ends[arm + 1]]
-
-    def _level(self, observed: Vector, low: float, high: float, spread: float, error: float) -> float:
-        """Of a metric without a range no bound holds where few large scores make the mean, such as a toxicity's."""
-        squares = (observed - observed.mean()) ** 2 if len(observed) else observed
-        unknown = np.isinf(high) and len(observed) != self.population
-        if unknown and squares.max(initial=0.0) > LARGEST_PART * squares.sum():
-            return -np.inf
-        return self._lower(observed, low, high, spread, error)
 
     def _lower(self, observed: Vector, low: float, high: float, spread: float, error: float) -> float:
         if len(observed) < 2 or spread == 0.0:
@@ -86,6 +78,9 @@ class Proofs:
             return float(observed.mean()) if len(observed) == self.population else -np.inf
         if np.isfinite(high):
             return float(Betting(low, high, self.population).lower(np.clip(observed, low, high), error))
+        squares = (observed - observed.mean()) ** 2
+        if len(observed) != self.population and squares.max() > LARGEST_PART * squares.sum():
+            return -np.inf
         _, counts = np.unique(observed, return_counts=True)
         scale = spread if 2 * counts.max() >= len(observed) else 0.0
         return float(Asymptotic(self.population).lower(observed, error, scale))

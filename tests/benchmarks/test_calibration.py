@@ -34,8 +34,8 @@ def test_runs_are_measured_tabled_and_drawn(goal: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("goal", calibration.GOALS)
 def test_an_early_stop_is_judged_by_the_truth(goal: str) -> None:
-    line = stopping.measure("synthetic/linear-small@8", goal, 10, 0.2, 0, None)
-    assert line["stopped"]
+    line = stopping.measure("synthetic/linear-small@8", goal, 60, 0.2, 0, None)
     assert line["right"]
-    assert line["spent"] < 1
-    assert f"| synthetic | {goal} | 0.2 | 1 | 1 | 0 |" in stopping.table([line])
+    assert line["stopped"] == (goal == "pareto")  # a level takes longer to prove than a difference
+    assert (line["spent"] < 1) == line["stopped"]
+    assert f"| synthetic | {goal} | 0.2 | 1 | {int(line['stopped'])} | 0 |" in stopping.table([line])
