@@ -57,6 +57,10 @@ STEPS: tuple[tuple[LiteralString, ...], ...] = (
 
 _LOCK_OF_SCHEMA = 0x61736B74656C6C  # "asktell"
 
+_LOOK: LiteralString = (
+    "SELECT current_setting('transaction_read_only'), to_regclass('asktell_studies'), "
+    "set_config('lock_timeout', %s, true)"
+)
 _READ: LiteralString = (
     "SELECT position, entries FROM asktell_log WHERE study = %s AND position > %s ORDER BY position LIMIT %s"
 )
@@ -247,8 +251,12 @@ class PostgreSQLStorage(AbstractStorage):
     def check(self, patience: float = 1.0) -> None:
         """See AbstractStorage."""
         with self._translated(patience), self._connections.one(self, patience) as connection:
-            usual, connection.silence = connection.silence, patience
-            (read_only,) = connection.execute("SELECT current_setting('transaction_read_only')").fetchall()[0]
+            usual, connection.silence = connection.silence, patience + 1.0  # beyond the server's own limit
+            with connection.transaction(force_rollback=True):
+                (row,) = connection.execute(_LOOK, [f"{max(1, round(1000 * patience))}ms"]).fetchall()
+                read_only, table, _ = row
+                if read_only != "on" and table is not None:  # no row is written, but a lock is waited for
+                    connection.execute("UPDATE asktell_studies SET name = name WHERE false")
             connection.silence = usual
         if read_only == "on":
             raise StorageError(f"{self._where} is read-only. Connect to the primary server.")
