@@ -19,7 +19,7 @@ from asktell.state import State
 
 _FEW_VALUES = 8  # of a metric: what it was so far is taken for its range
 _ROUNDING = 1e-12
-LARGEST_PART = 0.2
+LARGEST_PART = 0.3
 """Of the squares about a mean: where a single score takes more, larger ones may be to come, and nothing is proven."""
 
 _TRIED = 3  # members of a Pareto set that may dominate a prompt, those that are most ahead
