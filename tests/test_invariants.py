@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector, Trial, at_least
 from asktell.testing.fakes import Table
+from tests.presets import PRESETS
 
 New = Callable[..., Selector]
 Play = Callable[..., list[Trial]]
 RandomTable = Callable[..., Table]
 
-PRESETS = ["uniform", "csr", "csr-sh", "ege-sr", "ege-sh"]
 METHODS = [(preset, schedule) for preset in PRESETS for schedule in ("default", "published")]
 PARETO = [case for case in METHODS if not case[0].startswith("csr")]
 CASES = [(preset, schedule, sampling) for preset, schedule in METHODS for sampling in ("shared", "iid")]

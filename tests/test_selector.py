@@ -12,10 +12,10 @@ import pytest
 import asktell
 from asktell import BestFeasible, ConflictingTellError, ParetoSet, Selector, Trial, UnknownTrialError
 from asktell.testing.fakes import Table
+from tests.presets import PRESETS
 
 PROMPTS = ["alpha", "beta", "gamma", "delta"]
 GOAL = ParetoSet("a", "b")
-PRESETS = ["uniform", "csr", "csr-sh", "ege-sr", "ege-sh"]
 
 New = Callable[..., Selector]
 Play = Callable[..., list[Trial]]

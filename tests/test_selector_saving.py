@@ -22,9 +22,9 @@ from asktell.elimination import ParetoGap
 from asktell.estimators import SampleMean
 from asktell.schedulers import AbstractScheduler, Round
 from asktell.testing.fakes import Table
+from tests.presets import PRESETS
 
 ASSETS = Path(__file__).parent / "assets"
-PRESETS = ["uniform", "csr", "csr-sh", "ege-sr", "ege-sh"]
 
 New = Callable[..., Selector]
 RandomTable = Callable[..., Table]

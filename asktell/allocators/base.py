@@ -10,7 +10,7 @@ from asktell.numerics.arrays import Counts, Features
 
 
 @dataclass(frozen=True)
-class Request:
+class PullsToShare:
     """What an allocator may know: `n_pulls` to share among A active arms.
 
     `pulled` (A,): pulls that each arm has had. `capacity` (A,): pulls that each arm can still take before it has
@@ -37,5 +37,5 @@ class AbstractAllocator(ABC):
     """Of the extra `structured`, that it imports once it is used."""
 
     @abstractmethod
-    def allocate(self, request: Request) -> Counts:
+    def allocate(self, pulls: PullsToShare) -> Counts:
         """Pulls per active arm, (A,); they sum to `n_pulls`, or to the total capacity where that is less."""

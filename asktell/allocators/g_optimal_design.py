@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.allocators.base import AbstractAllocator, Request
+from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
 from asktell.arguments import check_number, whole
@@ -92,23 +92,23 @@ class GOptimalDesign(AbstractAllocator):
     needs_features: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("jax",)
 
-    def allocate(self, request: Request) -> Counts:
+    def allocate(self, pulls: PullsToShare) -> Counts:
         """Pulls per active arm; arms that run out of examples are cut, and the others take what is left.
 
         Raises:
             IncompatibleMethodError: there are no features.
         """
-        if request.features is None:
+        if pulls.features is None:
             raise IncompatibleMethodError("GOptimalDesign needs features, one row per prompt; none were given.")
-        n = min(request.n_pulls, int(request.capacity.sum()))
+        n = min(pulls.n_pulls, int(pulls.capacity.sum()))
         # In random order, so that equal arms are not chosen by their position.
-        open_ = np.argsort(request.priority, kind="stable")
-        open_ = open_[request.capacity[open_] > 0]
-        features = request.features[open_]
+        open_ = np.argsort(pulls.priority, kind="stable")
+        open_ = open_[pulls.capacity[open_] > 0]
+        features = pulls.features[open_]
         x = span(with_intercept(features) if self.intercept and len(features) else features).coordinates
         if n < x.shape[1] or x.shape[1] == 0:
-            return Uniform().allocate(request)
+            return Uniform().allocate(pulls)
         design = optimal_design(x, self.tolerance, self.max_iterations)
-        counts = np.zeros(len(request.capacity), dtype=np.int64)
-        counts[open_] = round_design(x, design.weights, n, request.capacity[open_], self.tolerance)
+        counts = np.zeros(len(pulls.capacity), dtype=np.int64)
+        counts[open_] = round_design(x, design.weights, n, pulls.capacity[open_], self.tolerance)
         return counts

@@ -5,7 +5,7 @@ from typing import final
 
 import numpy as np
 
-from asktell.allocators.base import AbstractAllocator, Request
+from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.numerics.arrays import Counts
 
 
@@ -14,18 +14,18 @@ from asktell.numerics.arrays import Counts
 class Uniform(AbstractAllocator):
     """floor(n / A) pulls each; one more for the least pulled arms, ties in random order."""
 
-    def allocate(self, request: Request) -> Counts:
+    def allocate(self, pulls: PullsToShare) -> Counts:
         """Pulls per active arm; what an arm has no capacity for is shared among the others."""
-        counts = np.zeros(len(request.pulled), dtype=np.int64)
-        left = min(request.n_pulls, int(request.capacity.sum()))
+        counts = np.zeros(len(pulls.pulled), dtype=np.int64)
+        left = min(pulls.n_pulls, int(pulls.capacity.sum()))
         while left > 0:
-            room = request.capacity - counts
+            room = pulls.capacity - counts
             open_ = np.flatnonzero(room > 0)
             each, rest = divmod(left, len(open_))
             if each:
                 counts[open_] += np.minimum(each, room[open_])
             else:
-                order = np.lexsort((request.priority[open_], request.pulled[open_]))
+                order = np.lexsort((pulls.priority[open_], pulls.pulled[open_]))
                 counts[open_[order[:rest]]] += 1
-            left = min(request.n_pulls, int(request.capacity.sum())) - int(counts.sum())
+            left = min(pulls.n_pulls, int(pulls.capacity.sum())) - int(counts.sum())
         return counts

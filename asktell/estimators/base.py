@@ -9,7 +9,7 @@ from asktell.state.tally import Tally
 
 
 class Estimates(NamedTuple):
-    """Of the active arms, in metric units: `means` and `standard_errors` (A, m); `flagged` (A,) marks guesses."""
+    """The active arms, in metric units: `means` and `standard_errors` (A, m); `flagged` (A,) marks guesses."""
 
     means: Means
     standard_errors: Means
@@ -17,8 +17,8 @@ class Estimates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What an estimator may know.
+class Sample:
+    """The scores that an estimator sees, and what it may know about them.
 
     `tally` of all K arms (of all rounds, or of the current one, as the method says); `active` (A,) positions of the
     arms to estimate; `features` (K, d) or None; `population`: number of examples, None where examples are drawn with
@@ -42,5 +42,5 @@ class AbstractEstimator(ABC):
     """Whether every arm must be pulled at least once, so that the budget must be at least K."""
 
     @abstractmethod
-    def estimate(self, evidence: Evidence) -> Estimates:
-        """Estimates of the active arms; finite means, whatever the evidence, for at least one pull."""
+    def estimate(self, sample: Sample) -> Estimates:
+        """Estimates of the active arms; finite means, whatever the sample, for at least one pull."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.arguments import check_number, whole
-from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.extras import needs_extra
 from asktell.numerics.arrays import Counts, Features, Means, spread_evenly, standardized
 from asktell.numerics.padding import pad_rows, padded_size
@@ -69,16 +69,16 @@ class BLUP(AbstractEstimator):
     packages: ClassVar[tuple[str, ...]] = ("jax",)
     needs_every_arm: ClassVar[bool] = False
 
-    def estimate(self, evidence: Evidence) -> Estimates:
+    def estimate(self, sample: Sample) -> Estimates:
         """Posterior means and standard errors of the active arms; arms without a pull are flagged.
 
         Without features every sample mean is shrunk to the average.
         """
-        n_arms = len(evidence.tally.counts)
-        features = np.zeros((n_arms, 1)) if evidence.features is None else evidence.features
-        prediction = self.predict(evidence.tally, features, evidence.population)
-        active = evidence.active
-        unseen = evidence.tally.counts[active] == 0
+        n_arms = len(sample.tally.counts)
+        features = np.zeros((n_arms, 1)) if sample.features is None else sample.features
+        prediction = self.predict(sample.tally, features, sample.population)
+        active = sample.active
+        unseen = sample.tally.counts[active] == 0
         return Estimates(prediction.means[active], prediction.standard_errors[active], unseen)
 
     def predict(self, tally: Tally, features: Features, population: int | None = None) -> Prediction:

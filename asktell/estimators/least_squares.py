@@ -11,7 +11,7 @@ import numpy as np
 
 from asktell.arguments import check_number
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.extras import needs_extra
 from asktell.numerics.arrays import Counts, Features, Mask, Matrix, Means, Vector
 from asktell.numerics.padding import pad_rows, padded_size
@@ -105,19 +105,19 @@ class LeastSquares(AbstractEstimator):
     packages: ClassVar[tuple[str, ...]] = ("jax",)
     needs_every_arm: ClassVar[bool] = False
 
-    def estimate(self, evidence: Evidence) -> Estimates:
+    def estimate(self, sample: Sample) -> Estimates:
         """Fitted means of the active arms; the standard errors hold if the scores are linear in the features.
 
         Raises:
             IncompatibleMethodError: there are no features.
         """
-        if evidence.features is None:
+        if sample.features is None:
             raise IncompatibleMethodError("LeastSquares needs features, one row per prompt; none were given.")
-        tally = evidence.tally
+        tally = sample.tally
         active = np.zeros(len(tally.counts), dtype=bool)
-        active[evidence.active] = True
+        active[sample.active] = True
         fit = least_squares(
-            evidence.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
+            sample.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
         )
-        chosen = evidence.active
+        chosen = sample.active
         return Estimates(fit.means[chosen], fit.standard_errors[chosen], fit.outside[chosen])

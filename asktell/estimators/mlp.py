@@ -11,7 +11,7 @@ import numpy as np
 
 from asktell.arguments import check_number, whole
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.extras import needs_extra
 from asktell.numerics.arrays import Draws, Features, Means, Vector, standardized
 from asktell.numerics.padding import pad_rows, padded_size
@@ -48,7 +48,7 @@ class MLP(AbstractEstimator):
     packages: ClassVar[tuple[str, ...]] = ("jax", "flax", "optax")
     needs_every_arm: ClassVar[bool] = False
 
-    def estimate(self, evidence: Evidence) -> Estimates:
+    def estimate(self, sample: Sample) -> Estimates:
         """Predictions of the active arms.
 
         Their squared standard errors add three parts: the spread between the networks; how far noise in the sample
@@ -58,19 +58,19 @@ class MLP(AbstractEstimator):
         Raises:
             IncompatibleMethodError: there are no features.
         """
-        if evidence.features is None:
+        if sample.features is None:
             raise IncompatibleMethodError("MLP needs features, one row per prompt; none were given.")
-        tally, active = evidence.tally, evidence.active
+        tally, active = sample.tally, sample.active
         pulled = tally.counts > 0
         weights = tally.counts / tally.counts.sum()
-        sample = np.where(pulled[:, None], tally.means, 0.0)
-        centre = weights @ sample
-        spread = np.sqrt(weights @ np.where(pulled[:, None], sample - centre, 0.0) ** 2)
+        known = np.where(pulled[:, None], tally.means, 0.0)
+        centre = weights @ known
+        spread = np.sqrt(weights @ np.where(pulled[:, None], known - centre, 0.0) ** 2)
         # A metric that is constant up to rounding is predicted as that constant.
         varies = spread > 1e-12 * np.abs(centre)
         unit = np.where(varies, spread, 1.0)
-        targets = np.where(pulled[:, None] & varies, (sample - centre) / unit, 0.0)
-        outputs, gain, freedom = self._fit(standardized(evidence.features), targets, weights, evidence.seed)
+        targets = np.where(pulled[:, None] & varies, (known - centre) / unit, 0.0)
+        outputs, gain, freedom = self._fit(standardized(sample.features), targets, weights, sample.seed)
         mean = outputs.mean(axis=0)
         between = outputs.var(axis=0, ddof=1) if self.members > 1 else np.zeros_like(mean)
         # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of 1 / n_i.
@@ -80,8 +80,8 @@ class MLP(AbstractEstimator):
         total = weights @ (targets - mean) ** 2 / left
         # Where no arm was pulled twice, all of the spread, which is 1 here, may be noise.
         noise = np.nan_to_num(tally.pooled_variance / unit**2, nan=n_pulls / n_pulled)
-        if evidence.population is not None:
-            noise = noise * max(0.0, 1.0 - weights @ tally.counts / evidence.population)
+        if sample.population is not None:
+            noise = noise * max(0.0, 1.0 - weights @ tally.counts / sample.population)
         unexplained = np.maximum(total - noise * n_pulled / n_pulls, 0.0)
         errors = np.sqrt(between + noise / n_pulls * gain + unexplained) * np.where(varies, unit, 0.0)
         means = centre + np.where(varies, unit, 0.0) * mean

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
+from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 
 
 @final
@@ -11,11 +11,11 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Evidence
 class SampleMean(AbstractEstimator):
     """An arm without a pull gets the mean over the pulled active arms, and is flagged."""
 
-    def estimate(self, evidence: Evidence) -> Estimates:
+    def estimate(self, sample: Sample) -> Estimates:
         """Means and finite-population corrected standard errors."""
-        tally, active = evidence.tally, evidence.active
+        tally, active = sample.tally, sample.active
         means = tally.means[active]
         unseen = tally.counts[active] == 0
         if unseen.any() and not unseen.all():
             means[unseen] = means[~unseen].mean(axis=0)
-        return Estimates(means, tally.standard_errors(evidence.population)[active], unseen)
+        return Estimates(means, tally.standard_errors(sample.population)[active], unseen)

@@ -24,14 +24,14 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.allocators import AbstractAllocator, Request
+from asktell.allocators import AbstractAllocator, PullsToShare
 from asktell.arguments import MOST_EVALUATIONS
 from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, Judgement, ParetoGap
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
     AbstractEstimator,
     Estimates,
-    Evidence,
+    Sample,
 )
 from asktell.goals import BestFeasible
 from asktell.numerics import counters
@@ -139,7 +139,7 @@ class Elimination:
             return Estimates(np.zeros(shape), np.full(shape, np.nan), np.ones(len(active), dtype=bool))
         problem = state.problem
         seed = int(counters.integers(problem.seed, "estimator", 2**31 - 1, len(state.decisions))[0])
-        return self.estimator.estimate(Evidence(tally, active, problem.features, problem.population, seed))
+        return self.estimator.estimate(Sample(tally, active, problem.features, problem.population, seed))
 
     def answer(self, state: State) -> list[int]:
         """The arms that are the answer if nothing more is learned: those accepted, then the rule's choice, best first.
@@ -257,7 +257,7 @@ class Elimination:
     def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
         problem = state.problem
         return self.allocator.allocate(
-            Request(
+            PullsToShare(
                 n_pulls=n_pulls,
                 pulled=tally.counts[active],
                 capacity=state.capacity()[active],

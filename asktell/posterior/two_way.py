@@ -164,9 +164,9 @@ def reml(system: System) -> Variances:
             ]
         )
         new = np.clip(v * (np.maximum(new, _FLOOR) / v) ** _RELAXATION, _FLOOR, 1e3)
-        settled = np.abs(np.log(new / v)).max() < 1e-3
+        converged = np.abs(np.log(new / v)).max() < 1e-3
         v = new
-        if settled:
+        if converged:
             break
     return Variances(*v.tolist())
 

@@ -1,6 +1,6 @@
 """Which prompts could not be told apart from the answer.
 
-Differences are taken on common examples where examples are shared. A difference counts as settled when it is more
+Differences are taken on common examples where examples are shared. A difference counts as resolved when it is more
 than `_DEVIATIONS` standard errors from zero: each comparison by itself is wrong in about 5 % of cases.
 """
 
@@ -41,23 +41,23 @@ def unresolved(state: State, answer: list[int]) -> Indices:
     values = problem.goal.values(state.history.scores())
     arms, examples = state.history.arms(), state.history.examples()
     level = _against_zero(problem.n_arms, problem.population, arms, values)
-    settled = np.zeros(problem.n_arms, dtype=bool)
+    resolved = np.zeros(problem.n_arms, dtype=bool)
     if isinstance(problem.goal, BestFeasible):
         best = answer[0]
         slack_to_keep = min(0.0, float(level.means[best, 1:].min(initial=0.0)))
-        settled |= (level.means + level.widths < slack_to_keep)[:, 1:].any(axis=1)
+        resolved |= (level.means + level.widths < slack_to_keep)[:, 1:].any(axis=1)
         if slack_to_keep == 0.0:
             ahead = _against(best, state, arms, examples, values, level)
-            settled |= ahead.means[:, 0] - ahead.widths[:, 0] > 0
+            resolved |= ahead.means[:, 0] - ahead.widths[:, 0] > 0
     else:
         spread = np.linspace(0, len(answer) - 1, min(len(answer), _MEMBERS)).round().astype(np.int64)
         for member in (answer[i] for i in spread):
-            if not (rivals & ~settled).any():
+            if not (rivals & ~resolved).any():
                 break
             ahead = _against(member, state, arms, examples, values, level)
             surely = ahead.means - ahead.widths
-            settled |= (surely >= 0).all(axis=1) & (surely > 0).any(axis=1)
-    return np.flatnonzero(rivals & ~settled)
+            resolved |= (surely >= 0).all(axis=1) & (surely > 0).any(axis=1)
+    return np.flatnonzero(rivals & ~resolved)
 
 
 def _against(

@@ -8,7 +8,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
-from asktell.running.failures import Failure, FailureLimit, Streak
+from asktell.running.failures import FailureLimit, HeldBack, Streak
 from asktell.running.outcomes import (
     Outcome,
     cost_of_failure,
@@ -92,7 +92,7 @@ class Board:
         self._running.update({trial.id: trial for trial in trials})
         return trials
 
-    def settle(self, trial: Trial, outcome: Outcome) -> None:
+    def take(self, trial: Trial, outcome: Outcome) -> None:
         """Take the scores, or the failure."""
         if missing := missing_extra(outcome):
             raise missing
@@ -103,21 +103,21 @@ class Board:
             number = trial.id if trial.id >= 0 else -1 - trial.id
             _log.warning("trial %d (prompt %r, example %r) failed: %r", number, trial.prompt_id, trial.example, error)
             if self._streak is not None:
-                self._streak.add(Failure(trial, outcome, error), self.selector.n_active)
+                self._streak.add(HeldBack(trial, outcome, error), self.selector.n_active)
                 return
         elif self._streak is not None:
             self._streak.succeeded()
             self._count_failures()
         self._record(trial, outcome)
 
-    def settle_batch(self, trials: list[Trial], outcomes: object) -> None:
-        """Settle each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
+    def take_batch(self, trials: list[Trial], outcomes: object) -> None:
+        """Take each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
         try:
             each = [outcomes] * len(trials) if isinstance(outcomes, BaseException) else one_each(trials, outcomes)
         except EvaluatorError as error:
             each = [error] * len(trials)
         for trial, outcome in zip(trials, each, strict=True):
-            self.settle(trial, outcome)
+            self.take(trial, outcome)
 
     def rescue(self, trials: list[Trial], outcomes: object) -> None:
         """Tell the scores of an evaluation that came to its end while the run was being ended."""

@@ -36,8 +36,8 @@ class FailureLimit(NamedTuple):
         return cls(whole("max_failures_in_a_row", given, 1))
 
 
-class Failure(NamedTuple):
-    """One that is held back."""
+class HeldBack(NamedTuple):
+    """A failed evaluation that does not count yet."""
 
     trial: Trial  # with an id below 0 if it was looked ahead to
     outcome: Outcome
@@ -49,10 +49,10 @@ class Streak:
 
     def __init__(self, limit: FailureLimit) -> None:
         self.limit = limit
-        self.failures: list[Failure] = []
+        self.failures: list[HeldBack] = []
         self._succeeded = False
 
-    def take(self) -> list[Failure]:
+    def take(self) -> list[HeldBack]:
         """The failures, which are none of the streak's any more."""
         taken, self.failures = self.failures, []
         return taken
@@ -61,7 +61,7 @@ class Streak:
         """From now on it is known that evaluations can succeed."""
         self._succeeded = True
 
-    def add(self, failure: Failure, n_active: int) -> None:
+    def add(self, failure: HeldBack, n_active: int) -> None:
         """One more.
 
         Raises:

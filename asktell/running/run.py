@@ -174,9 +174,9 @@ def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
         for group in _groups(trials, size):
             outcome = attempt(how.call, *how.arguments(group))
             if how.in_batches:
-                board.settle_batch(group, outcome)
+                board.take_batch(group, outcome)
             else:
-                board.settle(group[0], outcome)
+                board.take(group[0], outcome)
 
 
 def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
@@ -209,9 +209,9 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                     _log.warning("A batch of %d trials was lost, and is tried again one by one: %r", len(group), error)
                     start([trial] for trial in group)
                 elif how.in_batches:
-                    board.settle_batch(group, error or future.result())
+                    board.take_batch(group, error or future.result())
                 else:
-                    board.settle(group[0], error or future.result())
+                    board.take(group[0], error or future.result())
     finally:
         for future, group in running.items():
             if not future.cancel() and future.done() and not future.cancelled() and future.exception() is None:
@@ -240,9 +240,9 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                 except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
                     outcome = error
                 if how.in_batches:
-                    board.settle_batch(group, outcome)
+                    board.take_batch(group, outcome)
                 else:
-                    board.settle(group[0], outcome)
+                    board.take(group[0], outcome)
     finally:
         for task, group in running.items():
             if not task.cancel() and not task.cancelled() and task.exception() is None:

@@ -27,7 +27,7 @@ from asktell.service import models
 from asktell.service.health import Health
 from asktell.service.metrics import CONTENT_TYPE, Metrics
 from asktell.service.openapi import describe
-from asktell.service.problems import MEDIA_TYPE, Problem, damaged, problem_of
+from asktell.service.problems import MEDIA_TYPE, ProblemDetails, damaged, problem_of
 from asktell.service.studies import Studies
 from asktell.studies.study import Study
 from asktell.terminal import safe
@@ -230,7 +230,7 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Hea
         """How far prompt a is ahead of prompt b, and how sure that is; see `asktell.Result.compare`."""
         return answer(call(name, lambda study: study.result().compare(a, b, confidence, tolerance).to_dict()))
 
-    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(ProblemDetails, _on_problem)
     app.add_exception_handler(AsktellError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
@@ -267,7 +267,7 @@ def _tell(study: Study, score: models.Score, worker: str | None) -> bool:
 # What goes wrong
 
 
-def problem_response(problem: Problem) -> Response:
+def problem_response(problem: ProblemDetails) -> Response:
     """A problem as an answer."""
     return Response(problem.body(), problem.status, problem.headers, MEDIA_TYPE)
 
@@ -285,7 +285,7 @@ async def _on_error(request: Request, error: Any) -> Response:
 async def _on_invalid(request: Request, error: Any) -> Response:
     errors = error.errors()[:50]
     if any(e["type"] == "json_invalid" for e in errors):
-        return problem_response(Problem(400, "The body is not JSON."))
+        return problem_response(ProblemDetails(400, "The body is not JSON."))
     found: dict[str, list[str]] = {}
     for e in errors:
         # What follows names the alternatives that were tried.
@@ -293,7 +293,7 @@ async def _on_invalid(request: Request, error: Any) -> Response:
         found.setdefault(where, []).append(e["msg"].removeprefix("Value error, "))
     listed = [{"where": where, "what": " / ".join(dict.fromkeys(what))} for where, what in found.items()]
     detail = "; ".join(f"{item['where']}: {item['what']}" for item in listed)
-    return problem_response(Problem(422, f"{detail}.", "invalid-argument", errors=listed))
+    return problem_response(ProblemDetails(422, f"{detail}.", "invalid-argument", errors=listed))
 
 
 async def _on_http(request: Request, error: Any) -> Response:
@@ -303,9 +303,9 @@ async def _on_http(request: Request, error: Any) -> Response:
     if error.status_code == 405:  # the framework names the methods of the first operation only
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         headers["Allow"] = ", ".join(sorted(set().union(*(route.methods for route in routes))))
-    return problem_response(Problem(error.status_code, text, headers=headers))
+    return problem_response(ProblemDetails(error.status_code, text, headers=headers))
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     log.error("An error of the service", exc_info=error)
-    return problem_response(Problem(500, "An error of the service; its log says more."))
+    return problem_response(ProblemDetails(500, "An error of the service; its log says more."))

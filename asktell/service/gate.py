@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from asktell.service.limits import Answer, Answers, RateLimit
 from asktell.service.metrics import Metrics
-from asktell.service.problems import MEDIA_TYPE, Problem
+from asktell.service.problems import MEDIA_TYPE, ProblemDetails
 from asktell.service.tokens import WRITE, Role, Tokens, is_loopback
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -92,16 +92,16 @@ class Gate:
         body = _Body(scope, receive)
         try:
             answer = await self._answer(scope, body)
-        except Problem as problem:
+        except ProblemDetails as problem:
             answer = _of_problem(problem)
         except asyncio.CancelledError:  # nobody else cancels
             text = (
                 "The service ends, and this request has taken too long to wait for. It may have been done; come again."
             )
-            answer = _of_problem(Problem(503, text, "service", {"Retry-After": "1"}, title="The service ends"))
+            answer = _of_problem(ProblemDetails(503, text, "service", {"Retry-After": "1"}, title="The service ends"))
         except Exception:
             log.exception("An error of the service")
-            answer = _of_problem(Problem(500, "An error of the service; its log says more."))
+            answer = _of_problem(ProblemDetails(500, "An error of the service; its log says more."))
         finally:
             self.metrics.running.dec()
         seconds = time.perf_counter() - started
@@ -123,27 +123,27 @@ class Gate:
         if scope["method"] in _READING:
             return await self._pass(scope, b"")
         if role is not Role.WRITE:
-            raise Problem(403, "This token may only read. Changes need the read-write token.", "access-denied")
+            raise ProblemDetails(403, "This token may only read. Changes need the read-write token.", "access-denied")
         body = await announced.read(self.limits.body, self.limits.body_seconds)
         if body and not _is_json(headers.get(b"content-type", "")):
-            raise Problem(415, "The body must be JSON, with the header `Content-Type: application/json`.")
+            raise ProblemDetails(415, "The body must be JSON, with the header `Content-Type: application/json`.")
         key = headers.get(b"idempotency-key")
         if key is None or scope["method"] not in _CHANGING:
             return await self._pass(scope, body)
         if not 0 < len(key) <= _LONGEST_KEY:
-            raise Problem(422, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.", "invalid-argument")
+            raise ProblemDetails(422, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.", "invalid-argument")
         request = b"\n".join((scope["method"].encode(), scope["raw_path"], scope["query_string"], body))
         digest = hashlib.sha256(request).digest()
         found = await self._answers.get(key, digest, lambda: self._pass(scope, body))
         if found is None:
-            raise Problem(422, "This Idempotency-Key came with another request before.", "invalid-argument")
+            raise ProblemDetails(422, "This Idempotency-Key came with another request before.", "invalid-argument")
         return found
 
     def _role(self, scope: Scope, headers: dict[bytes, str]) -> Role:
         """What the request may do.
 
         Raises:
-            Problem: it may nothing, or not now.
+            ProblemDetails: it may nothing, or not now.
         """
         address = scope["client"][0] if scope.get("client") else ""
         if not self.tokens:
@@ -155,10 +155,12 @@ class Gate:
         limit, client = (self._strangers, address) if stranger else (self._clients, (role, address))
         if (wait := limit.wait(client)) > 0:
             seconds = math.ceil(wait)
-            raise Problem(429, f"Too many requests. Try again in {seconds} s.", headers={"Retry-After": str(seconds)})
+            raise ProblemDetails(
+                429, f"Too many requests. Try again in {seconds} s.", headers={"Retry-After": str(seconds)}
+            )
         if stranger and scope["path"] not in _OPEN:
             sent = "the token is unknown" if b"authorization" in headers else "there is none"
-            raise Problem(
+            raise ProblemDetails(
                 401,
                 f"A request needs the header `Authorization: Bearer TOKEN`; {sent}.",
                 "access-denied",
@@ -210,9 +212,9 @@ class _Body:
         """All of it.
 
         Raises:
-            Problem: it is too large, or does not come in time.
+            ProblemDetails: it is too large, or does not come in time.
         """
-        too_large = Problem(413, f"A request may have at most {limit} bytes.")
+        too_large = ProblemDetails(413, f"A request may have at most {limit} bytes.")
         if self._announced.isdecimal() and int(self._announced[:20]) > limit:
             raise too_large
         parts, size = [], 0
@@ -224,12 +226,12 @@ class _Body:
                     if size > limit:
                         raise too_large
         except TimeoutError:
-            raise Problem(408, f"The body did not come within {seconds:g} s.") from None
+            raise ProblemDetails(408, f"The body did not come within {seconds:g} s.") from None
         return b"".join(parts)
 
     async def skip(self, limit: int, seconds: float) -> None:
         """Throw it away, or so much of it: who closes on what has come takes back what was sent."""
-        with suppress(TimeoutError, Problem):
+        with suppress(TimeoutError, ProblemDetails):
             async with asyncio.timeout(seconds):
                 while self.is_due and limit > 0:
                     limit -= len(await self._next())
@@ -237,12 +239,12 @@ class _Body:
     async def _next(self) -> bytes:
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            raise Problem(400, "The client has left.")
+            raise ProblemDetails(400, "The client has left.")
         self.is_due = message.get("more_body", False)
         return message.get("body", b"")  # type: ignore[no-any-return]
 
 
-def _of_problem(problem: Problem) -> Answer:
+def _of_problem(problem: ProblemDetails) -> Answer:
     body = problem.body()
     headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), **problem.headers}
     return Answer(problem.status, [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()], body)
@@ -256,14 +258,14 @@ def _check_local(headers: Mapping[bytes, str]) -> None:
     """Refuse what came from elsewhere, or may have.
 
     Raises:
-        Problem: it did.
+        ProblemDetails: it did.
     """
     if not _names_this_machine(headers.get(b"host", "")):
         # A page in a browser can make a name of its own lead here.
-        raise Problem(403, "Without a token this service answers only to localhost.", "access-denied")
+        raise ProblemDetails(403, "Without a token this service answers only to localhost.", "access-denied")
     passed_on = sorted(name.decode("latin-1") for name in headers if _OF_PROXIES.fullmatch(name))
     if passed_on:
-        raise Problem(
+        raise ProblemDetails(
             403,
             "Without a token this service answers only requests from this machine, and this one came through a proxy "
             f"(it has the header {passed_on[0]}). Start the service with a token in {WRITE}, or ask it directly.",

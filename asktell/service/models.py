@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StrictBool, StrictFloat, StrictInt, WithJsonSchema
 
 from asktell.budget import Budget
-from asktell.errors import InvalidArgumentError
-from asktell.goals import BestFeasible, Goal, Objective, ParetoSet, at_least, at_most
+from asktell.goals import Goal
+from asktell.records.goal_words import parse_goal
 from asktell.selector import Selector
 from asktell.trial import Trial
 
@@ -63,26 +63,7 @@ class GoalModel(_Request):
         Raises:
             InvalidArgumentError: the parts do not go together.
         """
-        wanted = []
-        for names, minimized in ((self.maximize, False), (self.minimize, True)):
-            wanted += [self._objective(name, minimized) for name in ([names] if isinstance(names, str) else names)]
-        if self.type == "pareto-set":
-            if self.at_least or self.at_most:
-                raise InvalidArgumentError("at_least and at_most go with a goal of type best-feasible.")
-            return ParetoSet(*wanted)
-        if len(wanted) != 1:
-            raise InvalidArgumentError(
-                f"A goal of type best-feasible has exactly one metric in maximize or minimize, got {len(wanted)}."
-            )
-        if both := set(self.at_least) & set(self.at_most):
-            raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}; give one of them.")
-        subject_to: dict[Any, Any] = {self._objective(name): at_least(x) for name, x in self.at_least.items()}
-        subject_to |= {self._objective(name, True): at_most(x) for name, x in self.at_most.items()}
-        return BestFeasible(wanted[0], subject_to)
-
-    def _objective(self, metric: str, minimized: bool = False) -> Objective:
-        span = self.ranges.get(metric)
-        return Objective(metric, minimized, None if span is None else (span[0], span[1]))
+        return parse_goal(self.type, self.maximize, self.minimize, self.at_least, self.at_most, self.ranges)
 
 
 class BudgetModel(_Request):

@@ -50,7 +50,7 @@ _TITLES = {
 }
 
 
-class Problem(Exception):  # noqa: N818 - RFC 9457's word
+class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
     """An answer that says what went wrong.
 
     Args:
@@ -86,7 +86,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's word
         return json.dumps(self.document).encode("ascii")
 
 
-def problem_of(error: AsktellError, **members: Any) -> Problem:
+def problem_of(error: AsktellError, **members: Any) -> ProblemDetails:
     """The problem that tells a client of an error, without the server's paths and addresses."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     detail, headers = str(error), {}
@@ -96,13 +96,13 @@ def problem_of(error: AsktellError, **members: Any) -> Problem:
     elif isinstance(error, StorageError):
         detail = "The storage cannot be used; the service's log says why. What was confirmed is not lost."
         headers = {"Retry-After": "5"}
-    return Problem(status, detail, kind_of(type(error)), headers, **members)
+    return ProblemDetails(status, detail, kind_of(type(error)), headers, **members)
 
 
-def damaged(error: InvalidStateError) -> Problem:
+def damaged(error: InvalidStateError) -> ProblemDetails:
     """The problem of a study that is kept but cannot be read."""
     detail = "The study cannot be read; the service's log says why."
-    return Problem(503, detail, kind_of(type(error)), {"Retry-After": "60"})
+    return ProblemDetails(503, detail, kind_of(type(error)), {"Retry-After": "60"})
 
 
 def kind_of(error: type[AsktellError]) -> str:

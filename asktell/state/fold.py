@@ -12,7 +12,7 @@ from asktell.state.queue import Pull, Queue
 from asktell.state.state import State, observed_examples
 
 
-class Method(Protocol):
+class Decider(Protocol):
     """What `decide` needs of a method."""
 
     def due(self, state: State) -> bool:
@@ -22,7 +22,7 @@ class Method(Protocol):
         """The decision."""
 
 
-def decide(method: Method, state: State) -> Decided | None:
+def decide(method: Decider, state: State) -> Decided | None:
     """The decision that is due, None if none is."""
     if state.finished or not method.due(state):
         return None

@@ -202,7 +202,7 @@ class Replica:
         self.logged.go_back(self._base)
         self._position, self._last = 0, None
         found = self.storage.snapshot(self.key)
-        if found is not None and snapshots.read_mark(found.head) is not None:
+        if found is not None and snapshots.read_covered(found.head) is not None:
             problem = self.logged.state.problem
             self.logged.go_back(Mark(*snapshots.load(found.head, found.parts, problem)))
             self._position = found.position
@@ -217,7 +217,7 @@ class Replica:
         with self.lock, suppress(StorageError), self.storage.transaction(self.key, durable=False) as transaction:
             self._catch_up(transaction.read)
             last = transaction.head()
-            covered = snapshots.Mark() if last is None else snapshots.read_mark(last.head)
+            covered = snapshots.Covered() if last is None else snapshots.read_covered(last.head)
             if covered is None:  # a newer asktell is at work, and saves for itself
                 return
             if last is not None and self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:

@@ -23,7 +23,7 @@ from asktell.studies.leases import Lease, Leases, Reissue
 VERSION = 1
 
 
-class Mark(NamedTuple):
+class Covered(NamedTuple):
     """What the parts so far cover."""
 
     rows: int = 0
@@ -31,13 +31,13 @@ class Mark(NamedTuple):
     parts: int = 0
 
 
-def dump(state: State, leases: Leases, covered: Mark) -> tuple[bytes, bytes]:
+def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
     """The head, and the part that follows those that cover what `covered` says."""
     rest = records.dump_rest(state)
     plan_arms, plan_examples = rest.pop("plan")
     head = {
         "version": VERSION,
-        "covered": Mark(len(state.history), len(state.decisions), covered.parts + 1),
+        "covered": Covered(len(state.history), len(state.decisions), covered.parts + 1),
         "plan": [_pack(plan_arms), _pack(plan_examples)],
         "draws": _pack(state.draws),
         "state": {name: value for name, value in rest.items() if name != "draws"},
@@ -54,13 +54,13 @@ def dump(state: State, leases: Leases, covered: Mark) -> tuple[bytes, bytes]:
     return _compress(head), _compress(part)
 
 
-def read_mark(head: bytes) -> Mark | None:
+def read_covered(head: bytes) -> Covered | None:
     """What the parts of a head cover; None for one of an unknown version, which a newer asktell made.
 
     Raises:
         InvalidStateError: the head is damaged.
     """
-    return records.checked("The study's snapshot", lambda: _read_mark(_decompress(head)))
+    return records.checked("The study's snapshot", lambda: _read_covered(_decompress(head)))
 
 
 def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
@@ -72,17 +72,17 @@ def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, 
     return records.checked("The study's snapshot", lambda: _load(_decompress(head), parts, problem))
 
 
-def _read_mark(data: dict[str, Any]) -> Mark | None:
+def _read_covered(data: dict[str, Any]) -> Covered | None:
     if data.get("version") != VERSION:
         return None
     covered = data["covered"]
     if len(covered) != 3 or any(type(number) is not int or number < 0 for number in covered):
         raise InvalidStateError("The study's snapshot does not say what it covers.")
-    return Mark(*covered)
+    return Covered(*covered)
 
 
 def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
-    mark = _read_mark(data)
+    mark = _read_covered(data)
     loaded = [_decompress(part) for part in parts]
     if mark is None or len(loaded) != mark.parts:
         raise InvalidStateError(f"The study's snapshot has {len(loaded)} parts, which is not what it should have.")

@@ -147,13 +147,13 @@ class Worker:
 
     def tell(self, trial: Trial, scores: Scores, cost: float | None = None, details: Details | None = None) -> bool:
         """See `Study.tell`."""
-        return self._settled(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
+        return self._report(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
 
     def fail(
         self, trial: Trial, reason: str | BaseException, cost: float | None = None, details: Details | None = None
     ) -> bool:
         """See `Study.fail`."""
-        return self._settled(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name, details=details))
+        return self._report(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name, details=details))
 
     def release(self, trial: Trial) -> bool:
         """See `Study.release`; not waited for, since the lease will run out."""
@@ -217,7 +217,7 @@ class Worker:
         """See `Study.n_active`."""
         return self._persist(lambda: self.study.n_active)
 
-    def _settled(self, trial: Trial, operation: Callable[[], bool]) -> bool:
+    def _report(self, trial: Trial, operation: Callable[[], bool]) -> bool:
         taken = self._persist(operation)
         self._out.pop(trial.id, None)
         self._idle = 0.0

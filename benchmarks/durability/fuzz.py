@@ -146,7 +146,7 @@ def fuzz(cases: int, seed: int = 0) -> dict[str, dict[str, int]]:
         else:
             i = rng.randrange(len(parts))
             parts[i] = zlib.compress(damaged(zlib.decompress(parts[i]).decode(), rng))
-        if snapshots.read_mark(head) is not None:
+        if snapshots.read_covered(head) is not None:
             state, _ = snapshots.load(head, parts, problem)
             prompts = [f"p{i}" for i in range(problem.n_arms)]
             Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform").at(state).result()

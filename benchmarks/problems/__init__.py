@@ -4,15 +4,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from benchmarks.problems import replay, synthetic
-from benchmarks.problems.base import BEST, GOALS, PARETO, Problem
+from benchmarks.problems.base import BEST, GOALS, PARETO, BenchmarkProblem
 from benchmarks.problems.table import InvalidTableError, Table, read_table, write_table
 
 __all__ = [
     "BEST",
     "GOALS",
     "PARETO",
+    "BenchmarkProblem",
     "InvalidTableError",
-    "Problem",
     "Table",
     "half",
     "load",
@@ -36,15 +36,15 @@ def half(name: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def load(name: str, goal: str, folder: Path | None = None, seed: int = 0) -> Problem:
+def load(name: str, goal: str, folder: Path | None = None, seed: int = 0) -> BenchmarkProblem:
     """The problem `name`, or `name@K` for (at most) K prompts instead of 100.
 
     A recorded table is the same for every seed; a synthetic one has ten instances, which the seeds take in turn.
     """
     table, _, k = name.partition("@")
     if table in synthetic.NAMES:
-        return Problem(synthetic.synthetic_table(table, int(k or 100), instance=seed % INSTANCES), goal)
-    return Problem(_replayed(table, folder, int(k or 100)), goal)
+        return BenchmarkProblem(synthetic.synthetic_table(table, int(k or 100), instance=seed % INSTANCES), goal)
+    return BenchmarkProblem(_replayed(table, folder, int(k or 100)), goal)
 
 
 @lru_cache(maxsize=32)

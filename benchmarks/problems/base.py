@@ -16,7 +16,7 @@ GOALS = (*BEST, PARETO)
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class BenchmarkProblem:
     """`goal_name` is "pareto", or "best@q": the best first metric among the prompts whose second is large enough.
 
     The threshold is the q-quantile of the prompts' true means of the second metric, so 1 - q of the prompts keep it.

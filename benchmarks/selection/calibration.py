@@ -55,7 +55,7 @@ def measure(name: str, goal: str, per_prompt: float, seed: int, folder: Path | N
     return line
 
 
-def _best(problem: problems.Problem) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _best(problem: problems.BenchmarkProblem) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     objective = np.where(problem.feasible, problem.means[:, 0], -np.inf)
     return np.asarray(objective == objective.max())
 

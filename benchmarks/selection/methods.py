@@ -13,7 +13,7 @@ import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.estimators import BLUP, MLP, LeastSquares
 from asktell.goals import BestFeasible, Goal, ParetoSet
-from benchmarks.problems import Problem
+from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
 from benchmarks.rivals.in_full import in_full
@@ -81,7 +81,7 @@ def names() -> list[str]:
     return [*OURS, *published, *ESTIMATORS, *RIVALS]
 
 
-def run(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
+def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
     """Spend the budget on the problem and answer.
 
     Raises:
@@ -97,7 +97,7 @@ def run(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
     return Outcome(rival.run(pool, problem.goal, seed), pool.spent)
 
 
-def _run_ours(method: str, problem: Problem, budget: int, seed: int) -> Outcome:
+def _run_ours(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
     name = method.removesuffix(PUBLISHED)
     published = name != method
     if method not in names():

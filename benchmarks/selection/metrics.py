@@ -3,19 +3,19 @@
 import numpy as np
 
 from asktell.results.fronts import hypervolume
-from benchmarks.problems import PARETO, Problem
+from benchmarks.problems import PARETO, BenchmarkProblem
 
 TOLERATED = 0.1  # of the threshold, by the soft constrained reward
 
 
-def evaluate(problem: Problem, answer: list[int]) -> dict[str, float]:
+def evaluate(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
     """Every metric of the problem's goal, by name; `quality` is the headline's."""
     if problem.goal_name == PARETO:
         return pareto_set(problem, answer)
     return best_feasible(problem, answer)
 
 
-def best_feasible(problem: Problem, answer: list[int]) -> dict[str, float]:
+def best_feasible(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
     """Of the first prompt of the answer.
 
     - `quality`: 0 if infeasible, else 1 - (best - chosen) / (best - median) over the feasible prompts, at least 0.
@@ -45,7 +45,7 @@ def best_feasible(problem: Problem, answer: list[int]) -> dict[str, float]:
     }
 
 
-def pareto_set(problem: Problem, answer: list[int]) -> dict[str, float]:
+def pareto_set(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
     """Of the whole answer.
 
     - `hypervolume`: of the answer's true means over that of the true Pareto set, from the worst value of each
@@ -71,7 +71,7 @@ def pareto_set(problem: Problem, answer: list[int]) -> dict[str, float]:
     }
 
 
-def relative_hypervolume(problem: Problem, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
+def relative_hypervolume(problem: BenchmarkProblem, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
     """The volume that the chosen prompts dominate, over the one that the true front dominates."""
     low, high = problem.means.min(axis=0), problem.means.max(axis=0)
     unit = (problem.means - low) / np.where(high > low, high - low, 1.0)

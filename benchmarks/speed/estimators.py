@@ -48,8 +48,8 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
         import asktell.jax_cache
 
         asktell.jax_cache.enable(cache)
-    from asktell.allocators import GOptimalDesign, Request
-    from asktell.estimators import BLUP, MLP, Evidence, LeastSquares
+    from asktell.allocators import GOptimalDesign, PullsToShare
+    from asktell.estimators import BLUP, MLP, LeastSquares, Sample
     from asktell.state import Tally
 
     estimators = {"least squares": LeastSquares(), "MLP": MLP(), "BLUP": BLUP()}
@@ -58,11 +58,11 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
         if part in estimators:
             scores = truth[pulled] + rng.normal(size=(len(pulled), 2))
             tally = Tally.empty(arms, 2).plus(pulled, scores)
-            estimators[part].estimate(Evidence(tally, active, features, population=100))
+            estimators[part].estimate(Sample(tally, active, features, population=100))
         else:
             n = len(active)
-            request = Request(max(n, 50), np.zeros(n, int), np.full(n, 100), lambda: np.arange(n), features[active])
-            GOptimalDesign().allocate(request)
+            pulls = PullsToShare(max(n, 50), np.zeros(n, int), np.full(n, 100), lambda: np.arange(n), features[active])
+            GOptimalDesign().allocate(pulls)
 
     decide(np.arange(arms))
     first = time.perf_counter() - start, time.process_time() - used

@@ -14,9 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from asktell.allocators import Request, Uniform
+from asktell.allocators import PullsToShare, Uniform
 from asktell.elimination import ParetoGap
-from asktell.estimators import Evidence, SampleMean
+from asktell.estimators import Sample, SampleMean
 from asktell.state import Tally
 
 
@@ -51,12 +51,12 @@ def measure(arms: int, metrics: int) -> str:
     before = peak()
     start = time.perf_counter()
     for _ in range(repeats):
-        means = SampleMean().estimate(Evidence(tally, active)).means
+        means = SampleMean().estimate(Sample(tally, active)).means
         judgement = rule.judge(means)
         leaving = judgement.order[: arms // 2]
         stay = np.setdiff1d(active, leaving)
         capacity = np.full(len(stay), 1000)
-        Uniform().allocate(Request(arms, tally.counts[stay], capacity, partial(np.arange, len(stay))))
+        Uniform().allocate(PullsToShare(arms, tally.counts[stay], capacity, partial(np.arange, len(stay))))
     seconds = (time.perf_counter() - start) / repeats
     after, front = peak(), judgement.accepted.sum()
     return f"| {arms:,} | {metrics} | {front:,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"

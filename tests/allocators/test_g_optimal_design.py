@@ -5,17 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asktell.allocators import Request, Uniform
+from asktell.allocators import PullsToShare, Uniform
 from asktell.allocators.g_optimal_design import GOptimalDesign, optimal_design
 from asktell.allocators.rounding import leverages, round_design
 from asktell.errors import IncompatibleMethodError
 from asktell.features import span, with_intercept
 
 
-def request(features: np.ndarray | None, n_pulls: int, capacity: np.ndarray | int = 10**6, n_arms: int = 0) -> Request:
+def to_share(
+    features: np.ndarray | None, n_pulls: int, capacity: np.ndarray | int = 10**6, n_arms: int = 0
+) -> PullsToShare:
     n = n_arms if features is None else len(features)
     zeros = np.zeros(n, dtype=np.int64)
-    return Request(n_pulls, zeros, zeros + capacity, lambda: np.random.default_rng(0).permutation(n), features)
+    return PullsToShare(n_pulls, zeros, zeros + capacity, lambda: np.random.default_rng(0).permutation(n), features)
 
 
 @pytest.mark.parametrize("tolerance", [0.1, 0.01, 0.001])
@@ -64,7 +66,7 @@ def test_counts_always_sum_to_the_pulls_or_the_capacity(n_pulls: int, full: int,
     features = rng.normal(size=(30, 4))
     capacity = rng.integers(1, 8, size=30)
     capacity[:full] = 0
-    counts = GOptimalDesign().allocate(request(features, n_pulls, capacity))
+    counts = GOptimalDesign().allocate(to_share(features, n_pulls, capacity))
     assert counts.sum() == min(n_pulls, capacity.sum())
     assert (counts >= 0).all()
     assert (counts <= capacity).all()
@@ -81,19 +83,19 @@ def test_degenerate_features(kind: str) -> None:
         "more features than arms": rng.normal(size=(6, 20)),
     }[kind]
     for intercept in (True, False):
-        counts = GOptimalDesign(intercept=intercept).allocate(request(features, 25))
+        counts = GOptimalDesign(intercept=intercept).allocate(to_share(features, 25))
         assert counts.sum() == 25
 
 
 def test_fewer_pulls_than_dimensions_are_shared_evenly() -> None:
-    asked = request(np.random.default_rng(0).normal(size=(20, 10)), 7)
+    asked = to_share(np.random.default_rng(0).normal(size=(20, 10)), 7)
     np.testing.assert_array_equal(GOptimalDesign().allocate(asked), Uniform().allocate(asked))
 
 
 def test_is_better_than_uniform_where_arms_are_unequal() -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(100, 5)) * np.where(np.arange(100) < 5, 5.0, 0.3)[:, None]
-    asked = request(features, 120)
+    asked = to_share(features, 120)
     x = span(with_intercept(features)).coordinates
     ours, even = (leverages(x, method.allocate(asked)).max() for method in (GOptimalDesign(), Uniform()))
     assert ours < 0.3 * even
@@ -101,22 +103,22 @@ def test_is_better_than_uniform_where_arms_are_unequal() -> None:
 
 def test_units_of_the_features_do_not_matter() -> None:
     features = np.random.default_rng(0).normal(size=(40, 3))
-    one = GOptimalDesign().allocate(request(features, 100))
-    other = GOptimalDesign().allocate(request(features * np.array([1e-6, 1.0, 1e6]), 100))
+    one = GOptimalDesign().allocate(to_share(features, 100))
+    other = GOptimalDesign().allocate(to_share(features * np.array([1e-6, 1.0, 1e6]), 100))
     np.testing.assert_array_equal(one, other)
 
 
 def test_needs_features() -> None:
     with pytest.raises(IncompatibleMethodError, match="features"):
-        GOptimalDesign().allocate(request(None, 5, n_arms=3))
+        GOptimalDesign().allocate(to_share(None, 5, n_arms=3))
 
 
 def test_rounds_do_not_recompile() -> None:
     from asktell.allocators import _design_jax
 
     features = np.random.default_rng(0).normal(size=(60, 10))
-    GOptimalDesign().allocate(request(features, 90))
+    GOptimalDesign().allocate(to_share(features, 90))
     before = _design_jax.mirror_ascent._cache_size()
     for left in (59, 30, 15, 8, 4, 2):
-        GOptimalDesign().allocate(request(features[:left], 90))
+        GOptimalDesign().allocate(to_share(features[:left], 90))
     assert _design_jax.mirror_ascent._cache_size() == before

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.allocators import Request, Uniform
+from asktell.allocators import PullsToShare, Uniform
 
 PLENTY = 10**9
 
@@ -12,13 +12,13 @@ def allocate(
     n_pulls: int, pulled: list[int], capacity: list[int] | None = None, priority: list[int] | None = None
 ) -> list[int]:
     n = len(pulled)
-    request = Request(
+    pulls = PullsToShare(
         n_pulls,
         np.array(pulled),
         np.array([PLENTY] * n if capacity is None else capacity),
         lambda: np.array(range(n) if priority is None else priority),
     )
-    return Uniform().allocate(request).tolist()
+    return Uniform().allocate(pulls).tolist()
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_spends_all_it_can_and_stays_balanced(data: st.DataObject, n_pulls: int,
 
 def test_does_not_change_what_it_was_given() -> None:
     pulled, capacity, priority = np.array([1, 0]), np.array([2, 2]), np.array([0, 1])
-    Uniform().allocate(Request(3, pulled, capacity, lambda: priority))
+    Uniform().allocate(PullsToShare(3, pulled, capacity, lambda: priority))
     assert (pulled.tolist(), capacity.tolist(), priority.tolist()) == ([1, 0], [2, 2], [0, 1])

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks.problems import Problem, Table
+from benchmarks.problems import BenchmarkProblem, Table
 
 
 @pytest.fixture(scope="session")
@@ -18,17 +18,17 @@ def table() -> Table:
 
 
 @pytest.fixture(scope="session")
-def problem(table: Table) -> Callable[[str], Problem]:
-    return lambda goal: Problem(table, goal)
+def problem(table: Table) -> Callable[[str], BenchmarkProblem]:
+    return lambda goal: BenchmarkProblem(table, goal)
 
 
 @pytest.fixture(scope="session")
-def exact() -> Callable[..., Problem]:
+def exact() -> Callable[..., BenchmarkProblem]:
     """A problem of given true means: one example, no noise."""
 
-    def make(goal: str, *means: tuple[float, float]) -> Problem:
+    def make(goal: str, *means: tuple[float, float]) -> BenchmarkProblem:
         scores = np.array(means, dtype=float)[:, None]
         prompts = tuple(str(i) for i in range(len(means)))
-        return Problem(Table("exact", ("a", "b"), scores, prompts), goal)
+        return BenchmarkProblem(Table("exact", ("a", "b"), scores, prompts), goal)
 
     return make

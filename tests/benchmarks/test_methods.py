@@ -5,12 +5,12 @@ import pytest
 
 import asktell
 from asktell.numerics import counters
-from benchmarks.problems import Problem
+from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.pool import Pool
 from benchmarks.selection import methods
 from benchmarks.selection.metrics import evaluate
 
-MakeProblem = Callable[[str], Problem]
+MakeProblem = Callable[[str], BenchmarkProblem]
 
 # Those that take seconds to compile are tested with the engine.
 FAST = [name for name in methods.names() if not name.startswith(("mlp-", "blup-", "auto", "lcsh", "gege"))]
@@ -37,7 +37,7 @@ def test_a_method_keeps_to_its_budget_and_repeats_itself(method: str, goal: str,
 
 
 @pytest.mark.parametrize("method", FAST)
-def test_with_everything_evaluated_the_answer_is_right(method: str, exact: Callable[..., Problem]) -> None:
+def test_with_everything_evaluated_the_answer_is_right(method: str, exact: Callable[..., BenchmarkProblem]) -> None:
     means = ((0.1, 0.9), (0.5, 0.8), (0.7, 0.6), (0.9, 0.1), (0.2, 0.2))
     for goal in ("best@.5", "pareto"):
         try:
@@ -72,7 +72,7 @@ def test_rivals_get_the_cells_that_our_methods_get(problem: MakeProblem) -> None
 
 
 @pytest.mark.parametrize("method", methods.RIVALS)
-def test_a_rival_takes_one_of_equals_by_chance(method: str, exact: Callable[..., Problem]) -> None:
+def test_a_rival_takes_one_of_equals_by_chance(method: str, exact: Callable[..., BenchmarkProblem]) -> None:
     goal = "pareto" if method == "ape" else "best@.5"
     answers = [methods.run(method, exact(goal, *[(0.5, 0.5)] * 4), 4, seed).answer for seed in range(100)]
     chosen = np.bincount([answer[0] for answer in answers], minlength=4)

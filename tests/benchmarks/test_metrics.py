@@ -2,10 +2,10 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.problems import Problem
+from benchmarks.problems import BenchmarkProblem
 from benchmarks.selection.metrics import evaluate
 
-Exact = Callable[..., Problem]
+Exact = Callable[..., BenchmarkProblem]
 
 # The threshold at the .25 quantile of b is 4.75 with these: only the last prompt misses it.
 POOL = ((1.0, 10.0), (2.0, 8.0), (3.0, 6.0), (9.0, 1.0))

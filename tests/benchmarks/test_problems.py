@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import problems
-from benchmarks.problems import Problem, replay, synthetic
+from benchmarks.problems import BenchmarkProblem, replay, synthetic
 
 
 @pytest.mark.parametrize("name", synthetic.NAMES)
@@ -37,7 +37,7 @@ def test_seeds_take_the_instances_of_a_synthetic_table_in_turn() -> None:
     assert len(problems.load("synthetic/linear-small@30", "pareto").table.prompts) == 30
 
 
-def test_the_threshold_is_a_quantile_of_the_second_metric(problem: Callable[[str], Problem]) -> None:
+def test_the_threshold_is_a_quantile_of_the_second_metric(problem: Callable[[str], BenchmarkProblem]) -> None:
     assert [int(problem(goal).feasible.sum()) for goal in problems.BEST] == [9, 6, 3]
     assert problem("pareto").front.any()
 
@@ -132,4 +132,4 @@ def test_every_recorded_table_is_read() -> None:
     for name in replay.replay_names(folder):
         table = replay.replay_table(name, folder)
         assert np.isfinite(table.scores).all()
-        assert 0 < Problem(table, "best@.5").feasible.sum() < len(table.prompts)
+        assert 0 < BenchmarkProblem(table, "best@.5").feasible.sum() < len(table.prompts)

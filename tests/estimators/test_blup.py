@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asktell.estimators import Evidence
+from asktell.estimators import Sample
 from asktell.estimators.blup import BLUP, _relative_noise
 from asktell.estimators.least_squares import LeastSquares
 from asktell.state import Tally
@@ -28,10 +28,10 @@ def test_is_at_least_as_good_as_sample_means_and_as_the_linear_model(smooth: flo
     blup, mean, linear = [], [], []
     for seed in range(6):
         x, truth, tally = problem(60, 3, smooth=smooth, own=own, seed=seed)
-        evidence = Evidence(tally, np.arange(60), x)
-        blup.append(error(BLUP().estimate(evidence).means, truth))
+        sample = Sample(tally, np.arange(60), x)
+        blup.append(error(BLUP().estimate(sample).means, truth))
         mean.append(error(tally.means, truth))
-        linear.append(error(LeastSquares().estimate(evidence).means, truth))
+        linear.append(error(LeastSquares().estimate(sample).means, truth))
     assert np.mean(blup) < 0.95 * np.mean(mean)
     assert np.mean(blup) < 1.1 * np.mean(linear)
 
@@ -95,7 +95,7 @@ def test_without_features_sample_means_are_shrunk_to_the_average() -> None:
     # Noise of the means, and the same sample variance for every arm.
     scores = (truth + np.sqrt(1 / 3) * rng.normal(size=(60, 1)))[arms] + np.tile([-1.0, 0.0, 1.0], 60)[:, None]
     tally = Tally.empty(60, 1).plus(arms, scores)
-    estimates = BLUP().estimate(Evidence(tally, np.arange(60)))
+    estimates = BLUP().estimate(Sample(tally, np.arange(60)))
     ratio = (estimates.means - tally.means.mean()) / (tally.means - tally.means.mean())
     np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-6)
     assert 0 < ratio[0, 0] < 1
@@ -104,7 +104,7 @@ def test_without_features_sample_means_are_shrunk_to_the_average() -> None:
 
 def test_an_arm_that_has_seen_every_example_is_known_exactly() -> None:
     x, _, tally = problem(30, 5, smooth=1.0, own=0.3)
-    estimates = BLUP().estimate(Evidence(tally, np.arange(30), x, population=5))
+    estimates = BLUP().estimate(Sample(tally, np.arange(30), x, population=5))
     np.testing.assert_allclose(estimates.means, tally.means, atol=1e-6)
     np.testing.assert_allclose(estimates.standard_errors, 0.0, atol=1e-3)
 
@@ -114,7 +114,7 @@ def test_unpulled_arms_are_predicted_with_larger_errors_and_flagged() -> None:
     arms = np.repeat(np.arange(80), 4)
     noise = 0.3 * np.random.default_rng(1).normal(size=(len(arms), 1))
     tally = Tally.empty(100, 1).plus(arms, truth[arms] + noise)
-    estimates = BLUP().estimate(Evidence(tally, np.arange(100), x))
+    estimates = BLUP().estimate(Sample(tally, np.arange(100), x))
     assert estimates.flagged.tolist() == [False] * 80 + [True] * 20
     assert estimates.standard_errors[80:].mean() > estimates.standard_errors[:80].mean()
     assert error(estimates.means[80:], truth[80:]) < 0.6 * truth[80:].std()
@@ -188,7 +188,7 @@ def test_low_rank_agrees_with_exact() -> None:
 def test_a_constant_metric_stays_constant(value: float) -> None:
     x, _, _ = problem(20, 1, smooth=1.0, own=0.0)
     tally = Tally.empty(20, 1).plus(np.repeat(np.arange(20), 2), np.full((40, 1), value))
-    estimates = BLUP().estimate(Evidence(tally, np.arange(20), x))
+    estimates = BLUP().estimate(Sample(tally, np.arange(20), x))
     np.testing.assert_allclose(estimates.means, value, rtol=1e-12)
     np.testing.assert_array_equal(estimates.standard_errors, 0.0)
 
@@ -203,7 +203,7 @@ def test_units_and_shifts_of_a_metric_do_not_matter() -> None:
 
 def test_one_pull_is_enough() -> None:
     tally = Tally.empty(5, 2).plus(np.array([3]), np.array([[0.4, 7.0]]))
-    estimates = BLUP().estimate(Evidence(tally, np.arange(5), np.eye(5)))
+    estimates = BLUP().estimate(Sample(tally, np.arange(5), np.eye(5)))
     np.testing.assert_allclose(estimates.means, [[0.4, 7.0]] * 5, atol=1e-9)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import Evidence
+from asktell.estimators import Sample
 from asktell.estimators.least_squares import LeastSquares, least_squares
 from asktell.state import Tally
 
@@ -137,14 +137,14 @@ def test_estimates_only_the_active_arms() -> None:
     x = features("plain")
     tally = Tally.empty(30, 2).plus(np.arange(30), RNG.normal(size=(30, 2)))
     active = np.array([3, 7, 20, 21, 22, 23, 24])
-    estimates = LeastSquares().estimate(Evidence(tally, active, x))
+    estimates = LeastSquares().estimate(Sample(tally, active, x))
     assert estimates.means.shape == estimates.standard_errors.shape == (7, 2)
     assert estimates.flagged.shape == (7,)
 
 
 def test_needs_features() -> None:
     with pytest.raises(IncompatibleMethodError, match="features"):
-        LeastSquares().estimate(Evidence(Tally.empty(2, 1), np.arange(2)))
+        LeastSquares().estimate(Sample(Tally.empty(2, 1), np.arange(2)))
 
 
 def test_rounds_do_not_recompile() -> None:
@@ -152,10 +152,10 @@ def test_rounds_do_not_recompile() -> None:
 
     x = features("plain", n_arms=50)
     tally = Tally.empty(50, 2).plus(np.arange(50), RNG.normal(size=(50, 2)))
-    LeastSquares().estimate(Evidence(tally, np.arange(50), x))
+    LeastSquares().estimate(Sample(tally, np.arange(50), x))
     before = _least_squares_jax.fit._cache_size()
     for left in (49, 25, 12, 6, 3):
-        LeastSquares().estimate(Evidence(tally, np.arange(left), x))
+        LeastSquares().estimate(Sample(tally, np.arange(left), x))
     assert _least_squares_jax.fit._cache_size() == before
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import Evidence
+from asktell.estimators import Sample
 from asktell.estimators.mlp import MLP, compilations
 from asktell.state import Tally
 
@@ -23,7 +23,7 @@ def test_is_as_accurate_as_a_reference_regressor() -> None:
     neural_network = pytest.importorskip("sklearn.neural_network")
     x, truth, tally = smooth_problem(100, pulls=4, noise=0.4)
     everyone = np.arange(100)
-    ours = MLP().estimate(Evidence(tally, everyone, x)).means
+    ours = MLP().estimate(Sample(tally, everyone, x)).means
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     centre, unit = tally.means.mean(axis=0), tally.means.std(axis=0)
     members = [
@@ -44,8 +44,8 @@ def test_is_as_accurate_as_a_reference_regressor() -> None:
 
 def test_is_deterministic_under_the_seed() -> None:
     x, _, tally = smooth_problem(30, pulls=2, noise=0.3)
-    evidence = [Evidence(tally, np.arange(30), x, seed=seed) for seed in (1, 1, 2**63 - 1)]
-    one, same, other = (MLP(steps=50).estimate(e).means for e in evidence)
+    sample = [Sample(tally, np.arange(30), x, seed=seed) for seed in (1, 1, 2**63 - 1)]
+    one, same, other = (MLP(steps=50).estimate(e).means for e in sample)
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -53,10 +53,10 @@ def test_is_deterministic_under_the_seed() -> None:
 def test_compiles_once_for_all_rounds_and_seeds() -> None:
     x, _, tally = smooth_problem(60, pulls=2, noise=0.3)
     method = MLP(steps=20)
-    method.estimate(Evidence(tally, np.arange(60), x))
+    method.estimate(Sample(tally, np.arange(60), x))
     before = compilations()
     for left in (59, 30, 15, 2):
-        method.estimate(Evidence(tally, np.arange(left), x, seed=left))
+        method.estimate(Sample(tally, np.arange(left), x, seed=left))
     assert compilations() == before
 
 
@@ -64,7 +64,7 @@ def test_unpulled_arms_are_predicted_and_flagged() -> None:
     x, truth, _ = smooth_problem(100, pulls=1, noise=0.0)
     arms = np.arange(0, 100, 2)
     tally = Tally.empty(100, 2).plus(arms, truth[arms])
-    estimates = MLP().estimate(Evidence(tally, np.arange(100), x))
+    estimates = MLP().estimate(Sample(tally, np.arange(100), x))
     assert estimates.flagged.tolist() == [i % 2 == 1 for i in range(100)]
     unseen = estimates.flagged
     error = np.sqrt(((estimates.means - truth)[unseen] ** 2).mean(axis=0)) / truth.std(axis=0)
@@ -75,7 +75,7 @@ def test_unpulled_arms_are_predicted_and_flagged() -> None:
 def test_a_constant_metric_stays_constant() -> None:
     x, truth, _ = smooth_problem(20, pulls=1, noise=0.0)
     scores = np.column_stack((truth[:, 0], np.full(20, 0.3)))
-    estimates = MLP(steps=20).estimate(Evidence(Tally.empty(20, 2).plus(np.arange(20), scores), np.arange(20), x))
+    estimates = MLP(steps=20).estimate(Sample(Tally.empty(20, 2).plus(np.arange(20), scores), np.arange(20), x))
     np.testing.assert_allclose(estimates.means[:, 1], 0.3, rtol=1e-12)
     np.testing.assert_array_equal(estimates.standard_errors[:, 1], 0.0)
 
@@ -88,7 +88,7 @@ def test_standard_errors_cover_the_error_that_noise_makes(pulls: int) -> None:
         rng = np.random.default_rng(seed)
         arms = np.repeat(np.arange(60), pulls)
         tally = Tally.empty(60, 1).plus(arms, rng.normal(size=(len(arms), 1)))
-        estimates = MLP().estimate(Evidence(tally, np.arange(60), rng.normal(size=(60, 6)), seed=seed))
+        estimates = MLP().estimate(Sample(tally, np.arange(60), rng.normal(size=(60, 6)), seed=seed))
         ratios.append(estimates.means / estimates.standard_errors)
     assert 0.6 < (np.abs(np.concatenate(ratios)) < 1).mean() < 0.85
     assert (np.abs(np.concatenate(ratios)) < 1.96).mean() > 0.9
@@ -101,7 +101,7 @@ def test_standard_errors_know_that_examples_run_out() -> None:
     tally = Tally.empty(30, 1).plus(arms, np.random.default_rng(1).normal(size=(300, 1)))
     method = MLP(members=1)
     endless, half, all_ = (
-        method.estimate(Evidence(tally, np.arange(30), x, population)).standard_errors for population in (None, 20, 10)
+        method.estimate(Sample(tally, np.arange(30), x, population)).standard_errors for population in (None, 20, 10)
     )
     assert 0.6 < np.median(half / endless) < 0.85
     assert (all_ < half).all()
@@ -114,10 +114,10 @@ def test_pulls_are_weights() -> None:
     counts = np.arange(1, 13)
     tally = Tally(counts, y, np.zeros_like(y), np.zeros_like(y))
     doubled = Tally(2 * counts, y, np.zeros_like(y), np.zeros_like(y))
-    one, two = (MLP(steps=100).estimate(Evidence(t, np.arange(12), x)).means for t in (tally, doubled))
+    one, two = (MLP(steps=100).estimate(Sample(t, np.arange(12), x)).means for t in (tally, doubled))
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
 def test_needs_features() -> None:
     with pytest.raises(IncompatibleMethodError, match="features"):
-        MLP().estimate(Evidence(Tally.empty(2, 1), np.arange(2)))
+        MLP().estimate(Sample(Tally.empty(2, 1), np.arange(2)))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from asktell.estimators import Evidence, SampleMean
+from asktell.estimators import Sample, SampleMean
 from asktell.state import Tally
 
 
@@ -99,7 +99,7 @@ def test_every_metric_is_summed_by_itself(scores: npt.NDArray[np.float64]) -> No
 
 def test_an_arm_without_a_pull_gets_the_mean_over_the_pulled_active_arms_and_is_flagged() -> None:
     pulled = tally([(0, 1.0), (1, 3.0), (1, 5.0), (3, 100.0)], n_arms=4)
-    estimates = SampleMean().estimate(Evidence(pulled, np.array([0, 1, 2])))
+    estimates = SampleMean().estimate(Sample(pulled, np.array([0, 1, 2])))
     np.testing.assert_allclose(estimates.means[:, 0], [1.0, 4.0, 2.5])  # arm 3 is not active
     assert estimates.flagged.tolist() == [False, False, True]
     assert np.isfinite(estimates.means).all()
@@ -107,5 +107,5 @@ def test_an_arm_without_a_pull_gets_the_mean_over_the_pulled_active_arms_and_is_
 
 def test_estimates_are_those_of_the_active_arms_in_their_order() -> None:
     pulled = tally([(0, 1.0), (1, 2.0), (2, 3.0)])
-    estimates = SampleMean().estimate(Evidence(pulled, np.array([0, 2])))
+    estimates = SampleMean().estimate(Sample(pulled, np.array([0, 2])))
     assert estimates.means[:, 0].tolist() == [1.0, 3.0]

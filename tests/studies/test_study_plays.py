@@ -169,7 +169,7 @@ def test_and_so_it_does_from_a_snapshot(random_table: Any) -> None:
     assert released is not None
     leases = Leases(Map({released: Lease("A", 1.8e9)}), Map({"A": Map({released: None})}), earliest=1.8e9)
     with storage.transaction(1, durable=True) as transaction:
-        head, part = snapshots.dump(state, leases, snapshots.Mark())
+        head, part = snapshots.dump(state, leases, snapshots.Covered())
         transaction.save(transaction.read(0)[-1].position, head, part)
     study = Study.open(storage, "s")
     assert study.spent == 1

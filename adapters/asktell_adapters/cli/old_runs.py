@@ -140,7 +140,7 @@ def replay(selector: Selector, lines: Iterable[Line]) -> list[Line]:
     while left and len(held) < _TRIALS_HELD and (trial := selector.ask()) is not None:
         queue = waiting.get((trial.prompt_id, trial.example))
         if queue:
-            _settle(selector, trial, queue.popleft())
+            _tell(selector, trial, queue.popleft())
             left -= 1
         else:
             held.append(trial)
@@ -149,7 +149,7 @@ def replay(selector: Selector, lines: Iterable[Line]) -> list[Line]:
     return [line for queue in waiting.values() for line in queue]
 
 
-def _settle(selector: Selector, trial: Trial, line: Line) -> None:
+def _tell(selector: Selector, trial: Trial, line: Line) -> None:
     """Tell what was evaluated, as `asktell.run` would have."""
     if line.scores is None:
         selector.fail(trial, line.error or "failed", line.cost)
@@ -165,7 +165,7 @@ def _untold(selector: Selector, lines: Iterable[Line]) -> dict[_Cell, deque[Line
 
     Counted and not matched by trial: after a crash the same pull may come under another trial's number.
     """
-    known = Counter((cell, told) for _, cell, told in _settled(selector))
+    known = Counter((cell, told) for _, cell, told in _evaluated(selector))
     waiting: dict[_Cell, deque[Line]] = defaultdict(deque)
     for line in lines:
         key = line.cell, line.scores is not None
@@ -183,7 +183,7 @@ def _details(selector: Selector, lines: Iterable[Line]) -> dict[int, Mapping[str
         waiting[line.cell, line.scores is not None].append(line)
     found: dict[int, Mapping[str, Any]] = {}
     for exactly in (True, False):
-        for trial, cell, told in _settled(selector):
+        for trial, cell, told in _evaluated(selector):
             there = waiting[cell, told]
             line_ = next((line for line in there if line.trial == trial or not exactly), None)
             if trial not in found and line_ is not None:
@@ -192,7 +192,7 @@ def _details(selector: Selector, lines: Iterable[Line]) -> dict[int, Mapping[str
     return {trial: details for trial, details in found.items() if details}
 
 
-def _settled(selector: Selector) -> Iterator[tuple[int, _Cell, bool]]:
+def _evaluated(selector: Selector) -> Iterator[tuple[int, _Cell, bool]]:
     """Trials that were told (True) or failed."""
     state, ids = selector.state, [entry.id for entry in selector.result().prompts]
     history = state.history

@@ -166,16 +166,16 @@ class Taker:
             self._release(trial)
 
     def _release(self, trial: Trial) -> None:
-        self._collected.released += self._settled(lambda: self._study.release(trial, worker=self._worker))
+        self._collected.released += self._in_time(lambda: self._study.release(trial, worker=self._worker))
 
     def _fail(self, trial: Trial, error: Exception, cost: float | None) -> None:
         if isinstance(error, CompletionError):
             error = CompletionError(self._llm.redact(str(error)), cost=error.cost)
-        if self._settled(lambda: self._study.fail(trial, error, cost, worker=self._worker)):
+        if self._in_time(lambda: self._study.fail(trial, error, cost, worker=self._worker)):
             self._collected.failed += 1
             self._collected.cost += cost or 0.0
 
-    def _settled(self, operation: Any) -> bool:
+    def _in_time(self, operation: Any) -> bool:
         try:
             return bool(operation())
         except UnknownTrialError:  # another process was faster

@@ -111,11 +111,11 @@ def _drive(board: Board, crew: Crew[_Batch], size: int, max_attempts: int) -> No
             return
         for batch, outcome in crew.wait():
             if not isinstance(outcome, Lost):
-                board.settle_batch(batch.trials, outcome)
+                board.take_batch(batch.trials, outcome)
                 continue
             lost = batch.lost + 1
             if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):
-                board.settle_batch(batch.trials, outcome.error)
+                board.take_batch(batch.trials, outcome.error)
                 continue
             smaller = _size(size, lost, max_attempts)
             for start in range(0, len(batch.trials), smaller):

@@ -98,7 +98,7 @@ class SubmititExecutor(Executor):
                 broken = BrokenExecutor(f"submitit could not submit {len(calls)} jobs: {error}")
                 broken.__cause__ = error
                 for future in calls:
-                    _settle(future, broken)
+                    _resolve(future, broken)
             else:
                 self._running.update(zip(calls, jobs, strict=True))
 
@@ -109,18 +109,18 @@ class SubmititExecutor(Executor):
             return
         elif job.paths.result_pickle.exists():
             try:
-                _settle(future, job.result())
+                _resolve(future, job.result())
             except Exception as error:
-                _settle(future, error)
+                _resolve(future, error)
         elif time.monotonic() < self._ended.setdefault(future, time.monotonic()) + self._patience:
             return
         else:
-            _settle(future, EvaluatorError(f"Job {job.job_id} ended without a result; see {job.paths.stderr}."))
+            _resolve(future, EvaluatorError(f"Job {job.job_id} ended without a result; see {job.paths.stderr}."))
         del self._running[future]
         self._ended.pop(future, None)
 
 
-def _settle(future: Future[Any], outcome: Any) -> None:
+def _resolve(future: Future[Any], outcome: Any) -> None:
     if future.set_running_or_notify_cancel():
         if isinstance(outcome, BaseException):
             future.set_exception(outcome)

@@ -22,7 +22,7 @@ _SHARE = 20  # a look that took so long is followed by so many times that withou
 _Self = TypeVar("_Self", bound="Tracker")
 
 
-class Mark(NamedTuple):
+class Extent(NamedTuple):
     """How far something has been tracked: evaluations (those of `observe` included) and decisions."""
 
     evaluations: int = 0
@@ -69,9 +69,9 @@ class View:
     result: Result
 
     @property
-    def mark(self) -> Mark:
+    def extent(self) -> Extent:
         """How much there is to track."""
-        return Mark(len(self.state.history), len(self.state.decisions))
+        return Extent(len(self.state.history), len(self.state.decisions))
 
     def evaluations(self, start: int = 0) -> Iterator[Scored]:
         """Those after the first `start`."""
@@ -98,8 +98,8 @@ class View:
             "progress/failures": sum(entry.failures for entry in result.prompts),
             "progress/active": sum(1 for entry in result.prompts if entry.status == "active"),
             "progress/selected": len(result.selected),
-            "progress/evaluations": self.mark.evaluations,
-            "progress/decisions": self.mark.decisions,
+            "progress/evaluations": self.extent.evaluations,
+            "progress/decisions": self.extent.decisions,
         }
         for name, mean in result.selected[0].estimate.items() if result.selected else ():
             error = result.selected[0].standard_error[name]
@@ -148,10 +148,10 @@ class Tracker(ABC):
         self.name = name
         self.interval = interval
         self._subject: Any = None
-        self._mark: Mark | None = None  # None: not opened
+        self._tracked: Extent | None = None  # None: not opened
         self._next = 0.0
         self._failing = False
-        self._final: Mark | None = None  # what the tables are of
+        self._final: Extent | None = None  # what the tables are of
 
     def __call__(self, selector: Any, trial: object = None) -> None:
         """Look at a Selector, a Study, or a worker of one, if it is time to; `trial` is not needed."""
@@ -171,28 +171,28 @@ class Tracker(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.finish()
-        if self._mark is not None:
+        if self._tracked is not None:
             self._guarded(lambda: self._close(error))
-            self._mark = None
+            self._tracked = None
 
     def _look(self, last: bool = False) -> None:
         subject = getattr(self._subject, "study", self._subject)  # a worker's study
         selector: Selector = subject if isinstance(subject, Selector) else subject.selector
         view = View(selector.state, selector.result())
-        if self._mark is None:
-            mark = self._open(_selection(self.name or getattr(subject, "name", None), selector, view))
-            if any(done > now for done, now in zip(mark, view.mark, strict=True)):
+        if self._tracked is None:
+            tracked = self._open(_selection(self.name or getattr(subject, "name", None), selector, view))
+            if any(done > now for done, now in zip(tracked, view.extent, strict=True)):
                 raise InvalidArgumentError(
-                    f"the run that is tracked under this name has {mark.evaluations} evaluations already, and this "
-                    f"selection only {view.mark.evaluations}: it is another one. Give the tracker another name"
+                    f"the run that is tracked under this name has {tracked.evaluations} evaluations already, and this "
+                    f"selection only {view.extent.evaluations}: it is another one. Give the tracker another name"
                 )
-            self._mark = mark
-        if view.mark != self._mark:
-            for mark in self._write(view, self._mark):
-                self._mark = mark  # so that what failed half-way goes on there
-        if (last or view.result.done) and self._final != view.mark:
+            self._tracked = tracked
+        if view.extent != self._tracked:
+            for tracked in self._write(view, self._tracked):
+                self._tracked = tracked  # so that what failed half-way goes on there
+        if (last or view.result.done) and self._final != view.extent:
             self._finish(view)
-            self._final = view.mark
+            self._final = view.extent
 
     def _guarded(self, action: Callable[[], None]) -> None:
         start = time.monotonic()
@@ -208,12 +208,12 @@ class Tracker(ABC):
         self._next = end + max(self.interval, _SHARE * (end - start))
 
     @abstractmethod
-    def _open(self, selection: Selection) -> Mark:
+    def _open(self, selection: Selection) -> Extent:
         """Start a run, or go on with that of an earlier process: how much of the selection is in it."""
 
     @abstractmethod
-    def _write(self, view: View, since: Mark) -> Iterable[Mark]:
-        """Add what is new since a mark, in pieces; how far it is after each."""
+    def _write(self, view: View, since: Extent) -> Iterable[Extent]:
+        """Add what is new beyond `since`, in pieces; how far it is after each."""
 
     @abstractmethod
     def _finish(self, view: View) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import final
 
-from asktell_adapters.tracking.core import Mark, Selection, Tracker, View
+from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 
 @final
@@ -23,12 +23,12 @@ class LoggingTracker(Tracker):
         super().__init__(name=name, interval=interval)
         self.logger = logger or logging.getLogger("asktell.tracking")
 
-    def _open(self, selection: Selection) -> Mark:
+    def _open(self, selection: Selection) -> Extent:
         settings = ", ".join(f"{name} {value}" for name, value in selection.settings.items() if name != "goal")
         self.logger.info("%s: %s (%s)", selection.name or "selection", selection.settings["goal"], settings)
-        return Mark()
+        return Extent()
 
-    def _write(self, view: View, since: Mark) -> Iterator[Mark]:
+    def _write(self, view: View, since: Extent) -> Iterator[Extent]:
         if self.logger.isEnabledFor(logging.DEBUG):
             for number, prompt, example, scores in view.evaluations(since.evaluations):
                 told = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
@@ -44,7 +44,7 @@ class LoggingTracker(Tracker):
             for prompt, status, reason in decision.departures:
                 self.logger.info("prompt %r %s: %s", prompt, status, reason)
         self.logger.info("%s spent, %d prompts active%s", view.result.spending, *_standing(view))
-        yield view.mark
+        yield view.extent
 
     def _finish(self, view: View) -> None:
         self.logger.info("%s", view.result)

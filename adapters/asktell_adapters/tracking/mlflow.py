@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, TypeVar, final
 
 from asktell.extras import import_extra
-from asktell_adapters.tracking.core import Mark, Selection, Tracker, View, counts
+from asktell_adapters.tracking.core import Extent, Selection, Tracker, View, counts
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"
 _T = TypeVar("_T")
@@ -56,7 +56,7 @@ class MLflowTracker(Tracker):
         self._client: Any = None
         self._owned = False  # whether the run is ended with the tracker
 
-    def _open(self, selection: Selection) -> Mark:
+    def _open(self, selection: Selection) -> Extent:
         self._client = self._mlflow.MlflowClient()
         active = self._mlflow.active_run()
         if self.run_id is None and active is not None:
@@ -64,13 +64,13 @@ class MLflowTracker(Tracker):
         elif self.run_id is None:
             self.run_id, self._owned = self._own_run(selection), True
         run = self._client.get_run(self.run_id)
-        mark = Mark(*(int(run.data.metrics.get(f"progress/{name}", 0)) for name in Mark._fields))
+        tracked = Extent(*(int(run.data.metrics.get(f"progress/{name}", 0)) for name in Extent._fields))
         if _KEY not in run.data.tags:
             entities = self._mlflow.entities
             params = [entities.Param(f"asktell.{name}", str(value)) for name, value in selection.settings.items()]
             tags = [entities.RunTag(_KEY, selection.key), entities.RunTag(_NAME, selection.name or "")]
             self._client.log_batch(self.run_id, params=params, tags=tags)
-        return mark
+        return tracked
 
     def _own_run(self, selection: Selection) -> str:
         """The run of this name and these settings, opened again, or a new one."""
@@ -84,7 +84,7 @@ class MLflowTracker(Tracker):
         made = self._client.create_run(experiment_id, run_name=selection.name)
         return str(made.info.run_id)
 
-    def _write(self, view: View, since: Mark) -> Iterator[Mark]:
+    def _write(self, view: View, since: Extent) -> Iterator[Extent]:
         """In batches that end with how far they come: MLflow takes a batch whole, so a later process goes on there."""
         metric, now = self._mlflow.entities.Metric, int(1000 * time.time())
 
@@ -92,19 +92,19 @@ class MLflowTracker(Tracker):
             batch = [metric(_OTHER.sub("_", name), value, now, step) for name, value, step in numbers]
             self._client.log_batch(self.run_id, metrics=batch)
 
-        mark = since
+        tracked = since
         for evaluations in _parts(view.evaluations(since.evaluations), _BATCH // (1 + len(view.result.goal.metrics))):
-            mark = mark._replace(evaluations=evaluations[-1].number)
+            tracked = tracked._replace(evaluations=evaluations[-1].number)
             rows = [(f"evaluation/{name}", x, n) for n, _, _, scores in evaluations for name, x in scores.items()]
-            log([*rows, ("progress/evaluations", mark.evaluations, mark.evaluations)])
-            yield mark
+            log([*rows, ("progress/evaluations", tracked.evaluations, tracked.evaluations)])
+            yield tracked
         for decisions in _parts(view.decisions(since.decisions), _BATCH // 5):
-            mark = mark._replace(decisions=decisions[-1].number)
+            tracked = tracked._replace(decisions=decisions[-1].number)
             left = [(name, x, decision.evaluations) for decision in decisions for name, x in counts(decision).items()]
-            log([*left, ("progress/decisions", mark.decisions, decisions[-1].evaluations)])
-            yield mark
-        log((name, value, view.mark.evaluations) for name, value in view.progress().items())
-        yield view.mark
+            log([*left, ("progress/decisions", tracked.decisions, decisions[-1].evaluations)])
+            yield tracked
+        log((name, value, view.extent.evaluations) for name, value in view.progress().items())
+        yield view.extent
 
     def _finish(self, view: View) -> None:
         columns, rows = view.prompts()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.extras import import_extra
-from asktell_adapters.tracking.core import Mark, Selection, Tracker, View, counts
+from asktell_adapters.tracking.core import Extent, Selection, Tracker, View, counts
 
 
 @final
@@ -54,7 +54,7 @@ class WandbTracker(Tracker):
         self._owned = False
         self._progress: Path | None = None  # the file
 
-    def _open(self, selection: Selection) -> Mark:
+    def _open(self, selection: Selection) -> Extent:
         if self.run is None:
             self.run = self._wandb.run
         if self.run is None:
@@ -65,9 +65,9 @@ class WandbTracker(Tracker):
         self.run.config.update({"asktell": selection.settings}, allow_val_change=True)
         if not self.run.disabled:
             self._progress = Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"  # beside the runs' folders
-        known = [Mark(), Mark(*(int(self.run.summary.get(f"progress/{name}") or 0) for name in Mark._fields))]
+        known = [Extent(), Extent(*(int(self.run.summary.get(f"progress/{name}") or 0) for name in Extent._fields))]
         if self._progress is not None and self._progress.exists():
-            known.append(Mark(*json.loads(self._progress.read_text())))
+            known.append(Extent(*json.loads(self._progress.read_text())))
         return max(known)
 
     def _own_run(self, selection: Selection) -> Any:
@@ -77,7 +77,7 @@ class WandbTracker(Tracker):
             options = {"id": id_, "resume": "allow", **options}
         return self._wandb.init(**options)
 
-    def _write(self, view: View, since: Mark) -> Iterator[Mark]:
+    def _write(self, view: View, since: Extent) -> Iterator[Extent]:
         for number, prompt, example, scores in view.evaluations(since.evaluations):
             row: dict[str, Any] = {f"evaluation/{name}": score for name, score in scores.items()}
             row |= {"evaluation/prompt": str(prompt), "progress/evaluations": number}
@@ -86,8 +86,8 @@ class WandbTracker(Tracker):
             self.run.log({**counts(decision), "progress/evaluations": decision.evaluations})
         self.run.log(view.progress())
         if self._progress is not None:
-            self._progress.write_text(json.dumps(view.mark))
-        yield view.mark
+            self._progress.write_text(json.dumps(view.extent))
+        yield view.extent
 
     def _finish(self, view: View) -> None:
         columns, rows = view.prompts()

@@ -10,7 +10,7 @@ import asktell
 from asktell.errors import InvalidArgumentError
 from asktell.testing.fakes import Table
 from asktell_adapters.tracking import core
-from asktell_adapters.tracking.core import Mark, Selection, Tracker, View
+from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 from asktell_adapters.tracking.logging import LoggingTracker
 
 RandomTable = Callable[..., Table]
@@ -26,22 +26,22 @@ class Kept(Tracker):
         self.fail_at: set[int] = set()
         self.calls = 0
 
-    def _open(self, selection: Selection) -> Mark:
+    def _open(self, selection: Selection) -> Extent:
         self.selection = selection
-        marks = [item for item in self.kept if isinstance(item, Mark)]
-        return marks[-1] if marks else Mark()
+        reached = [item for item in self.kept if isinstance(item, Extent)]
+        return reached[-1] if reached else Extent()
 
-    def _write(self, view: View, since: Mark) -> Iterator[Mark]:
-        mark = since
+    def _write(self, view: View, since: Extent) -> Iterator[Extent]:
+        tracked = since
         for evaluation in view.evaluations(since.evaluations):
             self.calls += 1
             if self.calls in self.fail_at:
                 raise ConnectionError("the server is down")
-            mark = mark._replace(evaluations=evaluation.number)
-            self.kept += [evaluation, mark]
-            yield mark
-        self.kept += [*view.decisions(since.decisions), view.mark]
-        yield view.mark
+            tracked = tracked._replace(evaluations=evaluation.number)
+            self.kept += [evaluation, tracked]
+            yield tracked
+        self.kept += [*view.decisions(since.decisions), view.extent]
+        yield view.extent
 
     def _finish(self, view: View) -> None:
         self.kept.append(view.result)
@@ -128,10 +128,10 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
 def test_another_selection_of_the_same_name_is_not_mixed_in(
     table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept: list[object] = [Mark(25, 3)]
+    kept: list[object] = [Extent(25, 3)]
     with caplog.at_level(logging.WARNING), Kept(kept, name="mine") as tracker:
         asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
-    assert kept == [Mark(25, 3)]
+    assert kept == [Extent(25, 3)]
     assert "Give the tracker another name" in caplog.text
 
 
