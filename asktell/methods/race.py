@@ -138,7 +138,7 @@ class Race:
         return self._certain_front(evidence, stays)
 
     def _certain_front(self, evidence: Evidence, stays: Indices) -> list[int] | None:
-        """Those that nobody dominates by more than the tolerance, if all others are close to being dominated by one."""
+        """Arms that nobody dominates by more than the tolerance, if all others are close to being dominated by one."""
         means = evidence.means[stays]
         lead = (means[:, None] - means[None]).max(axis=2)  # (j, i): by how much j is ahead of i somewhere
         np.fill_diagonal(lead, np.inf)
@@ -172,7 +172,7 @@ class Race:
         return free
 
     def _best(self, state: State, stays: Indices) -> list[int]:
-        """By the estimates."""
+        """The answer by the estimates."""
         problem, tally = state.problem, state.current_tally()
         failed = [arm for arm, (_, d) in state.left.items() if d.status == FAILED]
         arms = stays[tally.counts[stays] > 0]
