@@ -18,13 +18,13 @@ _SHOWN = 20
 
 
 def short(item: object) -> str:
-    """For a message: its repr, cut to 60 characters."""
+    """A value's repr, cut to 60 characters, for a message."""
     text = repr(item)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def some(items: Sequence[object]) -> str:
-    """For a message: the first of them, and how many there are."""
+    """The first values and how many there are, for a message."""
     shown = ", ".join(short(item) for item in items[:_SHOWN])
     return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
 

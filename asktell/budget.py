@@ -70,7 +70,7 @@ class Spent(NamedTuple):
     highest: float = 0.0
 
     def plus(self, cost: float) -> "Spent":
-        """With one more."""
+        """The sum with one more cost."""
         return Spent(self.n + 1, self.total + cost, max(self.highest, cost))
 
 
@@ -126,13 +126,13 @@ class Costs(NamedTuple):
     pool: Spent = Spent()
 
     def plus(self, arm: int, cost: float | None) -> "Costs":
-        """With one more; None: none was told."""
+        """The costs with one more; None: none was told."""
         if cost is None:
             return self
         return Costs(self.by_arm.set(arm, self.by_arm.get(arm, Spent()).plus(cost)), self.pool.plus(cost))
 
     def expected(self, arm: int) -> float:
-        """Of the arm's next pull: its mean cost, shrunk to that of all; there must be a cost."""
+        """The expected cost of the arm's next pull: its mean cost, shrunk to that of all; there must be a cost."""
         own, pool = self.by_arm.get(arm, Spent()), self.pool
         return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
 

@@ -125,7 +125,7 @@ class Goal(ABC):
         return bool(self.constraints)
 
     def limits(self, metric: str) -> tuple[float, float] | None:
-        """Of a metric's scores, where an objective names them; in metric units."""
+        """The range of a metric's scores, in metric units; None unless it is an objective that names one."""
         return next((o.range for o in self.objectives if o.metric == metric), None)
 
     @property
@@ -215,7 +215,7 @@ class BestFeasible(Goal):
 
     @property
     def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """Those of the objective and of the constraints."""
+        """The ranges of the objective and of the constraints."""
         return self._ranges  # type: ignore[attr-defined,no-any-return]
 
     @property
@@ -269,7 +269,7 @@ class ParetoSet(Goal):
 
     @property
     def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """Those of the objectives."""
+        """The ranges of the objectives."""
         return self._ranges  # type: ignore[attr-defined,no-any-return]
 
     @property

@@ -105,7 +105,7 @@ class Selector:
 
     @classmethod
     def from_data(cls: type[_Self], data: Mapping[str, Any], method: Method | None = None) -> _Self:
-        """As `from_json`, of JSON that was parsed already."""
+        """The same as `from_json`, from JSON that was parsed already."""
         selector = cls.__new__(cls)
         selector._set(*records.load_selector(data, method))
         return selector

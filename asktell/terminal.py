@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def safe(text: str) -> str:
-    """With everything escaped that is not printable, line breaks too."""
+    """The text with everything escaped that is not printable, line breaks too."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 

@@ -34,7 +34,7 @@ class AbstractAllocator(ABC):
 
     needs_features: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
-    """Of the extra `structured`, that it imports once it is used."""
+    """Packages of the extra `structured` that it imports once it is used."""
 
     @abstractmethod
     def allocate(self, pulls: PullsToShare) -> Counts:

@@ -58,7 +58,7 @@ def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5
 
 
 def _drop_smallest(x: Features, weights: npt.NDArray[np.float64], largest: float) -> npt.NDArray[np.float64]:
-    """Without the smallest weights, as many as keep the largest leverage below `largest`."""
+    """The weights without as many of the smallest as keep the largest leverage below `largest`."""
     ascending = np.argsort(weights, kind="stable")
     mass = np.cumsum(weights[ascending])
     for dropped in _DROPPED_MASS:

@@ -197,7 +197,7 @@ def predict(x: Array, y: Array, left: Array, present: Array, squared_length: Arr
 def predict_low_rank(
     x: Array, y: Array, left: Array, present: Array, squared_length: Array, log_variances: Array, landmarks: Array
 ) -> Posterior:
-    """As `predict`, in O(P M^2): the RBF kernel through M landmarks, what they miss counted as own effect.
+    """The same as `predict`, in O(P M^2): the RBF kernel through M landmarks, what they miss counted as own effect.
 
     Rows come in blocks (b, r, .), so that memory does not grow with their number. Source: Snelson & Ghahramani 2006.
     """

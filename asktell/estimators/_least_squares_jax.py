@@ -13,7 +13,7 @@ _EPS = 2.220446049250313e-16
 
 
 class Fit(NamedTuple):
-    """As `asktell.estimators.least_squares.LeastSquaresFit`, padded."""
+    """The same as `asktell.estimators.least_squares.LeastSquaresFit`, padded."""
 
     coefficients: Array
     intercept: Array

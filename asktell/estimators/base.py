@@ -37,7 +37,7 @@ class AbstractEstimator(ABC):
 
     needs_features: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
-    """Of the extra `structured`, that it imports once it is used."""
+    """Packages of the extra `structured` that it imports once it is used."""
     needs_every_arm: ClassVar[bool] = True
     """Whether every arm must be pulled at least once, so that the budget must be at least K."""
 

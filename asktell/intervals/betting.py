@@ -196,7 +196,7 @@ class _Bets(NamedTuple):
 
 
 def _horizons(population: int | None) -> list[int]:
-    """For how many observations each bet is sized: up to the first power that covers the population."""
+    """How many observations each bet is sized for: up to the first power that covers the population."""
     last = min(_LAST_HORIZON, population or _LAST_HORIZON)
     horizons = [_FIRST_HORIZON]
     while horizons[-1] < last:

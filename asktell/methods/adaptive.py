@@ -267,7 +267,7 @@ def _room(state: State) -> int:
 
 
 def _unused(places: Indices, n_examples: int) -> Iterator[int]:
-    """Ascending."""
+    """The examples that are not among the places, in ascending order."""
     used = set(places.tolist())
     return (place for place in range(n_examples) if place not in used)
 

@@ -129,7 +129,7 @@ class Elimination:
         return state.plan_is_empty and not state.pending
 
     def estimates(self, state: State, active: Indices, pooled: Tally | None = None) -> Estimates:
-        """Of the active arms from what is known now; flagged zeros where nothing is.
+        """Estimates of the active arms from what is known now; flagged zeros where nothing is.
 
         `pooled` is `state.current_tally()`, for callers that have it.
         """
@@ -282,7 +282,7 @@ def _optional(row: npt.NDArray[np.float64]) -> tuple[float | None, ...]:
 
 
 def _short(counts: Counts) -> int | tuple[int, ...]:
-    """One number if all have the same."""
+    """The pulls per arm; one number if all have the same."""
     return int(counts[0]) if (counts == counts[0]).all() else tuple(counts.tolist())
 
 

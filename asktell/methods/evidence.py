@@ -52,7 +52,10 @@ class Evidence:
         reach: int | None,
         error: float,
     ) -> "Evidence":
-        """Of rows of scores; `reach`: the first place in the order (without one, the first trial) that is out."""
+        """The evidence in rows of scores.
+
+        `reach`: the first place in the order (without one, the first trial) that is out.
+        """
         if problem.population is None:
             order = np.lexsort((trials, arms))
             usable = order if reach is None else order[trials[order] < reach]

@@ -87,7 +87,7 @@ class Proofs:
 
 
 class Range(NamedTuple):
-    """Of a metric's values: bounds, infinite if unknown, and how far apart those seen are."""
+    """Bounds on a metric's values, infinite if unknown, and how far apart those seen are."""
 
     low: float
     high: float
@@ -144,7 +144,7 @@ def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, t
 def _unproven_front(
     evidence: Proofs, members: Indices, rivals: Indices, values: Matrix, error: float, tolerance: float
 ) -> Indices:
-    """Of every two prompts either one may be claimed to be ahead, in every column."""
+    """The prompts of unproven place; the claims, of any two prompts, either way and in all columns, share `error`."""
     everyone, columns = np.union1d(members, rivals), range(values.shape[1])
     each = error / max(1, len(everyone) * (len(everyone) - 1) * len(columns))
 

@@ -141,7 +141,7 @@ class Race:
         return self._certain_front(evidence, stays)
 
     def _certain_front(self, evidence: Evidence, stays: Indices) -> list[int] | None:
-        """Those that nobody dominates by more than the tolerance, if all others are close to being dominated by one."""
+        """Arms that nobody dominates by more than the tolerance, if all others are close to being dominated by one."""
         means = evidence.means[stays]
         if evidence.is_exhausted(stays):
             largest = float(np.abs(means).max()) or 1.0
@@ -176,7 +176,7 @@ class Race:
         return free
 
     def _best(self, state: State, stays: Indices) -> list[int]:
-        """By the estimates."""
+        """The answer by the estimates."""
         problem, tally = state.problem, state.current_tally()
         failed = [arm for arm, (_, d) in state.left.items() if d.status == FAILED]
         arms = stays[tally.counts[stays] > 0]

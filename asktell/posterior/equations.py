@@ -17,7 +17,7 @@ _LARGE = 1 << 18  # entries; beyond, tables of cells are sparse
 
 
 class Variances(NamedTuple):
-    """Of the prompt effect, the example effect and the residual."""
+    """The variances of the prompt effect, the example effect and the residual."""
 
     prompt: float
     example: float
@@ -270,7 +270,7 @@ def _cholesky(matrix: Matrix) -> Matrix:
 
 
 def _inverse(matrix: Matrix) -> Matrix:
-    """Of a symmetric matrix; by its Cholesky factor where it is large enough for that to matter."""
+    """The inverse of a symmetric matrix, by its Cholesky factor where it is large enough for that to matter."""
     if len(matrix) < _LAPACK_FROM:
         inverse = np.linalg.inv(matrix)
         return np.asarray(0.5 * (inverse + inverse.T))

@@ -52,7 +52,7 @@ class Posterior(NamedTuple):
         freedom: float,
         variances: tuple[float, float, float],
     ) -> "Posterior":
-        """With the standard deviations of the mixture."""
+        """The posterior of these parts, with the standard deviations of the mixture."""
         means, spread = np.array([p.mean for p in parts]), np.array([p.variance for p in parts])
         inflation = 1.0 if np.isinf(freedom) else freedom / (freedom - 2.0)
         mean = weights @ means
@@ -81,7 +81,7 @@ class Posterior(NamedTuple):
         return result
 
     def scaled(self, centre: float, spread: float) -> "Posterior":
-        """Of centre + spread * what this is the posterior of."""
+        """The posterior of centre + spread * what this is the posterior of."""
         parts = tuple(
             p._replace(mean=centre + spread * p.mean, root=spread * p.root, own=spread * p.own) for p in self.parts
         )

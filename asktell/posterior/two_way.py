@@ -45,7 +45,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, arms: Indices, examples: Indices, scores: Matrix, n_examples: int | None) -> "Cells":
-        """In a canonical order, a cell that was scored several times averaged into one."""
+        """The cells in a canonical order; one that was scored several times counts once, with its mean."""
         if n_examples is None:
             order = np.argsort(arms, kind="stable")
             return cls(arms[order], examples[order], scores[order])
@@ -70,7 +70,7 @@ def posterior(
     averaged: bool = True,
     basis: Matrix | None = None,
 ) -> Posterior:
-    """Of every prompt's mean of a metric, in its units; `n_examples` None: the mean over endless examples.
+    """The posterior of every prompt's mean of a metric, in its units; `n_examples` None: over endless examples.
 
     `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `limits` are those of the
     metric's scores, if they are known. `basis` (K, q) are functions of the prompts' features, as of

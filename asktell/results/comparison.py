@@ -58,7 +58,7 @@ class Comparison:
         return all(difference.guaranteed for difference in self.differences.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready data, with the same names."""
+        """The comparison as JSON-ready data, with the same names."""
         return {**asdict(self), "guaranteed": self.guaranteed}
 
     @classmethod

@@ -113,7 +113,7 @@ def _front(ax: "Axes", goal: ParetoSet, selected: list[PromptResult], x: str, y:
 
 
 def _drawable(text: str) -> str:
-    """With U+FFFD for half characters (lone surrogates), which no font has."""
+    """The text with U+FFFD for half characters (lone surrogates), which no font has."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FINISHED_EARLY = "finished early: the prompts left have seen every example"
 STOPPED_EARLY = "stopped early: the answer is settled"
 CONFIDENCE = 0.95
-"""Of what is said about the baseline."""
+"""The confidence of what is said about the baseline."""
 _ROWS_SHOWN = 10
 _IDS_SHOWN = 20
 
@@ -167,7 +167,7 @@ class Result:
         return STOPPED_EARLY if self.stopped_early else FINISHED_EARLY if self.finished_early else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready data, with the same names."""
+        """The result as JSON-ready data, with the same names."""
         return {
             "goal": str(self.goal),
             "metrics": list(self.goal.metrics),

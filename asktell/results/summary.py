@@ -126,7 +126,7 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
 
 
 def _limits(state: State) -> list[tuple[float, float] | None]:
-    """Of every metric's scores: those of its range, else 0 and 1 if all are one of these."""
+    """The limits of every metric's scores: those of its range, else 0 and 1 if all are one of these, else None."""
     scores, goal = state.history.scores(), state.problem.goal
     binary = [len(scores) > 0 and bool(np.isin(column, (0.0, 1.0)).all()) for column in scores.T]
     return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.metrics, binary, strict=True)]
@@ -189,7 +189,7 @@ def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
 
 
 def _best_first(answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:
-    """By the first column of the goal's values, then by chance."""
+    """The answer ordered by the first column of the goal's values, then by chance."""
     if not answer:
         return answer
     answer = [answer[i] for i in counters.chance_order(state.problem.seed, answer)]
@@ -206,5 +206,5 @@ def _feasible(goal: Goal, means: Means) -> list[bool | None]:
 
 
 def _optional(rows: Means) -> list[list[float | None]]:
-    """With None for NaN."""
+    """The rows as lists, with None for NaN."""
     return np.where(np.isnan(rows), None, rows).tolist()  # type: ignore[call-overload,no-any-return]

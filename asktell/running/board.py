@@ -191,7 +191,7 @@ class Board:
             ahead.fail(trial, error)
 
     def _count_failures(self) -> None:
-        """Those that were held back."""
+        """Count the failures that were held back."""
         for failure in [] if self._streak is None else self._streak.take():
             self._record(failure.trial, failure.outcome)
 

@@ -62,7 +62,7 @@ class Streak:
         self._succeeded = True
 
     def add(self, failure: HeldBack, n_active: int) -> None:
-        """One more.
+        """Hold one more failure back.
 
         Raises:
             EvaluatorError: it is one too many.
@@ -90,7 +90,7 @@ class Streak:
 
     @property
     def prompts(self) -> set[str | int]:
-        """Those that failed."""
+        """The prompts whose evaluations failed."""
         return {failure.trial.prompt_id for failure in self.failures}
 
     def _hopeless(self) -> EvaluatorError:

@@ -59,7 +59,7 @@ def failure_of(selector: "Selector | Worker", outcome: Outcome) -> BaseException
 
 
 def goal_scores(selector: "Selector | Worker", scores: Any) -> tuple[Any, Any]:
-    """Of an evaluator's scores: those of the goal's metrics, and the cost."""
+    """The scores of the goal's metrics, and the cost, from what an evaluator returned."""
     if not isinstance(scores, Mapping):
         return scores, None
     metrics = selector.metrics

@@ -141,7 +141,7 @@ class Calling(NamedTuple):
         return cls(call, in_batches, any(map(inspect.iscoroutinefunction, candidates)))
 
     def arguments(self, group: list[Trial]) -> tuple[Any, ...]:
-        """Of the call for these trials; one, if it does not take batches."""
+        """The arguments of the call for these trials; there is one trial if it does not take batches."""
         return (group,) if self.in_batches else (group[0].prompt, group[0].example)
 
 

@@ -98,7 +98,7 @@ class RemoteStudy:
 
     @staticmethod
     def names(url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> list[str]:
-        """Of all studies of a service, in the order in which they were made."""
+        """The names of all studies of a service, in the order in which they were made."""
         connection = Connection(url, token, timeout, retries)
         try:
             return [str(name) for name in connection.send("GET", "/v1/studies")["studies"]]
@@ -224,7 +224,7 @@ class RemoteStudy:
 
     @property
     def name(self) -> str:
-        """Of the study."""
+        """The study's name."""
         return self._name
 
     @property

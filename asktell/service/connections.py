@@ -33,7 +33,7 @@ class ConnectionLimits:
 
 
 class Connections:
-    """Those that are open. For one event loop.
+    """The connections that are open, for one event loop.
 
     `protocol` makes one, as uvicorn's setting `http`; `sweep` is to be called every second or so.
     """

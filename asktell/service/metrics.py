@@ -32,5 +32,5 @@ class Metrics:
         self._seconds.labels(operation).observe(seconds)
 
     def text(self) -> bytes:
-        """In Prometheus' format."""
+        """All metrics in Prometheus' format."""
         return generate_latest(self._registry)

@@ -58,7 +58,7 @@ class GoalModel(_Request):
     ] = {}
 
     def goal(self) -> Goal:
-        """As the engine's.
+        """The goal as the engine takes it.
 
         Raises:
             InvalidArgumentError: the parts do not go together.
@@ -74,7 +74,7 @@ class BudgetModel(_Request):
     max_cost_per_evaluation: Number | None = None
 
     def budget(self) -> Budget:
-        """As the selector takes it."""
+        """The budget as the selector takes it."""
         return Budget(self.evaluations, self.cost, self.max_cost_per_evaluation)
 
 
@@ -105,7 +105,7 @@ class NewStudy(_Request):
     ] = False
 
     def selector(self) -> Selector:
-        """What it describes."""
+        """The selector that the study is made of."""
         return Selector(
             self.prompts,
             self.goal.goal(),
@@ -138,7 +138,7 @@ class TrialReference(_Request):
     example: StrictInt | None = None
 
     def trial(self) -> Trial:
-        """As the engine's, without its text."""
+        """The trial as the engine takes it, without its text."""
         return Trial(self.id, self.prompt_id, "", self.example)
 
 
@@ -223,7 +223,7 @@ class Heartbeat(_Request):
 
 
 class Names(BaseModel):
-    """Of all studies, in the order in which they were made."""
+    """The names of all studies, in the order in which they were made."""
 
     studies: list[str]
 
@@ -281,7 +281,7 @@ class Outcome(BaseModel):
 
 
 class Outcomes(BaseModel):
-    """In the order of the scores that came."""
+    """What became of each score, in the order in which they came."""
 
     outcomes: list[Outcome]
 
@@ -320,7 +320,7 @@ class PromptModel(BaseModel):
 
 
 class DifferenceModel(BaseModel):
-    """Of two prompts in one metric, in its own units; see `asktell.Difference`."""
+    """The difference of two prompts in one metric, in its own units; see `asktell.Difference`."""
 
     estimate: float | None
     low: float | None

@@ -82,7 +82,7 @@ class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
         }
 
     def body(self) -> bytes:
-        """As JSON, in ASCII."""
+        """The document as JSON, in ASCII."""
         return json.dumps(self.document).encode("ascii")
 
 

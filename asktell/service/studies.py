@@ -42,7 +42,7 @@ class Studies:
         return len(self._entries)
 
     def names(self) -> list[str]:
-        """Of all studies; none where there is no storage yet."""
+        """The names of all studies; none where there is no storage yet."""
         with suppress(StudyNotFoundError):
             return self._storage.names()
         return []

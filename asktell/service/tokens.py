@@ -46,7 +46,7 @@ class Tokens:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Tokens":
-        """Those of ASKTELL_TOKEN and ASKTELL_READ_TOKEN."""
+        """The tokens in ASKTELL_TOKEN and ASKTELL_READ_TOKEN."""
         return cls(environment.get(WRITE), environment.get(READ))
 
     def __bool__(self) -> bool:

@@ -91,7 +91,7 @@ class Connection:
 
 
 def address(url: object) -> str:
-    """Of a service, checked."""
+    """The address of a service, checked."""
     # What may be a secret must not get into the message.
     if not isinstance(url, str):
         raise InvalidArgumentError(f"A service's URL must be text, got {type(url).__name__}.")
@@ -124,7 +124,7 @@ def checked_token(name: str, token: object) -> str | None:
 
 
 def path_of(name: str) -> str:
-    """Of a study in a service."""
+    """The path of a study in a service."""
     encoded = quote(check_name("The name of a study", name), safe="")
     if encoded in (".", ".."):
         raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")

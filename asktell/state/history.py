@@ -43,7 +43,7 @@ class History:
         return self._length
 
     def append(self, trial: int | None, arm: int, example: int | None, scores: tuple[float, ...]) -> "History":
-        """With one more row; `trial` None for a score observed elsewhere."""
+        """The history with one more row; `trial` None for a score observed elsewhere."""
         columns = self._columns
         if len(columns.arms) != self._length:
             columns = columns.head(self._length)
@@ -102,7 +102,7 @@ class History:
 
     @classmethod
     def from_columns(cls, trials: Indices, arms: Indices, examples: Indices, scores: Means) -> "History":
-        """Of whole columns, as they were saved."""
+        """The history in whole columns, as they were saved."""
         history = cls(scores.shape[1])
         columns = history._columns
         columns.trials.frombytes(np.ascontiguousarray(trials, dtype=np.int64).tobytes())

@@ -54,20 +54,20 @@ class Queue:
         return None if place is None else self._pulls[place]
 
     def append(self, pull: Pull) -> "Queue":
-        """With one more at the end."""
+        """The queue with one more pull at the end."""
         places = self._places if pull.trial is None else self._places.set(pull.trial, self._end)
         return self._with(self._pulls.set(self._end, pull), places, self._first, self._end + 1)
 
     def without_front(self) -> "Queue":
-        """Without the one that came first."""
+        """The queue without the pull that came first."""
         return self._without(self._first)
 
     def without(self, trial: int) -> "Queue":
-        """Without the pull of a trial that waits here."""
+        """The queue without the pull of a trial that waits here."""
         return self._without(self._places[trial])
 
     def where(self, keep: Callable[[Pull], bool]) -> "Queue":
-        """Only those that `keep` says."""
+        """The queue of only those pulls that `keep` says."""
         kept = [pull for pull in self if keep(pull)]
         return self if len(kept) == len(self) else Queue(kept)
 

@@ -113,13 +113,13 @@ class State(NamedTuple):
         return None
 
     def current_tally(self) -> Tally:
-        """Of all rows so far; of several scores of the same cell the mean, once."""
+        """The tally of all rows so far; several scores of the same cell count once, with their mean."""
         if (merged := self._merged(0)) is not None:
             return Tally.empty(self.problem.n_arms, len(self.problem.goal.metrics)).plus(*merged)
         return self.tally.plus(*self.history.in_asked_order(self.tallied))
 
     def round_tally(self) -> Tally:
-        """Of the rows since the last decision."""
+        """The tally of the rows since the last decision."""
         empty = Tally.empty(self.problem.n_arms, len(self.problem.goal.metrics))
         return empty.plus(*(self._merged(self.tallied) or self.history.in_asked_order(self.tallied)))
 
@@ -155,7 +155,7 @@ class State(NamedTuple):
 
 
 def initial(problem: Problem) -> State:
-    """Nothing asked, nothing told."""
+    """The state before anything is asked or told."""
     n_metrics = len(problem.goal.metrics)
     return State(
         problem=problem,

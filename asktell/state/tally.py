@@ -21,12 +21,12 @@ class Tally:
 
     @classmethod
     def empty(cls, n_arms: int, n_metrics: int) -> "Tally":
-        """Nothing told yet."""
+        """The tally before anything is told."""
         zeros = np.zeros((n_arms, n_metrics))
         return cls(np.zeros(n_arms, dtype=np.int64), zeros, zeros, zeros)
 
     def plus(self, arms: Indices, scores: Means) -> "Tally":
-        """With more rows, (n,) and (n, m), summed strictly in their order."""
+        """The tally with more rows, (n,) and (n, m), summed strictly in their order."""
         if not len(arms):
             return self
         counts = self.counts + np.bincount(arms, minlength=len(self.counts))

@@ -29,7 +29,7 @@ _SECONDS_PAUSED = 30  # a machine that vanishes in the middle of a transaction m
 
 
 class Connection(psycopg.Connection[Any]):
-    """One that gives up once the server has been silent for too long: no time limit of the server's helps then."""
+    """A connection that gives up on a server that is silent for too long: no time limit of the server's helps then."""
 
     silence = math.inf
 
@@ -62,7 +62,7 @@ class Connection(psycopg.Connection[Any]):
 
 
 class Connections:
-    """Of this process to one place, at most so many; a pool that is made when it is first needed.
+    """The connections of this process to one place, at most so many; the pool is made when it is first needed.
 
     Args:
         url: of the place.
@@ -179,7 +179,7 @@ class Connections:
 
 _places: dict[tuple[str, float, int], Connections] = {}
 _inherited: list[ConnectionPool[Connection]] = []
-"""Of the process that this one was forked from: closing them would end the parent's sessions."""
+"""Pools of the process that this one was forked from: closing them would end the parent's sessions."""
 
 
 @atexit.register
@@ -190,6 +190,6 @@ def _close_all() -> None:
 
 
 def connections_to(url: str, patience: float, most: int) -> Connections:
-    """Those of this process, shared by whoever is at the same place."""
+    """The connections of this process, shared by whoever is at the same place."""
     place = (url, patience, most)
     return _places.get(place) or _places.setdefault(place, Connections(*place))

@@ -24,7 +24,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Of the tables there; 0 if there are none."""
+    """The version of the tables that are there; 0 if there are none."""
     table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'").fetchone()
     if not table:
         return 0

@@ -87,7 +87,7 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Of all studies, in the order in which they were made.
+        """The names of all studies, in the order in which they were made.
 
         Raises:
             StudyNotFoundError: there is nothing at this place.

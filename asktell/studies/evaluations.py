@@ -14,7 +14,7 @@ _AT_ONCE = 500  # answers may be long
 
 
 class Evaluation(NamedTuple):
-    """One that was told, with its `scores`, or that failed, with the `error`; `details` are the teller's own."""
+    """An evaluation that was told, with `scores`, or that failed, with the `error`; `details` are the teller's own."""
 
     trial: int
     prompt: str | int

@@ -42,7 +42,7 @@ class Document(NamedTuple):
         return LoggedSelector(Selector.from_data(json.loads(self.selector)))
 
     def differences(self, other: "Document") -> list[str]:
-        """In what the two differ, apart from what had been asked and told by then."""
+        """What the two differ in, apart from what had been asked and told by then."""
         mine, theirs = json.loads(self.selector), json.loads(other.selector)
         keys = {**mine, **theirs}
         found = [key for key in keys if key not in ("asktell", "state") and mine.get(key) != theirs.get(key)]
@@ -104,7 +104,7 @@ class Content:
         self._rest: tuple[int, bytes] | None = None  # the first line after those of the log
 
     def lines(self) -> Iterator[str]:
-        """Of the log.
+        """The lines of the log.
 
         Raises:
             InvalidStateError: one is malformed, or cannot have happened.
@@ -122,7 +122,7 @@ class Content:
             self._n_lines += 1
 
     def details(self) -> Iterator[tuple[int, str]]:
-        """Of trials that were told or failed, as JSON.
+        """The details of trials that were told or failed, as JSON.
 
         Raises:
             InvalidStateError: one is malformed, or the file does not end as it says.

@@ -37,14 +37,14 @@ Entry = Event | Leased | Expired
 
 
 class Lease(NamedTuple):
-    """Of one trial."""
+    """Who holds a trial, and until when."""
 
     worker: str
     deadline: float
 
 
 class Reissue(NamedTuple):
-    """Of a trial that was handed out more than once: how many leases ran out, and who told it in the end."""
+    """How many leases of a trial ran out, and who told it in the end; for trials that were handed out again."""
 
     expired: int = 0
     teller: str | None = None

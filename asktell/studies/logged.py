@@ -149,7 +149,7 @@ class LoggedSelector:
         return id_
 
     def grouped(self, trials: list[Trial]) -> list[Trial]:
-        """Those of the same prompt together, in the order of the prompts."""
+        """The trials with those of the same prompt together, in the order of the prompts."""
         return sorted(trials, key=lambda trial: self.state.pending[trial.id].arm)
 
     # Leases

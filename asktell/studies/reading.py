@@ -16,7 +16,7 @@ from asktell.trial import Trial
 
 
 class Holding(NamedTuple):
-    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and the how-manyth try it is.
+    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and which attempt it is.
 
     `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
     """
@@ -35,7 +35,7 @@ class Readable:
 
     @property
     def name(self) -> str:
-        """Of the study."""
+        """The study's name."""
         return self._name
 
     @property

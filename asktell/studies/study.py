@@ -145,7 +145,7 @@ class Study(Readable):
 
     @staticmethod
     def names(location: Location) -> list[str]:
-        """Of all studies at a place, in the order in which they were made.
+        """The names of all studies at a place, in the order in which they were made.
 
         Raises:
             StudyNotFoundError: there is nothing at this place.

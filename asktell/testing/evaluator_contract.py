@@ -52,7 +52,7 @@ class EvaluatorContract:
         raise NotImplementedError
 
     def selector(self, method: str = "uniform", seed: int = 0) -> asktell.Selector:
-        """One that evaluates every prompt on every example."""
+        """A selector that has every prompt evaluated on every example."""
         goal = asktell.BestFeasible(self.metric)
         return asktell.Selector(
             PROMPTS, goal, len(PROMPTS) * self.n_examples, method, examples=self.n_examples, seed=seed

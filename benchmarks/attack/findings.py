@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
 @dataclass
 class Report:
-    """Of a family of attacks: how many cases, and what they found, alike findings once."""
+    """How many cases a family of attacks had, and what they found, alike findings once."""
 
     cases: int = 0
     found: list[Finding] = field(default_factory=list)

@@ -132,7 +132,7 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
 
 
 def _page(number: int) -> bytes:
-    """Of batches of others, with another one to come."""
+    """A page of batches of others, with another page to come."""
     batch = {"object": "batch", "created_at": 4e9, "status": "completed", "metadata": {}, "endpoint": "x"}
     rows = [{**batch, "id": f"batch-{number}-{i}", "input_file_id": "f", "completion_window": "24h"} for i in range(3)]
     return json.dumps({"object": "list", "data": rows, "last_id": rows[-1]["id"], "has_more": True}).encode()

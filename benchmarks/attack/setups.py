@@ -62,7 +62,7 @@ class Setup(NamedTuple):
 
     @classmethod
     def of(cls, seed: int, url: str | None) -> "Setup":
-        """Of a play: all kinds in turn."""
+        """The setup of a play; over many seeds, all kinds."""
         rng = random.Random(f"setup {seed}")
         sampling = rng.choice(["shared", "shared", "iid"])
         examples = EXAMPLES if sampling == "iid" else rng.choice([EXAMPLES, EXAMPLES, None])

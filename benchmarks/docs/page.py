@@ -31,7 +31,7 @@ def part(page: str, name: str) -> str:
 
 
 def rows(text: str) -> list[dict[str, str]]:
-    """Of the first table in Markdown, by its header."""
+    """The rows of the first table in Markdown, by its header."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]

@@ -25,7 +25,7 @@ INSTANCES = 10
 
 
 def names(folder: Path | None) -> list[str]:
-    """Of every problem there is: the synthetic ones, then the recorded tables."""
+    """The names of all problems: the synthetic ones, then the recorded tables."""
     return [*synthetic.NAMES, *replay.replay_names(folder)]
 
 

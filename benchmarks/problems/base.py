@@ -27,7 +27,7 @@ class BenchmarkProblem:
 
     @cached_property
     def threshold(self) -> float:
-        """Of the second metric."""
+        """The least mean of the second metric that is feasible."""
         return float(np.quantile(self.table.means[:, 1], float(self.goal_name.removeprefix("best@"))))
 
     @cached_property

@@ -35,7 +35,7 @@ class Comparison(NamedTuple):
 
 
 def compare(lines: Iterable[dict[str, Any]], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
-    """Of every pair of methods wherever both ran with five seeds or more; the likeliest losses first."""
+    """A comparison of every pair wherever both methods ran with five seeds or more; the likeliest losses first."""
     runs: dict[tuple[str, str, float, str], dict[int, float]] = defaultdict(dict)
     for line in lines:
         if "refused" not in line:

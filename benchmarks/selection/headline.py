@@ -69,7 +69,7 @@ def budget_for(quality: float, grid: Sequence[float], curve: Array) -> tuple[flo
 
 
 def equivalent(ours: Array, published: Array, at: float, grid: Sequence[float], rng: np.random.Generator) -> Equivalent:
-    """Of `ours` (tables, seeds) against `published` (tables, grid, seeds): averaged over tables and seeds.
+    """The budget at which `published` (tables, grid, seeds) is on average as good as `ours` (tables, seeds).
 
     The interval resamples seeds, and with more than one table the tables.
     """

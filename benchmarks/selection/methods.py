@@ -76,7 +76,7 @@ REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
 
 
 def names() -> list[str]:
-    """Of every method there is."""
+    """The names of all methods."""
     published = [f"{name}{PUBLISHED}" for name in PAPER if name in OURS]
     return [*OURS, *published, *ESTIMATORS, *RIVALS]
 

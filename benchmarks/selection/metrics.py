@@ -16,7 +16,7 @@ def evaluate(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
 
 
 def best_feasible(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
-    """Of the first prompt of the answer.
+    """How good the first prompt of the answer is.
 
     - `quality`: 0 if infeasible, else 1 - (best - chosen) / (best - median) over the feasible prompts, at least 0.
     - `hard`, `soft`: the chosen prompt's objective over the best's (constrained reward); 0 if it misses the
@@ -46,7 +46,7 @@ def best_feasible(problem: BenchmarkProblem, answer: list[int]) -> dict[str, flo
 
 
 def pareto_set(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
-    """Of the whole answer.
+    """How good the whole answer is.
 
     - `hypervolume`: of the answer's true means over that of the true Pareto set, from the worst value of each
       metric among all prompts, in units of its range. It never falls when more prompts are returned.

@@ -90,7 +90,7 @@ def _curves(ax: Axes, lines: Sequence[Line], shown: Sequence[str], x: str) -> No
 
 
 def half_width(values: Array) -> float:
-    """Of the 95 % interval of a mean, by Student's t; NaN for a single value."""
+    """Half the width of the 95 % interval of a mean, by Student's t; NaN for a single value."""
     n = len(values)
     return float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 

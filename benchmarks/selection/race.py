@@ -64,7 +64,7 @@ GOALS: dict[str, asktell.BestFeasible | asktell.ParetoSet] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one run."""
+    """How one run ended."""
 
     wrong: bool
     certain: bool

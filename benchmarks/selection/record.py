@@ -70,7 +70,7 @@ def load_data(settings: Settings) -> list[Example]:
 
 
 def model_path(settings: Settings) -> Path:
-    """Of a GGUF file, or of the packaged SmolLM2 in that type."""
+    """The path of a GGUF file, or of the packaged SmolLM2 in that type."""
     return smollm2(settings.dtype) if settings.model == "smollm2" else Path(settings.model)
 
 

@@ -97,7 +97,7 @@ def families(lines: Iterable[Line]) -> dict[str, list[Line]]:
 
 
 def rankable(lines: Iterable[Line]) -> list[Line]:
-    """Of the middle threshold and of Pareto sets, at budgets where three methods ran or more.
+    """The lines of the middle threshold and of Pareto sets, at budgets where three methods ran or more.
 
     Methods that ran at different thresholds cannot be ranked, and the headline's grid has one method only.
     """

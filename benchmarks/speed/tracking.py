@@ -57,7 +57,7 @@ def trackers(folder: Path) -> Iterator[tuple[str, Callable[[], Tracker]]]:
 
 
 def seconds(arguments: argparse.Namespace, make: Callable[[], Tracker] | None) -> float:
-    """Of a run with two metrics."""
+    """How long a run with two metrics takes."""
     selector = asktell.Selector(
         [f"prompt {n}" for n in range(PROMPTS)],
         asktell.BestFeasible("a", subject_to={"b": 0.5}),

@@ -26,7 +26,7 @@ from asktell_adapters.cli.old_runs import OldRun
 
 FORMAT, VERSION = "asktell.run", 2
 VERSIONS = (1, VERSION)
-"""Those that are read. The first one had no study: see `old_runs`."""
+"""The versions of a folder that are read. The first one had no study: see `old_runs`."""
 
 _SECONDS_FOR_LOCK = 0.5  # `asktell status` holds it for a moment
 
@@ -117,7 +117,7 @@ class RunFolder:
 
     @property
     def study_name(self) -> str | None:
-        """Of the folder's one study, None if there is none yet."""
+        """The name of the folder's one study, None if there is none yet."""
         try:
             return Study.names(self.study_file)[0]
         except (StudyNotFoundError, IndexError):

@@ -177,7 +177,7 @@ def _untold(selector: Selector, lines: Iterable[Line]) -> dict[_Cell, deque[Line
 
 
 def _details(selector: Selector, lines: Iterable[Line]) -> dict[int, Mapping[str, Any]]:
-    """Of the selector's trials: those of the line with its number, or else of another one for the same cell."""
+    """The details of each trial, from the line with its number, or else from another one for the same cell."""
     waiting: dict[tuple[_Cell, bool], list[Line]] = defaultdict(list)
     for line in lines:
         waiting[line.cell, line.scores is not None].append(line)

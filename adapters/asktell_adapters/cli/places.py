@@ -65,7 +65,7 @@ class Place:
 
     @property
     def folder(self) -> Path | None:
-        """Of the run whose study it is."""
+        """The folder of the run whose study it is; None if it is no run's."""
         return None if self._run is None else self._run.path
 
     def open(self) -> Study:
@@ -85,7 +85,7 @@ class Place:
 
     @property
     def seconds_since(self) -> float | None:
-        """Since its last change, where that is known."""
+        """The seconds since its last change, where that is known."""
         if self._run is None:
             return None
         file = self._run.study_file

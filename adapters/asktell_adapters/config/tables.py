@@ -26,7 +26,7 @@ KEYS = {
     "goal": ("type", "maximize", "minimize", "at_least", "at_most", "ranges"),
     "model": ("type", "model", "loader", "arguments", "max_new_tokens", "system", "template", "price"),
 }
-"""Of each table ("" stands for the top), without those that depend on the model's type or on a metric."""
+"""The keys of each table ("" stands for the top), except those that depend on the model's type or on a metric."""
 
 
 def is_number(value: Any) -> bool:

@@ -56,7 +56,7 @@ class ServedBatch:
 
     @classmethod
     def read(cls, row: object) -> ServedBatch:
-        """One entry of the list.
+        """The batch of one entry of the list.
 
         Raises:
             ValueError: it is no batch.

@@ -183,7 +183,7 @@ class Crew(Generic[_Batch]):
             _log.warning("Ray has had no room for a worker for %.0f s; each takes %s", _PATIENCE, self._options)
 
     def _ready(self) -> list[Worker[_Batch]]:
-        """Those for which Ray has an answer, or nobody after a while."""
+        """The workers for which Ray has an answer; none if there is none after a while."""
         waiting = {worker.awaited: worker for worker in self._workers if worker.awaited is not None}
         timed = [worker.time for worker in self._workers if worker.stage in (_Stage.DOWN, _Stage.BUSY)]
         patience = min(_LOOK, max(0.0, min(timed, default=_LOOK) - time.monotonic()))

@@ -123,7 +123,7 @@ def _drive(board: Board, crew: Crew[_Batch], size: int, max_attempts: int) -> No
 
 
 def _size(size: int, lost: int, max_attempts: int) -> int:
-    """Of a batch that was lost so often: smaller each time, by equal ratios, and 1 at the last attempt."""
+    """The size of a batch that was lost so often: smaller each time by equal ratios, and 1 at the last attempt."""
     return round(math.pow(size, (max_attempts - 1 - lost) / (max_attempts - 1)))
 
 

@@ -201,7 +201,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         return [Candidate.from_text(text, names) for text in texts]
 
     def _success(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """Of a demo, for DSPy's bootstrapping: `score`, or else the goal's first metric."""
+        """How good a demo is, for DSPy's bootstrapping: its `score`, or else the goal's first metric."""
         scores = scores_of(self.metric(example, prediction, trace))
         name = "score" if "score" in scores else self.goal.metrics[0]
         if name not in scores:

@@ -212,6 +212,6 @@ def _example(demo: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: pydantic's models as mappings, as DSPy saves them; anything else as text."""
+    """A value for JSON: pydantic's models as mappings, as DSPy saves them; anything else as text."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else str(value)

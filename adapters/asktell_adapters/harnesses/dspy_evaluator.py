@@ -151,7 +151,7 @@ class ContextThreadPool(ThreadPoolExecutor):
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As ThreadPoolExecutor.submit."""
+        """The same as ThreadPoolExecutor.submit."""
         return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)
 
 
@@ -198,7 +198,7 @@ class _Usage(BaseCallback):  # type: ignore[misc]
         return {"tokens": read + written, "prompt_tokens": read, "completion_tokens": written}
 
     def cost(self, prices: Mapping[str, Price]) -> float:
-        """Of all calls; one from the cache is free."""
+        """The cost of all calls; one from the cache is free."""
         total = 0.0
         for model, entry in self._items():
             if model not in prices:

@@ -71,7 +71,7 @@ class AsktellPolicy:
         return self._estimates(state.prog_candidate_val_subscores)[program_idx]
 
     def best_candidate(self, result: Any) -> dict[str, str]:
-        """Of a `GEPAResult`: its own `best_candidate` is that of the plain averages, over whatever examples."""
+        """The best candidate of a `GEPAResult`, whose own goes by plain averages over whatever examples."""
         return dict(result.candidates[_best(self._estimates(result.val_subscores))])
 
     def _order(self, loader: Any) -> list[Any]:

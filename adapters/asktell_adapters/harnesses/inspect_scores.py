@@ -97,7 +97,7 @@ def _usage(sample: Any, model: str) -> dict[str, float]:
 
 
 def _cost(samples: Sequence[Any]) -> float | None:
-    """Of all models, in dollars; None unless Inspect knows every price."""
+    """The cost of all models, in dollars; None unless Inspect knows every price."""
     costs = [getattr(used, "total_cost", None) for sample in samples for used in sample.model_usage.values()]
     known = [float(cost) for cost in costs if cost is not None]
     return math.fsum(known) if known and len(known) == len(costs) else None

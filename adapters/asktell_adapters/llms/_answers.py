@@ -11,7 +11,7 @@ from typing import Any
 from asktell.extras import import_extra
 
 MOST_BYTES = 16 * 2**20
-"""Of one answer in JSON, which takes several times its size when it is read."""
+"""The most bytes of one answer in JSON, which takes several times its size when it is read."""
 
 _PIECE = 2**16
 

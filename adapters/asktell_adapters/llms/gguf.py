@@ -71,7 +71,7 @@ def _ggufs(folder: str) -> list[Path]:
 
 
 def _fingerprint(path: Path) -> str:
-    """Of the size and the first and last megabyte: a new file of the same name gets its own copy."""
+    """A digest of the size and the first and last megabyte: a new file of the same name gets its own copy."""
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:

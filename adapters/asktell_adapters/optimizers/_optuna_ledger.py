@@ -179,7 +179,7 @@ class Ledger:
         return self.reader.cell(trial)
 
     def _given(self, trial: FrozenTrial) -> dict[str, Any]:
-        """Of our parameters, those that somebody else has chosen."""
+        """Those of our parameters that somebody else has chosen."""
         given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         # Optuna itself fills in a parameter that has one value.
         only = [name for name, distribution in trial.distributions.items() if distribution.single()]

@@ -19,7 +19,7 @@ with needs_extra("optuna"):
 
 
 class Outcome(NamedTuple):
-    """Of a finished trial: scores in the goal's order, or the reason why there are none."""
+    """What became of a finished trial: scores in the goal's order, or the reason why there are none."""
 
     scores: tuple[float, ...] | None
     reason: str
@@ -232,7 +232,7 @@ def objectives(goal: Goal) -> tuple[Objective, ...]:
 
 
 def _constraints(trial: FrozenTrial) -> dict[str, float]:
-    """By key, "0", "1", ... where a function returned them."""
+    """The values by key, "0", "1", ... where a function returned them."""
     named = getattr(trial, "constraints", None)  # since Optuna 5
     if named is None:
         named = {str(i): value for i, value in enumerate(trial.system_attrs.get("constraints") or ())}

@@ -74,7 +74,7 @@ class View:
         return Extent(len(self.state.history), len(self.state.decisions))
 
     def evaluations(self, start: int = 0) -> Iterator[Scored]:
-        """Those after the first `start`."""
+        """The evaluations after the first `start`."""
         history, metrics, entries = self.state.history, self.result.goal.metrics, self.result.prompts
         rows = zip(history.arms(start), history.examples(start), history.scores(start).tolist(), strict=True)
         for number, (arm, example, scores) in enumerate(rows, start + 1):
@@ -82,7 +82,7 @@ class View:
             yield Scored(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=True)))
 
     def decisions(self, start: int = 0) -> Iterator[Decision]:
-        """Those after the first `start` in which a prompt left."""
+        """The decisions after the first `start` in which a prompt left."""
         active = len(self.result.prompts)
         for number, (evaluations, decided) in enumerate(self.state.decisions, 1):
             active -= len(decided.departures)
