@@ -113,6 +113,7 @@ class SQLiteStorage(AbstractStorage):
         self._clock = clock
         self._patience = patience
         self._open: sqlite3.Connection | None = None
+        self._still = False  # whether it is open as a file that nobody writes to
         self._files: dict[str, _Identity] = {}  # that are open, or were last, by their paths
         self._synchronous = ""
         self._lock = RLock()
@@ -227,6 +228,8 @@ class SQLiteStorage(AbstractStorage):
             self._compare_files()
 
     def _connection(self, create: bool = False) -> sqlite3.Connection:
+        if self._open is not None and self._still and os.path.exists(f"{os.path.realpath(self.path)}-wal"):
+            self._disconnect()  # somebody writes, and what was read once may be old
         if self._open is not None:
             return self._open
         for _ in range(_ATTEMPTS_TO_OPEN):
@@ -236,8 +239,12 @@ class SQLiteStorage(AbstractStorage):
             if before is None and not create:
                 raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
             real_path = os.path.realpath(self.path)  # beside which the log lies, if the path is a link
+            # Without the right to make the log's files it can be read only while it has none, that is, nobody writes.
+            folder = os.path.dirname(real_path)
+            self._still = not create and not os.access(folder, os.W_OK) and not os.path.exists(f"{real_path}-wal")
+            how = "ro&immutable=1" if self._still else "rwc" if create else "rw"
             connection = sqlite3.connect(
-                f"{Path(real_path).as_uri()}?mode={'rwc' if create else 'rw'}",
+                f"{Path(real_path).as_uri()}?mode={how}",
                 uri=True,
                 timeout=self._patience,
                 isolation_level=None,
