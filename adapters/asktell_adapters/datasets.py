@@ -1,7 +1,5 @@
 """Data sets and prompts from files: JSONL, CSV, JSON and text, and the packaged ACLSum."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io

@@ -1,7 +1,5 @@
 """Candidate prompts written by an LLM that sees a few solved examples (the paper's generation template)."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The table `[model]`: which LLM, with which options."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any

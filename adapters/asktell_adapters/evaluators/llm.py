@@ -1,7 +1,5 @@
 """Evaluators for `asktell.run`: a prompt and an example's index in, an LLM's scores by metric name out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol

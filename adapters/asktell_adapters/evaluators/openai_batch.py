@@ -13,8 +13,6 @@ trial it is for, and what exactly was asked. Everything else follows from these,
 | while scores were told                   | the trials that are still out                                             |
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Past Inspect logs as a warm start: what they hold is observed, and not evaluated again."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Called inspect_task, because a file inspect.py or inspect_ai.py hides those modules from whoever stands in this folder.
 """
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence

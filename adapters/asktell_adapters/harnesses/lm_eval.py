@@ -1,7 +1,5 @@
 """lm-evaluation-harness (lm-eval): a task with prompt variants, of which chosen documents are evaluated."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os

@@ -1,7 +1,5 @@
 """Tasks of lm-evaluation-harness: loading one, and which of its metrics a single document has."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Mapping

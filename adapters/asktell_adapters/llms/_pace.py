@@ -1,7 +1,5 @@
 """Work spread evenly over the minutes: for limits on requests and tokens per minute."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, final

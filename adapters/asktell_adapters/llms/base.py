@@ -1,7 +1,5 @@
 """What an LLM adapter takes and returns: requests in, a completion or an exception for each out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -65,7 +63,7 @@ class Request:
             raise InvalidArgumentError(f"temperature must be 0 (greedy) or larger, got {self.temperature!r}")
 
     @classmethod
-    def chat(cls, user: str, system: str | None = None, **settings: Any) -> Request:
+    def chat(cls, user: str, system: str | None = None, **settings: Any) -> "Request":
         """One user turn, after a system turn unless `system` is None; `settings` are the other attributes."""
         turns = [] if system is None else [{"role": "system", "content": system}]
         return cls((*turns, {"role": "user", "content": user}), **settings)

@@ -1,7 +1,5 @@
 """The chat completions of OpenAI's API as data: a request's body, an answer's text, tokens and cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final

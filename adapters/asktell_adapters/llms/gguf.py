@@ -1,7 +1,5 @@
 """GGUF files: the packaged SmolLM2, and conversion to a type that the CPU computes with faster."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Hugging Face transformers in process, on GPU or CPU: batches of similar length, left padded, greedy."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """llama.cpp in process: a GGUF file, greedy, one request at a time, the prefix of the last one kept."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

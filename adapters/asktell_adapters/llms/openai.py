@@ -1,7 +1,5 @@
 """OpenAI-compatible APIs: async, many at once, retries with backoff, tokens and cost counted over all attempts."""
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import os
@@ -133,7 +131,7 @@ class OpenAIChat:
         self._loop.close()
         self._client = self._slots = None
 
-    def __enter__(self) -> OpenAIChat:
+    def __enter__(self) -> "OpenAIChat":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,7 +1,5 @@
 """vLLM's offline engine in process: whole batches at once, ordered so that its prefix cache is hit."""
 
-from __future__ import annotations
-
 import multiprocessing
 import threading
 import time

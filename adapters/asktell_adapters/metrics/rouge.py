@@ -1,7 +1,5 @@
 """ROUGE F1 per completion, with the numbers of Hugging Face's `rouge`, offline."""
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 from pathlib import Path

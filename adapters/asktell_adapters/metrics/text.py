@@ -1,7 +1,5 @@
 """Metrics that need no package: brevity, exact match, token F1, output tokens, latency and cost."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -1,7 +1,5 @@
 """What is tracked, and when; the trackers beside this file say where."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
