@@ -102,7 +102,7 @@ def _logs(logs: Logs) -> Iterator[Any]:
         for log in logs:
             yield from _logs(log)
     else:
-        raise InvalidArgumentError(f"logs are files, folders or EvalLogs, got {logs!r:.100}")
+        raise InvalidArgumentError(f"logs are files, folders or EvalLogs, got {logs!r:.100}.")
 
 
 def _places(dataset: Sequence[Any]) -> dict[object, int]:

@@ -50,7 +50,7 @@ class LlamaCpp:
         if isinstance(model, str | Path):
             self._path = Path(model).expanduser()
             if not self._path.is_file():
-                raise InvalidArgumentError(f"there is no GGUF file {str(self._path)!r}")
+                raise InvalidArgumentError(f"There is no GGUF file {str(self._path)!r}.")
         else:
             self._llama = model
         if self._llama is None:

@@ -73,7 +73,7 @@ class PromptfooEvaluator:
         node: str | Path = "node",
     ) -> None:
         if not 0 < timeout < math.inf:
-            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r}.")
         folder = Path.cwd()
         if not isinstance(config, Mapping):
             path = Path(config).expanduser().absolute()
