@@ -1,7 +1,5 @@
 """An event loop in a thread of its own, so that one client serves sync callers and any number of event loops."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import weakref

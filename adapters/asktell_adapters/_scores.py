@@ -1,7 +1,5 @@
 """What other people's metrics return, as numbers."""
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 

@@ -1,7 +1,5 @@
 """Data sets and prompts from files: JSONL, CSV, JSON and text, and the packaged ACLSum."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io
@@ -43,12 +41,12 @@ def load_examples(
     path = _existing(path)
     rows = {".jsonl": _jsonl_rows, ".csv": _csv_rows}.get(path.suffix.lower())
     if rows is None:
-        raise InvalidArgumentError(f"{path}: examples come from .jsonl or .csv files, not {path.suffix!r}")
+        raise InvalidArgumentError(f"{path}: examples come from .jsonl or .csv files, not {path.suffix!r}.")
     examples = []
     for line, row in rows(path):
         for column in (input, reference, id):
             if column is not None and row.get(column) is None:
-                raise InvalidArgumentError(f"{path}, line {line}: no {column!r}; the row has {sorted(map(str, row))}")
+                raise InvalidArgumentError(f"{path}, line {line}: no {column!r}; the row has {sorted(map(str, row))}.")
         others = {name: value for name, value in row.items() if name not in (input, reference, id)}
         name = str(line) if id is None else str(row[id])
         try:
@@ -56,7 +54,7 @@ def load_examples(
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{path}, line {line}: {error}") from error
     if not examples:
-        raise InvalidArgumentError(f"{path}: the file has no rows")
+        raise InvalidArgumentError(f"{path}: the file has no rows.")
     return examples
 
 
@@ -80,9 +78,9 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
     elif kind == ".csv":
         prompts = _csv_prompts(path)
     else:
-        raise InvalidArgumentError(f"{path}: prompts come from .txt, .json or .csv files, not {path.suffix!r}")
+        raise InvalidArgumentError(f"{path}: prompts come from .txt, .json or .csv files, not {path.suffix!r}.")
     if not prompts:
-        raise InvalidArgumentError(f"{path}: the file has no prompts")
+        raise InvalidArgumentError(f"{path}: the file has no prompts.")
     return prompts
 
 
@@ -112,11 +110,11 @@ def load_aclsum(
     sections = ("abstract", "introduction", "conclusion")
     wanted = list(dict.fromkeys(_SPLITS.values())) if split == "all" else [_SPLITS.get(split)]
     if wanted == [None]:
-        raise InvalidArgumentError(f"split must be one of {[*_SPLITS, 'all']}, got {split!r}")
+        raise InvalidArgumentError(f"split must be one of {[*_SPLITS, 'all']}, got {split!r}.")
     if not aspects or not set(aspects) <= set(ASPECTS):
-        raise InvalidArgumentError(f"aspect must be of {list(ASPECTS)}, got {aspect!r}")
+        raise InvalidArgumentError(f"aspect must be of {list(ASPECTS)}, got {aspect!r}.")
     if section not in sections:
-        raise InvalidArgumentError(f"section must be one of {list(sections)}, got {section!r}")
+        raise InvalidArgumentError(f"section must be one of {list(sections)}, got {section!r}.")
     examples = []
     for part in wanted:
         for _, paper in _jsonl_rows(_aclsum_folder() / f"{part}.jsonl"):
@@ -158,7 +156,7 @@ def _detokenized(text: str) -> str:
 def _existing(path: str | Path) -> Path:
     path = Path(path).expanduser()
     if not path.is_file():
-        raise InvalidArgumentError(f"there is no file {str(path)!r}")
+        raise InvalidArgumentError(f"There is no file {str(path)!r}.")
     return path
 
 
@@ -167,7 +165,7 @@ def _read(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")  # Line ends inside CSV fields stay as they are.
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise InvalidArgumentError(f"{path}, line {line}: not UTF-8 ({error.reason})") from error
+        raise InvalidArgumentError(f"{path}, line {line}: not UTF-8 ({error.reason}).") from error
 
 
 def _json(text: str, path: Path, line: int) -> Any:
@@ -175,14 +173,14 @@ def _json(text: str, path: Path, line: int) -> Any:
         result = dict(pairs)
         if len(result) < len(pairs):
             twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
-            raise InvalidArgumentError(f"{path}, line {line}: the key {twice!r} occurs twice")
+            raise InvalidArgumentError(f"{path}, line {line}: the key {twice!r} occurs twice.")
         return result
 
     try:
         return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
-        raise InvalidArgumentError(f"{path}, {where}: not JSON: {error.msg}") from error
+        raise InvalidArgumentError(f"{path}, {where}: not JSON: {error.msg}.") from error
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -191,7 +189,7 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if text.strip():
             row = _json(text, path, line)
             if not isinstance(row, dict):
-                raise InvalidArgumentError(f"{path}, line {line}: a row must be an object, got {type(row).__name__}")
+                raise InvalidArgumentError(f"{path}, line {line}: a row must be an object, got {type(row).__name__}.")
             yield line, row
 
 
@@ -205,10 +203,10 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         except csv.Error as error:
             raise InvalidArgumentError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from error
     if len(set(header)) < len(header):
-        raise InvalidArgumentError(f"{path}, line 1: a column occurs twice in {header}")
+        raise InvalidArgumentError(f"{path}, line 1: a column occurs twice in {header}.")
     for line, row in rows:
         if None in row or None in row.values():
-            raise InvalidArgumentError(f"{path}, line {line}: not {len(header)} columns, as the header has")
+            raise InvalidArgumentError(f"{path}, line {line}: not {len(header)} columns, as the header has.")
         yield line, row
 
 
@@ -237,11 +235,11 @@ def _json_prompts(path: Path) -> list[str] | dict[str, str]:
     found = _json(_read(path), path, 1)
     if not isinstance(found, list | dict):
         raise InvalidArgumentError(
-            f"{path}: expected a list of texts or an object id -> text, got {type(found).__name__}"
+            f"{path}: expected a list of texts or an object id -> text, got {type(found).__name__}."
         )
     for name, prompt in found.items() if isinstance(found, dict) else enumerate(found):
         if not isinstance(prompt, str) or not prompt.strip():
-            raise InvalidArgumentError(f"{path}: prompt {name!r} must be a text that is not empty, got {prompt!r}")
+            raise InvalidArgumentError(f"{path}: prompt {name!r} must be a text that is not empty, got {prompt!r}.")
     return found
 
 
@@ -250,9 +248,9 @@ def _csv_prompts(path: Path) -> list[str] | dict[str, str]:
     named: dict[str, str] = {}
     for line, row in rows:
         if not (row.get("prompt") or "").strip():
-            raise InvalidArgumentError(f"{path}, line {line}: no 'prompt'; the columns are {sorted(row)}")
+            raise InvalidArgumentError(f"{path}, line {line}: no 'prompt'; the columns are {sorted(row)}.")
         if "id" in row:
             if row["id"] in named:
-                raise InvalidArgumentError(f"{path}, line {line}: the id {row['id']!r} occurs twice")
+                raise InvalidArgumentError(f"{path}, line {line}: the id {row['id']!r} occurs twice.")
             named[row["id"]] = row["prompt"]
     return named or [row["prompt"] for _, row in rows]

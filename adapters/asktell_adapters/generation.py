@@ -1,7 +1,5 @@
 """Candidate prompts written by an LLM that sees a few solved examples (the paper's generation template)."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence
@@ -56,11 +54,11 @@ def generate_prompts(
     """
     low, high = shots
     if n < 1:
-        raise InvalidArgumentError(f"n must be at least 1, got {n!r}")
+        raise InvalidArgumentError(f"n must be at least 1, got {n!r}.")
     if not 1 <= low <= high:
-        raise InvalidArgumentError(f"shots must be (fewest, most) with 1 <= fewest <= most, got {shots!r}")
+        raise InvalidArgumentError(f"shots must be (fewest, most) with 1 <= fewest <= most, got {shots!r}.")
     if len(examples) < low:
-        raise InvalidArgumentError(f"shots={shots!r} needs at least {low} examples, got {len(examples)}")
+        raise InvalidArgumentError(f"shots={shots!r} needs at least {low} examples, got {len(examples)}.")
     left = 10 * n + 20 if max_attempts is None else max_attempts
     asked, refused, last = 0, 0, "none failed"
     found: dict[str, str] = {}

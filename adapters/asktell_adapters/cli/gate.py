@@ -1,7 +1,5 @@
 """`asktell gate` and `asktell compare`: is this prompt worse than that one?"""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import math
@@ -123,7 +121,7 @@ def gate(arguments: argparse.Namespace) -> int:
 
 
 def _judge(
-    config: Config, judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
+    config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> tuple[str, Result]:
     problem = config.selector.state.problem
     n = len(config.examples)
@@ -155,7 +153,7 @@ def _judge(
     return judge.look(selector.state), result
 
 
-def _pair(config: Config, arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
+def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
     """Baseline and candidate."""
     prompts = {str(entry.id): entry for entry in config.selector.result().prompts}
     named: list[str] = []

@@ -1,7 +1,5 @@
 """The tables `[prompts]` and `[data]`: the texts that a run works on."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Evaluators whose scores carry the LLM's answer, for whoever records them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any

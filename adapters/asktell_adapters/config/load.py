@@ -1,7 +1,5 @@
 """A run described in a TOML file, read and checked."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass

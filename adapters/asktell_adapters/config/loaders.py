@@ -1,7 +1,5 @@
 """Functions that a configuration names as `package.module:name`."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The table `[metrics]`: what is computed of every answer."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The table `[model]`: which LLM, with which options."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any
@@ -109,7 +107,7 @@ def load_llm(model: Table, concurrency: int) -> Any:
         local = model.beside(name)
         source = smollm2(None) if name == PACKAGED else local if local.exists() else name
         if source == name and name.endswith(".gguf"):
-            raise InvalidArgumentError(f"there is no GGUF file {str(local)!r}")
+            raise InvalidArgumentError(f"There is no GGUF file {str(local)!r}.")
         return HuggingFace(source, **options)
     if kind == "vllm":
         local = model.beside(name)

@@ -1,7 +1,5 @@
 """No key or password may stand in a configuration file: most of the file is copied into the run's own."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The set-up: everything that a run's outcome depends on. Another set-up is another run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

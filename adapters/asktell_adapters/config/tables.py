@@ -1,7 +1,5 @@
 """Tables of a TOML file: values by key and kind, with every mistake named by file, table and key."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -108,13 +106,13 @@ class Table:
             raise self.error(key, f"must be {expected}", self.data[key])
         return self.data[key]
 
-    def table(self, key: str, known: Sequence[str]) -> Table:
+    def table(self, key: str, known: Sequence[str]) -> "Table":
         """A table inside, which must be there."""
         if key not in self.data:
             raise ConfigError(f"{self.file}: the table [{key}] is missing. It has {listed(known)}.")
         return self.inner(key, self.take(key, "table"), known)
 
-    def inner(self, name: str, data: dict[str, Any], known: Sequence[str]) -> Table:
+    def inner(self, name: str, data: dict[str, Any], known: Sequence[str]) -> "Table":
         """Another table of the same file."""
         return Table(self.path, name, data, known)
 

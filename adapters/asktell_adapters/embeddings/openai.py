@@ -1,7 +1,5 @@
 """Embeddings by an OpenAI-compatible endpoint."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Embeddings by a sentence-transformers model, or by a local folder with any BERT-like model, mean pooled."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The answers of a batch: read line by line, scored, and told to a study."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final

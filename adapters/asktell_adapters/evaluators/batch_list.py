@@ -1,7 +1,5 @@
 """The batches that a server lists, read from its JSON with nothing taken on trust."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ class ServedBatch:
         return lease if math.isfinite(lease) else 0.0
 
     @classmethod
-    def read(cls, row: object) -> ServedBatch:
+    def read(cls, row: object) -> "ServedBatch":
         """The batch of one entry of the list.
 
         Raises:

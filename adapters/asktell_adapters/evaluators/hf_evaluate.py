@@ -1,7 +1,5 @@
 """Task evaluators of Hugging Face `evaluate` (`evaluate.evaluator("summarization")`), for chosen prompts and rows."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real

@@ -1,7 +1,5 @@
 """Evaluators for `asktell.run`: a prompt and an example's index in, an LLM's scores by metric name out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -53,7 +51,7 @@ def render(template: Template, prompt: str, example: Example) -> str:
     def fill(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in values:
-            raise InvalidArgumentError(f"the template names {{{name}}}, but an example offers {sorted(values)}")
+            raise InvalidArgumentError(f"The template names {{{name}}}, but an example offers {sorted(values)}.")
         return values[name]
 
     return re.sub(r"\{(\w+)\}", fill, template)
@@ -72,11 +70,11 @@ class _Scoring:
         with_cost: bool,
     ) -> None:
         if not examples:
-            raise InvalidArgumentError("an evaluator needs at least one example, got none")
+            raise InvalidArgumentError("An evaluator needs at least one example, got none.")
         self.examples = tuple(examples)
         self.metrics = _named(metrics)
         if with_cost and "cost" in self.metrics:
-            raise InvalidArgumentError("with_cost=True adds a score 'cost', but a metric has that name already")
+            raise InvalidArgumentError("with_cost=True adds a score 'cost', but a metric has that name already.")
         self.system = system
         self.template = template
         self.max_new_tokens = max_new_tokens
@@ -93,10 +91,10 @@ class _Scoring:
             return example
         if example is None:
             raise InvalidArgumentError(
-                "the trial names no example; make the selector with examples=len(evaluator.examples)"
+                "The trial names no example; make the selector with examples=len(evaluator.examples)."
             )
         if not 0 <= example < len(self.examples):
-            raise InvalidArgumentError(f"example {example!r} is not in range({len(self.examples)})")
+            raise InvalidArgumentError(f"Example {example!r} is not in range({len(self.examples)}).")
         return self.examples[example]
 
     def request(self, prompt: str, example: int | Example | None) -> Request:
@@ -214,13 +212,13 @@ def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric
     else:
         names = [str(getattr(metric, "name", None) or getattr(metric, "__name__", "")) for metric in metrics]
         if not all(names) or len(set(names)) < len(names):
-            raise InvalidArgumentError(f"metrics in a sequence need distinct names, got {names}; pass name -> metric")
+            raise InvalidArgumentError(f"Metrics in a sequence need distinct names, got {names}; pass name -> metric.")
         named = dict(zip(names, metrics, strict=True))
     if not named:
-        raise InvalidArgumentError("an evaluator needs at least one metric, got none")
+        raise InvalidArgumentError("An evaluator needs at least one metric, got none.")
     for name, metric in named.items():
         if not callable(metric):
-            raise InvalidArgumentError(f"metric {name!r} must be callable, got {type(metric).__name__}")
+            raise InvalidArgumentError(f"Metric {name!r} must be callable, got {type(metric).__name__}.")
     return named
 
 

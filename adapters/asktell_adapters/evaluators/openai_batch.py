@@ -13,8 +13,6 @@ trial it is for, and what exactly was asked. Everything else follows from these,
 | while scores were told                   | the trials that are still out                                             |
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -80,12 +78,12 @@ class OpenAIBatch:
     ) -> None:
         llm = getattr(evaluator, "llm", None)
         if not isinstance(llm, OpenAIChat):
-            raise InvalidArgumentError(f"OpenAIBatch needs an evaluator of an OpenAIChat, got one of {llm!r:.60}")
+            raise InvalidArgumentError(f"OpenAIBatch needs an evaluator of an OpenAIChat, got one of {llm!r:.60}.")
         numbers = {"lease": lease, "settle_after": settle_after, "timeout": timeout, "most_bytes": most_bytes}
         counts = {"most_requests": most_requests, "most_answer_bytes": most_answer_bytes}
         for name, number in {**numbers, **counts}.items():
             if not 0 < number < float("inf"):
-                raise InvalidArgumentError(f"{name} must be a positive number, got {number!r}")
+                raise InvalidArgumentError(f"{name} must be a positive number, got {number!r}.")
         check_extra("openai", "openai")
         self.evaluator = evaluator
         self.lease = lease

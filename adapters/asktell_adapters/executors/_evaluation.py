@@ -1,7 +1,5 @@
 """An evaluator of any kind, called with a batch in a process far from the one that asked."""
 
-from __future__ import annotations
-
 import asyncio
 import weakref
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Actors of Ray that are kept up: placed, loaded, given batches, killed when they take too long, and replaced."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import re
@@ -116,7 +114,7 @@ class Crew(Generic[_Batch]):
         self._room = 1  # the most workers that were placed at once
         self._alone = time.monotonic()  # since when there is none
 
-    def __enter__(self) -> Crew[_Batch]:
+    def __enter__(self) -> "Crew[_Batch]":
         return self
 
     def __exit__(

@@ -1,7 +1,5 @@
 """One evaluator, with its loaded model, per process: for Dask, submitit and process pools."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import uuid
@@ -18,7 +16,7 @@ _lock = threading.Lock()
 _made: dict[str, BatchEvaluation] = {}  # at most one: the model before it must make room
 
 
-def per_process(factory: Callable[[], Evaluator], *, key: str | None = None) -> PerProcess:
+def per_process(factory: Callable[[], Evaluator], *, key: str | None = None) -> "PerProcess":
     """A batch evaluator to send to other processes, each of which makes its own by `factory()` at the first batch.
 
     Args:

@@ -3,8 +3,6 @@
 The driver alone asks and tells: the actors need neither the storage nor its password, and live no longer than it does.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    study: Selector | SharedStudy | Worker,
+    study: "Selector | SharedStudy | Worker",
     evaluator_factory: Callable[[], Evaluator],
     num_workers: int,
     resources: Mapping[str, float] | None = None,

@@ -1,7 +1,5 @@
 """submitit's executors (Slurm, or local processes) as one of `concurrent.futures`: each call is a job."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import threading

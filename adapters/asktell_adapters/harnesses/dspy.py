@@ -1,7 +1,5 @@
 """DSPy: an optimizer in DSPy's own manner that chooses a program's instructions and demos with few evaluations."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The text holds all of a candidate, so that a study that is opened again needs nothing else.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +51,7 @@ class Candidate:
         return json.dumps(parts, ensure_ascii=False, default=_plain)
 
     @classmethod
-    def from_text(cls, text: str, names: Sequence[str]) -> Candidate:
+    def from_text(cls, text: str, names: Sequence[str]) -> "Candidate":
         """What `to_text` made, for a program with predictors of these names."""
         parts = _parts(text, names)
         if parts is None:

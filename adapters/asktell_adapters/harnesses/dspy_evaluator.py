@@ -1,7 +1,5 @@
 """A DSPy program on one example, scored by DSPy's kind of metric: for `asktell.run`."""
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import functools
@@ -131,14 +129,14 @@ class DSPyEvaluator:
             )
         return self._dataset[example]
 
-    def _check(self, scores: Mapping[str, float], spent: _Usage) -> None:
+    def _check(self, scores: Mapping[str, float], spent: "_Usage") -> None:
         missing = [name for name in self._wanted if name not in scores]
         if missing:
             cached = spent.calls - spent.entries
             why = f"; {cached} of {spent.calls} LM calls said no usage (dspy.LM(..., cache=False))" if cached else ""
             raise EvaluatorError(f"the evaluation gave {', '.join(scores)}, but not {', '.join(missing)}{why}")
 
-    def _cost_so_far(self, spent: _Usage) -> float | None:
+    def _cost_so_far(self, spent: "_Usage") -> float | None:
         with contextlib.suppress(EvaluatorError):
             return None if self._prices is None else spent.cost(self._prices)
         return None

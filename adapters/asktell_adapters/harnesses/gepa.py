@@ -1,7 +1,5 @@
 """GEPA: selection over a pool of candidates by any GEPA adapter, whose protocol needs no import of GEPA."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """GEPA: which validation examples a new candidate is run on, and which candidate is the best."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import logging

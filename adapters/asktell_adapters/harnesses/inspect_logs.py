@@ -1,7 +1,5 @@
 """Past Inspect logs as a warm start: what they hold is observed, and not evaluated again."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -104,7 +102,7 @@ def _logs(logs: Logs) -> Iterator[Any]:
         for log in logs:
             yield from _logs(log)
     else:
-        raise InvalidArgumentError(f"logs are files, folders or EvalLogs, got {logs!r:.100}")
+        raise InvalidArgumentError(f"logs are files, folders or EvalLogs, got {logs!r:.100}.")
 
 
 def _places(dataset: Sequence[Any]) -> dict[object, int]:

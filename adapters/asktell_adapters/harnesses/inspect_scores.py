@@ -1,7 +1,5 @@
 """What a sample in an Inspect log comes to: numbers by name, or a failure that says why."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

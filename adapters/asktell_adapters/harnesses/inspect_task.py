@@ -3,8 +3,6 @@
 Called inspect_task, because a file inspect.py or inspect_ai.py hides those modules from whoever stands in this folder.
 """
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -81,7 +79,7 @@ class InspectTask:
         self.task = _task(self._inspect.Task, task)
         self.examples = tuple(self.task.dataset)
         if wrong := sorted(_OURS & set(options)):
-            raise InvalidArgumentError(f"InspectTask chooses samples and reads logs itself: leave out {wrong}")
+            raise InvalidArgumentError(f"InspectTask chooses samples and reads logs itself: leave out {wrong}.")
         if metrics is not None:
             _check_metrics(metrics, self.task)
         self._scoring = Scoring(value_to_float, score_limited, None if metrics is None else tuple(metrics))
@@ -114,8 +112,8 @@ class InspectTask:
     def _sample(self, trial: Trial, taken: Collection[str]) -> Any:
         if trial.example is None or not 0 <= trial.example < len(self.examples):
             raise InvalidArgumentError(
-                f"the trial's example is {trial.example!r}, but the task has {len(self.examples)} samples; make the "
-                "selector with examples=len(evaluator.examples)"
+                f"The trial's example is {trial.example!r}, but the task has {len(self.examples)} samples; make the "
+                "selector with examples=len(evaluator.examples)."
             )
         sample = self.examples[trial.example]
         # Inspect numbers samples without an id from 1.
@@ -154,12 +152,14 @@ class InspectTask:
 def _task(kind: Any, task: Any) -> Any:
     made = task() if callable(task) else task
     if not isinstance(made, kind):
-        raise InvalidArgumentError(f"InspectTask needs an Inspect Task or a function that makes one, got {made!r:.100}")
+        raise InvalidArgumentError(
+            f"InspectTask needs an Inspect Task or a function that makes one, got {made!r:.100}."
+        )
     if getattr(made, "sample_source", None) is not None or not len(made.dataset):
-        raise InvalidArgumentError("the task's dataset must be a list of samples, and at least one")
+        raise InvalidArgumentError("The task's dataset must be a list of samples, and at least one.")
     names = [_registered(reducer) for reducer in made.epochs_reducer or ()]
     if any(name != "mean" for name in names):
-        raise InvalidArgumentError(f"a trial's score is the mean over epochs, but the task reduces them by {names}")
+        raise InvalidArgumentError(f"A trial's score is the mean over epochs, but the task reduces them by {names}.")
     return made
 
 
@@ -174,8 +174,8 @@ def _check_metrics(metrics: Collection[str], task: Any) -> None:
     known = [*USAGE, *(f"{name}{names[:index].count(name) or ''}" for index, name in enumerate(names))]
     if isinstance(metrics, str) or (wrong := [name for name in metrics if name.split("/")[0] not in known]):
         raise InvalidArgumentError(
-            f"the task has no metric {metrics if isinstance(metrics, str) else wrong!r}; it has {known}, and "
-            "'scorer/key' of a scorer that returns a dict"
+            f"The task has no metric {metrics if isinstance(metrics, str) else wrong!r}; it has {known}, and "
+            "'scorer/key' of a scorer that returns a dict."
         )
 
 
@@ -212,7 +212,7 @@ def _changes(task: Any, insert: str | Callable[[str], Any]) -> dict[str, Any]:
         return {"solver": solvers.solver(name="asktell_prompt")(lambda: by_solver)()}
     if insert != SYSTEM and not ("{prompt}" in insert and "{input}" in insert):
         raise InvalidArgumentError(
-            f'insert must be "system", a template with {{prompt}} and {{input}}, or a function, got {insert!r}'
+            f'insert must be "system", a template with {{prompt}} and {{input}}, or a function, got {insert!r}.'
         )
     step = solvers.solver(name="asktell_prompt")(lambda: as_system_message if insert == SYSTEM else by_template)()
     setup = task.setup if isinstance(task.setup, Sequence) else [task.setup] if task.setup else []

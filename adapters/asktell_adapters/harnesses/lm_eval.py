@@ -1,7 +1,5 @@
 """lm-evaluation-harness (lm-eval): a task with prompt variants, of which chosen documents are evaluated."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os
@@ -73,16 +71,18 @@ class LMEvalTask:
         confirm_run_unsafe_code: bool = False,
     ) -> None:
         if insert not in INSERTS:
-            raise InvalidArgumentError(f"insert must be one of {list(INSERTS)}, got {insert!r}")
+            raise InvalidArgumentError(f"insert must be one of {list(INSERTS)}, got {insert!r}.")
         self.task = load_task(str(task) if isinstance(task, Path) else task)
         if getattr(self.task, "UNSAFE_CODE", False) and not confirm_run_unsafe_code:
-            raise InvalidArgumentError("the task runs code that the model writes; allow confirm_run_unsafe_code=True")
+            raise InvalidArgumentError("The task runs code that the model writes; allow confirm_run_unsafe_code=True.")
         self.metrics = None if metrics is None else tuple(metrics)
         self._left_out = per_document_metrics(self.task, metrics, ["output_tokens"] if count_tokens else [])
         self.examples = self.task.eval_docs
         self.model = _model(model, model_args)
         if getattr(self.task, "MULTIMODAL", False) and not getattr(self.model, "MULTIMODAL", False):
-            raise InvalidArgumentError(f"the task has images or audio, which {type(self.model).__name__} does not read")
+            raise InvalidArgumentError(
+                f"The task has images or audio, which {type(self.model).__name__} does not read."
+            )
         self._insert = insert
         shots = self.task.config.num_fewshot if num_fewshot is None else num_fewshot
         self._num_fewshot = int(shots or 0)
@@ -148,8 +148,8 @@ class LMEvalTask:
         before = getattr(config, self._insert)
         if self._insert == DOC_TO_TEXT and ("{{" not in prompt and "{%" not in prompt):
             raise InvalidArgumentError(
-                "a doc_to_text names fields of the document, such as {{question}}; this prompt has none. Plain "
-                'instructions go with insert="system"'
+                "A doc_to_text names fields of the document, such as {{question}}; this prompt has none. Plain "
+                'instructions go with insert="system".'
             )
         # From 0.4.11 on, what few-shot examples look like is kept apart.
         fewshot: Any = getattr(self.task, "fewshot_cfg", None)
@@ -223,7 +223,7 @@ class LMEvalTask:
 def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
     if not isinstance(model, str):
         if not isinstance(model, import_extra("lm_eval.api.model", "lm-eval").LM):
-            raise InvalidArgumentError(f"model must be an lm-eval LM or its name, got {type(model).__name__}")
+            raise InvalidArgumentError(f"model must be an lm-eval LM or its name, got {type(model).__name__}.")
         return model
     import_extra("lm_eval.models", "lm-eval")
     try:

@@ -1,7 +1,5 @@
 """Tasks of lm-evaluation-harness: loading one, and which of its metrics a single document has."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Mapping
@@ -34,7 +32,7 @@ def load_task(task: Any) -> Any:
     if others or not isinstance(made, api.Task):
         names = sorted(map(str, made if isinstance(made, Mapping) else found))
         raise InvalidArgumentError(
-            f"{task!r} is a group of {len(names)} tasks; give one of them: {', '.join(names):.300}"
+            f"{task!r} is a group of {len(names)} tasks; give one of them: {', '.join(names):.300}."
         )
     return made
 
@@ -88,18 +86,18 @@ def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collec
         f"{name!r} (by {getattr(function, '__name__', function)})" for name, function in sorted(together.items())
     )
     if isinstance(wanted, str):
-        raise InvalidArgumentError(f"metrics must be names in a list, got {wanted!r}")
+        raise InvalidArgumentError(f"metrics must be names in a list, got {wanted!r}.")
     for name in wanted or ():
         if name.split(",")[0] in together:
             raise InvalidArgumentError(
-                f"the metric {name!r} is only defined over all documents, not for one: {why}. Choose among {own}, or "
-                "give the task a metric whose aggregation is 'mean'"
+                f"The metric {name!r} is only defined over all documents, not for one: {why}. Choose among {own}, or "
+                "give the task a metric whose aggregation is 'mean'."
             )
         if name not in own and name not in ("latency", *more):
-            raise InvalidArgumentError(f"the task has no metric {name!r}; it has {[*own, 'latency', *more]}")
+            raise InvalidArgumentError(f"The task has no metric {name!r}; it has {[*own, 'latency', *more]}.")
     if not own:
         raise InvalidArgumentError(
-            f"the task has only metrics that are defined over all documents, not for one: {why}. Give it a metric "
-            "whose aggregation is 'mean'"
+            f"The task has only metrics that are defined over all documents, not for one: {why}. Give it a metric "
+            "whose aggregation is 'mean'."
         )
     return set(together)

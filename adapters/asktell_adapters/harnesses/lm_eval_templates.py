@@ -1,7 +1,5 @@
 """Prompts that are Jinja templates: rendered in a sandbox, since lm-eval renders with all of Python in reach."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

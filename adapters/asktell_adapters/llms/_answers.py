@@ -1,7 +1,5 @@
 """HTTP clients for OpenAI's SDK that believe no server: its answers have a limit, whatever they are compressed with."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import zlib

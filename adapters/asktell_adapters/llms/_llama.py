@@ -1,7 +1,5 @@
 """Imports llama.cpp so that its threads sleep, not spin, while they wait for each other."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Any

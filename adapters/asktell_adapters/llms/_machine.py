@@ -1,7 +1,5 @@
 """What this machine offers: physical cores and a folder for files that can be made again."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

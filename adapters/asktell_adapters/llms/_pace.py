@@ -1,7 +1,5 @@
 """Work spread evenly over the minutes: for limits on requests and tokens per minute."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, final
@@ -27,7 +25,7 @@ class Pace:
 
     def __init__(self, name: str, per_minute: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         if per_minute is not None and not 0 < per_minute < float("inf"):
-            raise InvalidArgumentError(f"{name} must be a positive number, or None for no limit; got {per_minute!r}")
+            raise InvalidArgumentError(f"{name} must be a positive number, or None for no limit; got {per_minute!r}.")
         self._seconds_per_unit = 0.0 if per_minute is None else 60 / per_minute
         self._clock = clock
         self._free = float("-inf")

@@ -1,7 +1,5 @@
 """What an LLM adapter takes and returns: requests in, a completion or an exception for each out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -58,14 +56,14 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.messages:
-            raise InvalidArgumentError("a request needs at least one message, got none")
+            raise InvalidArgumentError("A request needs at least one message, got none.")
         if self.max_new_tokens < 1:
-            raise InvalidArgumentError(f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}")
+            raise InvalidArgumentError(f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}.")
         if not self.temperature >= 0:
-            raise InvalidArgumentError(f"temperature must be 0 (greedy) or larger, got {self.temperature!r}")
+            raise InvalidArgumentError(f"temperature must be 0 (greedy) or larger, got {self.temperature!r}.")
 
     @classmethod
-    def chat(cls, user: str, system: str | None = None, **settings: Any) -> Request:
+    def chat(cls, user: str, system: str | None = None, **settings: Any) -> "Request":
         """One user turn, after a system turn unless `system` is None; `settings` are the other attributes."""
         turns = [] if system is None else [{"role": "system", "content": system}]
         return cls((*turns, {"role": "user", "content": user}), **settings)
@@ -114,15 +112,15 @@ class Example:
 
     def __post_init__(self) -> None:
         if not isinstance(self.input, str):
-            raise InvalidArgumentError(f"an example's input must be a str, got {type(self.input).__name__}")
+            raise InvalidArgumentError(f"An example's input must be a str, got {type(self.input).__name__}.")
         reference: object = self.reference
         if isinstance(reference, list | tuple):
             object.__setattr__(self, "reference", tuple(reference))
             if not reference or not all(isinstance(text, str) for text in reference):
-                raise InvalidArgumentError(f"several references must be a non-empty list of str, got {reference!r}")
+                raise InvalidArgumentError(f"Several references must be a non-empty list of str, got {reference!r}.")
         elif not isinstance(reference, str | None):
             raise InvalidArgumentError(
-                f"a reference must be a str, a list of str or None, got {type(reference).__name__}"
+                f"A reference must be a str, a list of str or None, got {type(reference).__name__}."
             )
 
     @property

@@ -1,7 +1,5 @@
 """The chat completions of OpenAI's API as data: a request's body, an answer's text, tokens and cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -29,7 +27,7 @@ class Price:
         if not all(
             price is None or 0 <= price < float("inf") for price in (self.input, self.output, self.cached_input)
         ):
-            raise InvalidArgumentError(f"prices must be finite and not negative, got {self}")
+            raise InvalidArgumentError(f"prices must be finite and not negative, got {self}.")
 
     def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
         """The cost of one answer; `cached_tokens` are a part of `prompt_tokens`."""

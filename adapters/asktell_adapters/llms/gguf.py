@@ -1,7 +1,5 @@
 """GGUF files: the packaged SmolLM2, and conversion to a type that the CPU computes with faster."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import importlib.util
@@ -36,9 +34,9 @@ def requantize(path: str | Path, dtype: str = "bf16", *, cache: str | Path | Non
     """
     source = Path(path).expanduser()
     if dtype not in _FTYPES:
-        raise InvalidArgumentError(f"dtype must be one of {sorted(_FTYPES)}, got {dtype!r}")
+        raise InvalidArgumentError(f"dtype must be one of {sorted(_FTYPES)}, got {dtype!r}.")
     if not source.is_file():
-        raise InvalidArgumentError(f"there is no GGUF file {str(source)!r}")
+        raise InvalidArgumentError(f"There is no GGUF file {str(source)!r}.")
     folder = cache_dir() / "gguf" if cache is None else Path(cache)
     target = folder / f"{source.stem}-{_fingerprint(source)}-{dtype}.gguf"
     if not target.is_file():

@@ -1,7 +1,5 @@
 """Hugging Face transformers in process, on GPU or CPU: batches of similar length, left padded, greedy."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,13 +54,15 @@ class HuggingFace:
         template_options: Mapping[str, object] | None = None,
     ) -> None:
         if batch_size < 1:
-            raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size!r}")
+            raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size!r}.")
         if not isinstance(model, str | Path) and tokenizer is None:
-            raise InvalidArgumentError("a loaded model needs its tokenizer too: HuggingFace(model, tokenizer=...)")
+            raise InvalidArgumentError("A loaded model needs its tokenizer too: HuggingFace(model, tokenizer=...).")
         if not isinstance(model, str | Path) and (device_map or dtype or attn_implementation):
-            raise InvalidArgumentError("device_map, dtype and attn_implementation are for a model that is to be loaded")
+            raise InvalidArgumentError(
+                "device_map, dtype and attn_implementation are for a model that is to be loaded."
+            )
         if device is not None and device_map is not None:
-            raise InvalidArgumentError(f"give either a device or a device_map, got {device!r} and {device_map!r}")
+            raise InvalidArgumentError(f"Give either a device or a device_map, got {device!r} and {device_map!r}.")
         check_extra("huggingface", "torch", "transformers")
         if device_map is not None:
             check_extra("huggingface", "accelerate")
@@ -124,7 +124,7 @@ class HuggingFace:
                 check_extra("huggingface", "gguf", "accelerate")
             dtype = self.dtype or self._usual_dtype()
             if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-                raise InvalidArgumentError(f"torch has no dtype {self.dtype!r}")
+                raise InvalidArgumentError(f"torch has no dtype {self.dtype!r}.")
             placing = {"device_map": self.device_map, "attn_implementation": self.attn_implementation}
             try:
                 self._tokenizer = self._tokenizer or transformers.AutoTokenizer.from_pretrained(folder, **options)

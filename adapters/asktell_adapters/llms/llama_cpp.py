@@ -1,7 +1,5 @@
 """llama.cpp in process: a GGUF file, greedy, one request at a time, the prefix of the last one kept."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence
@@ -52,7 +50,7 @@ class LlamaCpp:
         if isinstance(model, str | Path):
             self._path = Path(model).expanduser()
             if not self._path.is_file():
-                raise InvalidArgumentError(f"there is no GGUF file {str(self._path)!r}")
+                raise InvalidArgumentError(f"There is no GGUF file {str(self._path)!r}.")
         else:
             self._llama = model
         if self._llama is None:

@@ -1,7 +1,5 @@
 """OpenAI-compatible APIs: async, many at once, retries with backoff, tokens and cost counted over all attempts."""
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import os
@@ -80,13 +78,13 @@ class OpenAIChat:
     ) -> None:
         for name, value, least in [("concurrency", concurrency, 1), ("max_retries", max_retries, 0)]:
             if value < least:
-                raise InvalidArgumentError(f"{name} must be at least {least}, got {value!r}")
+                raise InvalidArgumentError(f"{name} must be at least {least}, got {value!r}.")
         for name, seconds in [("timeout", timeout), ("backoff", backoff), ("max_wait", max_wait)]:
             if not 0 < seconds < float("inf"):
-                raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {seconds!r}")
+                raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {seconds!r}.")
         if isinstance(price, Mapping):
             if model not in price:
-                raise InvalidArgumentError(f"the price table has {sorted(price)}, but not the model {model!r}")
+                raise InvalidArgumentError(f"The price table has {sorted(price)}, but not the model {model!r}.")
             price = price[model]
         check_extra("openai", "openai", "tenacity")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
@@ -133,7 +131,7 @@ class OpenAIChat:
         self._loop.close()
         self._client = self._slots = None
 
-    def __enter__(self) -> OpenAIChat:
+    def __enter__(self) -> "OpenAIChat":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,7 +1,5 @@
 """An LLM that answers with a function: for tests, dry runs and examples in docs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import final
 

@@ -1,7 +1,5 @@
 """vLLM's offline engine in process: whole batches at once, ordered so that its prefix cache is hit."""
 
-from __future__ import annotations
-
 import multiprocessing
 import threading
 import time
@@ -61,7 +59,7 @@ class VLLM:
             self._engine = model
             self._processes = _processes()
             if engine_options:
-                raise InvalidArgumentError("engine_options are for an engine to be made, and this vllm.LLM is ready")
+                raise InvalidArgumentError("engine_options are for an engine to be made, and this vllm.LLM is ready.")
         self.engine_options = {"enable_prefix_caching": True, **(engine_options or {})}
         self.chat_template = chat_template
         self.template_options = dict(template_options or {})

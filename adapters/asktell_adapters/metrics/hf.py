@@ -1,7 +1,5 @@
 """Any metric of Hugging Face `evaluate` as a metric here: a loaded module, a local folder, or a hub name."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -68,7 +66,7 @@ class HuggingFaceMetric:
     @classmethod
     def several(
         cls, module: object, keys: Sequence[str] | Mapping[str, str], **settings: Any
-    ) -> dict[str, HuggingFaceMetric]:
+    ) -> "dict[str, HuggingFaceMetric]":
         """Several values of one module, computed once for all: name -> metric.
 
         Args:

@@ -1,7 +1,5 @@
 """ROUGE F1 per completion, with the numbers of Hugging Face's `rouge`, offline."""
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +36,7 @@ class Rouge:
         self, rouge_type: str = "rougeLsum", *, use_stemmer: bool = False, split: bool = False, name: str = "rouge"
     ) -> None:
         if not re.fullmatch(r"rouge([1-9]|L|Lsum)", rouge_type):
-            raise InvalidArgumentError(f"rouge_type must be rouge1 to rouge9, rougeL or rougeLsum, got {rouge_type!r}")
+            raise InvalidArgumentError(f"rouge_type must be rouge1 to rouge9, rougeL or rougeLsum, got {rouge_type!r}.")
         self.rouge_type = rouge_type
         self.use_stemmer = use_stemmer
         self.split = split

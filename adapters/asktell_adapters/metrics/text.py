@@ -1,7 +1,5 @@
 """Metrics that need no package: brevity, exact match, token F1, output tokens, latency and cost."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter
@@ -36,7 +34,7 @@ class Brevity:
     def __post_init__(self) -> None:
         if not 0 <= self.tau_low < self.tau_high < float("inf"):
             raise InvalidArgumentError(
-                f"brevity needs 0 <= tau_low < tau_high, got tau_low={self.tau_low!r}, tau_high={self.tau_high!r}"
+                f"brevity needs 0 <= tau_low < tau_high, got tau_low={self.tau_low!r}, tau_high={self.tau_high!r}."
             )
 
     def __call__(self, completion: Completion, example: Example, /) -> float:

@@ -1,7 +1,5 @@
 """A selection as an Optuna study, for Optuna's dashboard and plots."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import tempfile

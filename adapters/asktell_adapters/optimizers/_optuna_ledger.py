@@ -5,8 +5,6 @@ state as a plan of one pull, which is asked, and told or failed. Decisions are f
 decide carries the plan, which the trials after it follow, in any process.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What the trials of an Optuna study mean to a selector: prompt, example, scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ and of nothing else: a trial that this sampler chose was asked, and told or fail
 finished trial was observed. The sampler marks its own with a system attribute.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """promptolution: its tasks and predictors evaluate, its optimizers write the candidates, and the selection is ours."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, final

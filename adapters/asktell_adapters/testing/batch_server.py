@@ -1,7 +1,5 @@
 """A server of OpenAI's files and batches whose batches end as told: for tests of whatever submits some."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading
@@ -69,7 +67,7 @@ class BatchServer:
         """What to give a client as base URL."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
-    def __enter__(self) -> BatchServer:
+    def __enter__(self) -> "BatchServer":
         self._thread.start()
         return self
 

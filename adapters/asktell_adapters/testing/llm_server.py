@@ -1,7 +1,5 @@
 """An OpenAI-compatible server that fails as told: for tests of whatever calls an LLM over HTTP."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterable, Mapping
@@ -37,33 +35,33 @@ class Reply:
     usage: tuple[int, int, int] | None = (10, 5, 0)
 
     @classmethod
-    def rate_limited(cls, retry_after: float | str | None = None) -> Reply:
+    def rate_limited(cls, retry_after: float | str | None = None) -> "Reply":
         """429, with a Retry-After header unless it is None."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return cls(status=429, headers=headers, code="rate_limit_exceeded")
 
     @classmethod
-    def server_error(cls, status: int = 500) -> Reply:
+    def server_error(cls, status: int = 500) -> "Reply":
         """500, or another status of the same kind."""
         return cls(status=status, code="server_error")
 
     @classmethod
-    def dropped(cls) -> Reply:
+    def dropped(cls) -> "Reply":
         """The connection is lost."""
         return cls(drop=True)
 
     @classmethod
-    def slow(cls, seconds: float) -> Reply:
+    def slow(cls, seconds: float) -> "Reply":
         """A good answer, late."""
         return cls(delay=seconds)
 
     @classmethod
-    def malformed(cls, body: bytes = b'{"choices": [{"mess') -> Reply:
+    def malformed(cls, body: bytes = b'{"choices": [{"mess') -> "Reply":
         """200 with a body that is not a chat completion."""
         return cls(body=body)
 
     @classmethod
-    def empty(cls) -> Reply:
+    def empty(cls) -> "Reply":
         """200 with an empty text, although tokens were spent."""
         return cls(text="")
 
@@ -103,7 +101,7 @@ class FaultyLLMServer:
         """What to give a client as base URL."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
-    def __enter__(self) -> FaultyLLMServer:
+    def __enter__(self) -> "FaultyLLMServer":
         self._thread.start()
         return self
 

@@ -1,7 +1,5 @@
 """What is tracked, and when; the trackers beside this file say where."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -144,7 +142,7 @@ class Tracker(ABC):
 
     def __init__(self, *, name: str | None = None, interval: float = 5.0) -> None:
         if not interval >= 0:
-            raise InvalidArgumentError(f"interval must be a number of seconds of at least 0, got {interval!r}")
+            raise InvalidArgumentError(f"interval must be a number of seconds of at least 0, got {interval!r}.")
         self.name = name
         self.interval = interval
         self._subject: Any = None

@@ -1,7 +1,5 @@
 """A selection in Python's log: decisions and the state now and then as INFO, evaluations as DEBUG."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from typing import final

@@ -1,7 +1,5 @@
 """A selection as an MLflow run."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

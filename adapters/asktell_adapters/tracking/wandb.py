@@ -1,7 +1,5 @@
 """A selection as a run of Weights & Biases."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

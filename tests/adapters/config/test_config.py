@@ -353,7 +353,7 @@ def test_a_vllm_engine_takes_all_at_once(write: Any, vllm: ModuleType, tmp_path:
 )
 def test_a_missing_model_file_is_named(write: Any, model: str) -> None:
     needs("llama_cpp" if "llama" in model else "transformers")
-    with pytest.raises(ConfigError, match=r"a\.toml: \[model\]: there is no GGUF file '.*none\.gguf'"):
+    with pytest.raises(ConfigError, match=r"a\.toml: \[model\]: There is no GGUF file '.*none\.gguf'"):
         load_config(write(model=model)).evaluator()
 
 
@@ -371,14 +371,14 @@ MISTAKES = [
     ({"top": "concurrency = 0"}, "'concurrency' at the top must be at least 1, got 0"),
     ({"prompts": ""}, "[prompts] needs either file = '...' or texts"),
     ({"prompts": "file = 'a.txt'\ntexts = []"}, "[prompts] needs either"),
-    ({"prompts": "file = 'none.txt'"}, "there is no file"),
+    ({"prompts": "file = 'none.txt'"}, "There is no file"),
     ({"prompts": "file = 'data.jsonl'"}, "prompts come from .txt, .json or .csv"),
     ({"prompts": "texts = []"}, "prompts is empty"),
     ({"prompts": "texts = ['a', ' ']"}, "prompt 1 is empty"),
     ({"prompts": "texts = ['a', 3]"}, "'texts' in [prompts] must be a list of texts"),
     ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
     ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
-    ({"data": "file = 'none.jsonl'"}, "[data]: there is no file"),
+    ({"data": "file = 'none.jsonl'"}, "[data]: There is no file"),
     ({"data": "file = 'data.jsonl'\ninput = 'txt'"}, "line 1: no 'txt'"),
     ({"data": "file = 'data.jsonl'\narguments = {}"}, "goes with loader"),
     ({"data": "file = 'data.jsonl'\nlimit = 0"}, "'limit' in [data] must be at least 1"),

@@ -119,7 +119,7 @@ def test_an_llm_that_loses_an_answer_is_reported() -> None:
         ({"examples": []}, "at least one example"),
         ({"metrics": {}}, "at least one metric"),
         ({"metrics": [output_tokens, output_tokens]}, "distinct names"),
-        ({"metrics": {"x": 3}}, "metric 'x' must be callable"),
+        ({"metrics": {"x": 3}}, "Metric 'x' must be callable"),
         ({"template": "{prompt} {nothing}"}, r"names \{nothing\}"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
         ({"metrics": {"cost": output_tokens}, "with_cost": True}, "has that name already"),

@@ -1,7 +1,5 @@
 """An evaluator whose harness is promptfoo: chosen pairs of its config's prompts and tests, its assertions' scores."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -75,7 +73,7 @@ class PromptfooEvaluator:
         node: str | Path = "node",
     ) -> None:
         if not 0 < timeout < math.inf:
-            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r}.")
         folder = Path.cwd()
         if not isinstance(config, Mapping):
             path = Path(config).expanduser().absolute()
@@ -202,7 +200,7 @@ class PromptfooEvaluator:
         with self._lock:
             self._worker.close()
 
-    def __enter__(self) -> PromptfooEvaluator:
+    def __enter__(self) -> "PromptfooEvaluator":
         return self
 
     def __exit__(

@@ -1,7 +1,5 @@
 """A Node process that stays, and answers one request after another: promptfoo takes a second or two to load."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """promptfoo's results: rows kept as they come, and the file of version 3 that `promptfoo import` and `view` take."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
