@@ -79,7 +79,7 @@ class HasArm(Protocol):
 
     @property
     def arm(self) -> int:
-        """Whose it is."""
+        """The arm that is pulled."""
 
 
 class Out(Protocol):

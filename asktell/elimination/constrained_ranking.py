@@ -53,7 +53,7 @@ class ConstrainedRanking(AbstractEliminationRule):
         return self.ranking(values)[:1]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Infeasible by how much, or outranked in the objective."""
+        """By how much it is infeasible, or that it is outranked in the objective."""
         rank = len(judgement.order) - int(np.flatnonzero(judgement.order == position)[0])
         slack = float(judgement.measure[position])
         where = f"ranked {rank} of {len(judgement.order)}"

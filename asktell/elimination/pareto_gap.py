@@ -20,7 +20,7 @@ class ParetoGap(AbstractEliminationRule):
     """
 
     def judge(self, values: Values) -> Judgement:
-        """By (-gap, optimal), then by chance; measured by the gap."""
+        """The order by (-gap, optimal), then by chance; measured by the gap."""
         gaps, optimal = pareto_gaps(values)
         return Judgement(np.lexsort((optimal, -gaps)), optimal, gaps)
 
@@ -30,6 +30,6 @@ class ParetoGap(AbstractEliminationRule):
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """On the front or dominated, and by which gap."""
+        """Whether it is on the front or dominated, and by which gap."""
         place = "on the front" if judgement.accepted[position] else "dominated"
         return f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

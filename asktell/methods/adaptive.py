@@ -240,7 +240,7 @@ class Adaptive:
 
 
 def _is_number(value: object, low: float, high: float) -> bool:
-    """A number strictly between."""
+    """Whether it is a number strictly between the two."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and low < value < high
 
 

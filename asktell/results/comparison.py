@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether every interval is."""
+        """Whether every interval is guaranteed."""
         return all(difference.guaranteed for difference in self.differences.values())
 
     def to_dict(self) -> dict[str, Any]:

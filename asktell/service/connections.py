@@ -46,7 +46,7 @@ class Connections:
         self._of_address: defaultdict[str, dict[_Connection, None]] = defaultdict(dict)
 
     def protocol(self, *args: Any, **options: Any) -> "_Connection":
-        """A new one, in uvicorn's words."""
+        """Make a connection; what uvicorn calls its protocol."""
         return _Connection(self, *args, **options)
 
     async def sweep(self) -> None:
@@ -68,7 +68,7 @@ class Connections:
         self._of_address[connection.address][connection] = None
 
     def let_in(self, connection: "_Connection") -> None:
-        """It is no stranger's."""
+        """Count the connection among the strangers' no more."""
         self._strangers.pop(connection, None)
         neighbours = self._of_address[connection.address]
         neighbours.pop(connection, None)
@@ -76,7 +76,7 @@ class Connections:
             del self._of_address[connection.address]
 
     def closed(self, connection: "_Connection") -> None:
-        """Forget it."""
+        """Forget a connection that was closed."""
         self._open.pop(connection, None)
         self.let_in(connection)
 

@@ -74,7 +74,7 @@ class Gate:
     access_log: bool = False
 
     def __post_init__(self) -> None:
-        """With empty memories."""
+        """Start with nobody known and no answer kept."""
         self._clients = RateLimit(self.limits.rate, 4 * self.limits.rate)
         self._strangers = RateLimit(self.limits.strangers, 4 * self.limits.strangers)
         self._answers = Answers()

@@ -38,7 +38,7 @@ class Document(NamedTuple):
         return f'{{"name":{json.dumps(name)},{self._text()[1:]}'
 
     def logged(self) -> LoggedSelector:
-        """At the start."""
+        """The study as it was at the start."""
         return LoggedSelector(Selector.from_data(json.loads(self.selector)))
 
     def differences(self, other: "Document") -> list[str]:

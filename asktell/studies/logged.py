@@ -40,7 +40,7 @@ class LoggedSelector:
 
     @property
     def state(self) -> State:
-        """The selector's."""
+        """The selector's state."""
         return self.selector.state
 
     def note(self, entry: Entry) -> None:
@@ -62,7 +62,7 @@ class LoggedSelector:
     # Following others
 
     def mark(self) -> Mark:
-        """Where it stands now."""
+        """The place to which `go_back` returns: where it stands now."""
         return Mark(self.state, self.leases)
 
     def go_back(self, mark: Mark) -> None:

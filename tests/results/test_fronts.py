@@ -14,7 +14,7 @@ from asktell.results.fronts import hypervolume, layers
 
 
 def result(goal: Goal, *rows: Sequence[float]) -> Result:
-    """Of prompts whose estimates are these rows, one more that was never evaluated."""
+    """The result of prompts whose estimates are these rows, one more that was never evaluated."""
     selector = Selector([f"p{i}" for i in range(len(rows) + 1)], goal, 100, "uniform", examples=10)
     for i, row in enumerate(rows):
         selector.observe(i, row)

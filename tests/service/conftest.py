@@ -137,5 +137,5 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 @pytest.fixture
 def postgresql_server_url(serve: Callable[..., Process], postgresql_url: str) -> str:
-    """Of a service that keeps its studies in PostgreSQL."""
+    """The address of a service that keeps its studies in PostgreSQL."""
     return serve("--rate", "0", url=postgresql_url).url

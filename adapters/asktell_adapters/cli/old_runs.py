@@ -37,14 +37,14 @@ class Line(NamedTuple):
 
 
 class OldRun:
-    """The files of one, in a folder."""
+    """The files of an old run, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._state = folder / "state.json"
         self._lines = folder / "evaluations.jsonl"
 
     def __bool__(self) -> bool:
-        """Whether there is one."""
+        """Whether there is an old run."""
         return self._state.exists() or self._lines.exists()
 
     def load(self, new: Selector) -> tuple[Selector, dict[int, Mapping[str, Any]]]:

@@ -41,7 +41,7 @@ def status(where: str, name: str | None) -> None:
 
 
 def result_of(where: str, name: str | None) -> Result:
-    """For `asktell result`."""
+    """The result that `asktell result` prints."""
     with Place(where, name).open() as study:
         return study.result()
 

@@ -65,7 +65,7 @@ def _tables(value: Any) -> list[dict[str, Any]]:
 
 
 def _shape(text: str) -> str | None:
-    """What secret a text looks like."""
+    """The kind of secret that a text looks like, None if it looks like none."""
     return next((name for name, pattern in _SHAPES if re.search(pattern, text)), None)
 
 

@@ -214,7 +214,7 @@ class OpenAIBatch:
     # Collecting
 
     def _batches(self, client: Any, study: BatchStudy) -> list[ServedBatch]:
-        """The study's, newest first."""
+        """The batches of the study, newest first."""
 
         def page_after(id_: str | None) -> object:
             after = {} if id_ is None else {"after": id_}

@@ -18,7 +18,7 @@ _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no":
 
 
 def value_to_float(value: Any) -> float:
-    """As Inspect's function of this name; but NaN for what that turns into 0 with a warning."""
+    """The same as Inspect's function of this name, but NaN for what that turns into 0 with a warning."""
     if isinstance(value, str):
         value = _WORDS.get(value, _WORDS.get(value.lower(), value))
     try:

@@ -108,7 +108,7 @@ class Ledger:
         return apply(state, Told(trial.number, outcome.scores, outcome.cost))
 
     def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> Choice:
-        """For a trial of these of the study, which were folded."""
+        """The choice for one of the study's trials; all of these were folded."""
         reader, given = self.reader, self._given(trial)
         if reader.prompt in given:
             arm = reader.arm(given[reader.prompt])

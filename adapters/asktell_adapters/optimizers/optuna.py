@@ -108,14 +108,14 @@ class AsktellSampler(BaseSampler):
     # Optuna's interface
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """That of the sampler of the other parameters."""
+        """The search space of the sampler of the other parameters."""
         space = self._others.infer_relative_search_space(study, trial)
         return {name: distribution for name, distribution in space.items() if name not in self._ours}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The other parameters."""
+        """The values of the other parameters, by their sampler."""
         return self._others.sample_relative(study, trial, search_space)
 
     def sample_independent(
@@ -141,7 +141,7 @@ class AsktellSampler(BaseSampler):
             return ledger.reader.choice(param_name, param_distribution, arm, mark["example"])
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """For the sampler of the other parameters."""
+        """Tell the sampler of the other parameters."""
         self._others.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
@@ -167,13 +167,13 @@ class AsktellSampler(BaseSampler):
                     study.stop()
 
     def reseed_rng(self) -> None:
-        """For the sampler of the other parameters."""
+        """Reseed the sampler of the other parameters."""
         self._others.reseed_rng()
 
     # What is in the storage
 
     def _at(self, study: Study) -> Ledger:
-        """With everything that is in the storage by now."""
+        """The ledger with everything that is in the storage by now."""
         place = (study._storage, study._study_id)
         if self._ledger is None or self._place != place:
             state = self._selector.state

@@ -132,7 +132,7 @@ def test_a_dead_engine_is_a_clear_error_and_the_next_call_starts_another(vllm: M
 
 
 class Process:
-    """Of an engine, as multiprocessing lists it."""
+    """A process of an engine, as multiprocessing lists it."""
 
     name = "EngineCore"
 

@@ -349,7 +349,7 @@ metric_list:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a task from a YAML file, and of a group with it."""
+    """A folder with a task in a YAML file, and a group with it."""
     (tmp_path / "docs.jsonl").write_text('{"question": "q0", "answer": "a0"}\n{"question": "q1", "answer": "a1"}\n')
     (tmp_path / "task.yaml").write_text(YAML.format(file=tmp_path / "docs.jsonl"))
     (tmp_path / "other.yaml").write_text(YAML.format(file=tmp_path / "docs.jsonl").replace("from_a_file", "another"))
