@@ -23,6 +23,8 @@ def folder() -> Iterator[Path]:
         path.chmod(0o755)
 
 
+@pytest.mark.filterwarnings("ignore:.*os.fork\\(\\):RuntimeWarning")  # JAX's, where another test has loaded it
+@pytest.mark.filterwarnings("ignore:.*fork\\(\\):DeprecationWarning")  # Python's from 3.12 on, where there are threads
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a process without rights")
 def test_reading_needs_no_right_to_write_although_a_decision_is_due(folder: Path) -> None:
     file, answer = folder / "s.db", folder / "answer"
