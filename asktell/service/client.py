@@ -11,15 +11,15 @@ import numpy as np
 from asktell import records
 from asktell.arguments import check_cost, check_name, check_reason, check_seconds, short, whole
 from asktell.budget import spending
-from asktell.errors import InvalidArgumentError, ServiceError
+from asktell.errors import InvalidArgumentError
 from asktell.examples import Examples, check_examples
 from asktell.goals import Goal, Scores
 from asktell.methods import Method
-from asktell.results import Comparison, PromptResult, Result
-from asktell.results.failures import FailureGroup
+from asktell.results import Comparison, Result
 from asktell.results.pairs import Place
 from asktell.selector import Selector
 from asktell.service.growing import Growable
+from asktell.service.replies import holdings_of, record, result_of, trials_of
 from asktell.service.transport import Connection, path_of
 from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.evaluations import encode
@@ -28,8 +28,6 @@ from asktell.studies.worker import Worker, default_name
 from asktell.trial import Trial
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
-
-_AS_THEY_ARE = ("spent", "budget", "cost", "max_cost", "done", "stopped_early", "feasible", "examples")  # in a result
 
 
 class RemoteStudy(Growable):
@@ -111,7 +109,7 @@ class RemoteStudy(Growable):
         query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
         path = f"{study._path}/selector?{query}"
         info = study._connection.send("PUT", path, json.loads(selector.to_json()))
-        study._read(_record(info, "definition", "budget", "max_cost"))
+        study._read(record(info, "definition", "budget", "max_cost"))
         return study
 
     @staticmethod
@@ -179,7 +177,7 @@ class RemoteStudy(Growable):
         """What to evaluate now; see `Study.ask`."""
         count = 1 if n is None else whole("n", n, 0)
         data = self._post("ask", n=count, worker=worker, lease=lease, besides=list(besides))
-        trials = _trials(data)
+        trials = trials_of(data)
         repeated = zip(trials, data.get("repeats", ()), strict=False)  # an older service does not say
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         if n is None:
@@ -239,7 +237,7 @@ class RemoteStudy(Growable):
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
         """Extend a worker's leases; see `Study.heartbeat`."""
         only = None if trial is None else _named(trial)
-        return _trials(self._post("heartbeat", worker=check_name("A worker", worker), trial=only, lease=lease))
+        return trials_of(self._post("heartbeat", worker=check_name("A worker", worker), trial=only, lease=lease))
 
     # Reading
 
@@ -255,10 +253,7 @@ class RemoteStudy(Growable):
 
     def workers(self) -> list[Holding]:
         """The trials that are out, oldest first, and who holds them."""
-        return [
-            Holding(h["worker"], Trial(**h["trial"]), h["seconds_left"], h["attempt"])
-            for h in self._get("workers")["holdings"]
-        ]
+        return holdings_of(self._get("workers"))
 
     @property
     def done(self) -> bool:
@@ -303,7 +298,7 @@ class RemoteStudy(Growable):
     @property
     def example_ids(self) -> tuple[str, ...] | None:
         """The examples' ids by position (`trial.example`); None if there are none."""
-        ids = _record(self._get("examples"), "ids")["ids"]
+        ids = record(self._get("examples"), "ids")["ids"]
         return None if ids is None else tuple(ids)
 
     @property
@@ -331,24 +326,7 @@ class RemoteStudy(Growable):
 
         Its `compare` asks the service, about the study as it stands by then.
         """
-        data = self._get("result")
-        prompts = {entry["id"]: PromptResult(**entry) for entry in data["prompts"]}
-        comparison = data.get("comparison")
-        return Result(
-            goal=self._goal,
-            selected=[prompts[entry["id"]] for entry in data["selected"]],
-            prompts=list(prompts.values()),
-            unresolved=[prompts[entry["id"]] for entry in data["unresolved"]],
-            notes=tuple(data["notes"]),
-            baseline=data.get("baseline"),
-            _comparer=_AskService(self),
-            example_ids=None if (ids := data.get("example_ids")) is None else tuple(ids),
-            failures=[FailureGroup(**group) for group in data.get("failures", [])],
-            _comparison=None if comparison is None else Comparison.from_dict(comparison),
-            repeats=data.get("repeats", 1),
-            finished_early=data.get("finished_early", False),  # an older service does not say
-            **{name: data[name] for name in _AS_THEY_ARE},
-        )
+        return result_of(self._get("result"), self._goal, _AskService(self))
 
     def compare(
         self, a: str | int, b: str | int | None = None, confidence: float = 0.95, tolerance: float = 0.0
@@ -356,21 +334,21 @@ class RemoteStudy(Growable):
         """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
         asked = {"a": a, "b": b, "confidence": confidence, "tolerance": tolerance}
         query = urlencode({key: value for key, value in asked.items() if value is not None}, errors="surrogatepass")
-        return Comparison.from_dict(_record(self._get(f"compare?{query}"), "a", "b", "differences"))
+        return Comparison.from_dict(record(self._get(f"compare?{query}"), "a", "b", "differences"))
 
     # Requests
 
     def _get(self, what: str) -> dict[str, Any]:
-        return _record(self._connection.send("GET", f"{self._path}/{what}"))
+        return record(self._connection.send("GET", f"{self._path}/{what}"))
 
     def _info(self) -> dict[str, Any]:
-        return _record(self._connection.send("GET", self._path), "definition", "budget", "max_cost")
+        return record(self._connection.send("GET", self._path), "definition", "budget", "max_cost")
 
     def _post(self, what: str, **data: object) -> Any:
         return self._connection.send("POST", f"{self._path}/{what}", data)
 
     def _taken(self, what: str, **data: object) -> bool:
-        return bool(_record(self._post(what, **data), "taken")["taken"])
+        return bool(record(self._post(what, **data), "taken")["taken"])
 
 
 class _AskService:
@@ -384,16 +362,6 @@ class _AskService:
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
-
-
-def _record(data: object, *names: str) -> dict[str, Any]:
-    if not isinstance(data, dict) or any(name not in data for name in names):
-        raise ServiceError(f"The service answered {short(data)}, and not as asktell's does. Is the address right?")
-    return data
-
-
-def _trials(data: object) -> list[Trial]:
-    return [Trial(**trial) for trial in _record(data, "trials")["trials"]]
 
 
 def _kept(details: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from asktell.service.models import ProblemModel
+from asktell.service.answers import ProblemModel
 from asktell.service.problems import MEDIA_TYPE
 
 _DESCRIPTIONS = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 Command: TypeAlias = Callable[[argparse.Namespace], int]
+_Add: TypeAlias = Callable[[str, str, str, str], argparse.ArgumentParser]
 
 PICTURES = (".png", ".svg", ".pdf")
 """The kinds of files that a plot is drawn into."""
@@ -70,6 +71,18 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         made.set_defaults(command=commands[name])
         return made
 
+    _add_runs(add)
+    _add_looks(add)
+    _add_compare(add)
+    _add_gate(add)
+    _add_serve(add)
+    _add_cache(add)
+    _add_growth(add)
+    _add_studies(add)
+    return parser
+
+
+def _add_runs(add: _Add) -> None:
     add_run = add(
         "run",
         "run a selection, or go on with it",
@@ -101,6 +114,31 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add_improve.add_argument("--json", action="store_true", help="print JSON: the generations and the result")
     add_improve.set_defaults(estimate=None)
 
+
+def _add_running(made: argparse.ArgumentParser) -> None:
+    made.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
+    made.add_argument(
+        "--fresh", action="store_true", help="start anew; the old output folder is kept under another name"
+    )
+    made.add_argument(
+        "--keep-going", action="store_true", help="do not stop when many evaluations in a row fail: count them"
+    )
+    made.add_argument(
+        "--study",
+        metavar="URL",
+        help="keep the study there, for other machines: sqlite:///PATH, postgresql://..., or a service's http://...",
+    )
+    made.add_argument("--join", action="store_true", help="work beside the run that was started in the output folder")
+    made.add_argument("--name", help="of the study at URL (default: CONFIG's)")
+    made.add_argument("--worker", metavar="NAME", help="of this worker; the same after a restart goes on with its own")
+    made.add_argument(
+        "--lease", metavar="SECONDS", type=float, default=60.0, help="after which a dead worker's trials are given away"
+    )
+    made.add_argument("--yes", action="store_true", help="do not ask, however much the run may cost")
+    made.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
+
+
+def _add_looks(add: _Add) -> None:
     add_status = add(
         "status",
         "how far a run is",
@@ -139,7 +177,13 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     )
     add_view.add_argument("--port", type=int, default=0, help="default: any free one")
     add_view.add_argument("--no-browser", action="store_true", help="only say where the page is")
-    add_compare = add(
+    for made in (add_status, add_result, add_report, add_view):
+        made.add_argument("run", metavar="CONFIG_FOLDER_OR_URL", help="the run's TOML file or folder; a URL of studies")
+        made.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
+
+
+def _add_compare(add: _Add) -> None:
+    made = add(
         "compare",
         "two prompts of a run",
         "How far prompt A is ahead of prompt B in every metric, and how sure that is. Without B, of the baseline, or\n"
@@ -147,12 +191,16 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "example: asktell compare summarize.toml brief long\n"
         "         asktell compare sqlite:///studies.db summarize brief",
     )
-    add_compare.add_argument("run", metavar="RUN", help="the run's TOML file or folder, or a study's URL and NAME")
-    add_compare.add_argument("prompts", metavar="A", nargs="+", help="ids or texts of prompts: A, or A and B")
-    add_compare.usage = "asktell compare [OPTIONS] RUN [NAME] A [B]"
-    add_compare.add_argument("--tolerance", type=float, default=0.0, help="differences up to it do not matter")
-    add_compare.add_argument("--json", action="store_true", help="print JSON")
-    add_gate = add(
+    made.add_argument("run", metavar="RUN", help="the run's TOML file or folder, or a study's URL and NAME")
+    made.add_argument("prompts", metavar="A", nargs="+", help="ids or texts of prompts: A, or A and B")
+    made.usage = "asktell compare [OPTIONS] RUN [NAME] A [B]"
+    made.add_argument("--tolerance", type=float, default=0.0, help="differences up to it do not matter")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    _add_confidence(made)
+
+
+def _add_gate(add: _Add) -> None:
+    made = add(
         "gate",
         "fail a build when a prompt got worse",
         "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
@@ -161,18 +209,22 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "misses one; 3: the budget ended undecided; 2: it could not be done.",
         "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
     )
-    add_gate.add_argument(
-        "config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal"
-    )
-    add_gate.add_argument("--baseline", metavar="ID", help="the prompt in use (default: CONFIG's baseline)")
-    add_gate.add_argument("--candidate", metavar="ID", help="the new one (default: the other one, if there are two)")
-    add_gate.add_argument("--margin", metavar="X", type=float, default=0.0, help="how much worse is not too much")
-    add_gate.add_argument("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown")
-    add_gate.add_argument("--junit", metavar="FILE.xml", type=Path, help="write a test report")
-    add_gate.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
-    for made in (add_compare, add_gate):
-        made.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
-    add_serve = add(
+    made.add_argument("config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal")
+    made.add_argument("--baseline", metavar="ID", help="the prompt in use (default: CONFIG's baseline)")
+    made.add_argument("--candidate", metavar="ID", help="the new one (default: the other one, if there are two)")
+    made.add_argument("--margin", metavar="X", type=float, default=0.0, help="how much worse is not too much")
+    made.add_argument("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown")
+    made.add_argument("--junit", metavar="FILE.xml", type=Path, help="write a test report")
+    made.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
+    _add_confidence(made)
+
+
+def _add_confidence(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
+
+
+def _add_serve(add: _Add) -> None:
+    made = add(
         "serve",
         "offer studies over HTTP",
         "Serve the studies at URL until SIGTERM or Ctrl-C: for workers on other machines and in other languages.\n"
@@ -180,58 +232,30 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "either, only this machine is served. TLS is for a reverse proxy. GET /openapi.json describes all operations.",
         "example: asktell serve sqlite:///studies.db --port 8000",
     )
-    add_serve.add_argument(
+    made.add_argument(
         "url", metavar="URL", help="where the studies are: sqlite:///FILE, postgresql://HOST/NAME; a run's folder"
     )
-    add_serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
-    add_serve.add_argument("--port", type=int, default=8000, help="0: any free one (default: %(default)s)")
-    add_serve.add_argument(
+    made.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
+    made.add_argument("--port", type=int, default=8000, help="0: any free one (default: %(default)s)")
+    made.add_argument(
         "--rate", type=float, default=500.0, help="requests per second of a client; 0: no limit (default: %(default)s)"
     )
-    add_serve.add_argument("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)")
-    add_serve.add_argument("--access-log", action="store_true", help="a line on stderr for every request")
-    for made in (add_status, add_result, add_report, add_view):
-        made.add_argument("run", metavar="CONFIG_FOLDER_OR_URL", help="the run's TOML file or folder; a URL of studies")
-        made.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
-    add_cache = add(
+    made.add_argument("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)")
+    made.add_argument("--access-log", action="store_true", help="a line on stderr for every request")
+
+
+def _add_cache(add: _Add) -> None:
+    made = add(
         "cache",
         "the answers that are kept on disk",
         "`info` says how many answers are kept and what they take, `clear` removes them all.",
         "example: asktell cache info\n         asktell cache clear summarize.toml",
     )
-    add_cache.add_argument("action", choices=["info", "clear"], help="what to do")
-    add_cache.add_argument(
-        "where", metavar="CONFIG_OR_FILE", type=Path, nargs="?", help="whose cache (default: the user's)"
-    )
-    _add_growth(add)
-    _add_studies(add)
-    return parser
+    made.add_argument("action", choices=["info", "clear"], help="what to do")
+    made.add_argument("where", metavar="CONFIG_OR_FILE", type=Path, nargs="?", help="whose cache (default: the user's)")
 
 
-def _add_running(made: argparse.ArgumentParser) -> None:
-    made.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
-    made.add_argument(
-        "--fresh", action="store_true", help="start anew; the old output folder is kept under another name"
-    )
-    made.add_argument(
-        "--keep-going", action="store_true", help="do not stop when many evaluations in a row fail: count them"
-    )
-    made.add_argument(
-        "--study",
-        metavar="URL",
-        help="keep the study there, for other machines: sqlite:///PATH, postgresql://..., or a service's http://...",
-    )
-    made.add_argument("--join", action="store_true", help="work beside the run that was started in the output folder")
-    made.add_argument("--name", help="of the study at URL (default: CONFIG's)")
-    made.add_argument("--worker", metavar="NAME", help="of this worker; the same after a restart goes on with its own")
-    made.add_argument(
-        "--lease", metavar="SECONDS", type=float, default=60.0, help="after which a dead worker's trials are given away"
-    )
-    made.add_argument("--yes", action="store_true", help="do not ask, however much the run may cost")
-    made.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
-
-
-def _add_growth(add: Callable[[str, str, str, str], argparse.ArgumentParser]) -> None:
+def _add_growth(add: _Add) -> None:
     where = "the run's TOML file or folder, or a study's URL and NAME"
     add_add = add(
         "add",
@@ -270,7 +294,7 @@ def _add_growth(add: Callable[[str, str, str, str], argparse.ArgumentParser]) ->
     add_extend.add_argument("--cost", metavar="X", type=float, help="how much more, where the budget is a cost")
 
 
-def _add_studies(add: Callable[[str, str, str, str], argparse.ArgumentParser]) -> None:
+def _add_studies(add: _Add) -> None:
     url = "sqlite:///studies.db"
     add_batch = add(
         "batch",

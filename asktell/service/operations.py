@@ -1,0 +1,286 @@
+"""The operations of the service.
+
+Those that touch a study are plain functions, so that they run in a pool of threads; the others need none.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
+
+from fastapi import FastAPI, Query, Response
+from fastapi.responses import PlainTextResponse
+
+from asktell import records
+from asktell.arguments import MOST_EVALUATIONS
+from asktell.errors import AsktellError, InvalidArgumentError, InvalidStateError, StorageError, UnknownTrialError
+from asktell.selector import Selector
+from asktell.service import answers, requests
+from asktell.service.feeds import Feeds, Kept
+from asktell.service.health import Health
+from asktell.service.metrics import CONTENT_TYPE, Metrics
+from asktell.service.overview import Overview, Row
+from asktell.service.pages import StudyName
+from asktell.service.problems import damaged, problem_of
+from asktell.service.studies import Studies
+from asktell.studies.study import Study
+from asktell.terminal import safe
+from asktell.trial import Trial
+
+_T = TypeVar("_T")
+_PENDING_SHOWN = 100
+_SECONDS_FOR_A_LOOK = 1.0  # at all studies, for /metrics; then it has what was known before
+_JSON_LINES_TYPE = "application/jsonl"
+_JSON_LINES: dict[str, Any] = {"content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}}
+
+log = logging.getLogger("asktell.service")
+
+
+def answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """JSON in ASCII: any text survives, lone surrogates too."""
+    body = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return Response(body, status, headers, "application/json")
+
+
+def add_health(app: FastAPI, metrics: Metrics, storage: Health, overview: Overview) -> None:
+    """How the service is."""
+    looks: Kept[list[Row]] = Kept(lambda before: overview.look())
+    metrics.show(overview.rows)
+
+    @app.get("/health", response_model=answers.Health)
+    async def health() -> Response:
+        """Whether the service runs and studies can be changed now; found out at most every two seconds."""
+        await storage.confirm()
+        return answer({"status": "ok"})
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def counts() -> Response:
+        """What was counted and measured, and how far the studies are, in Prometheus' format."""
+        # What was counted is known even if the storage is gone, or a study is busy for long.
+        with suppress(AsktellError, TimeoutError):
+            await asyncio.wait_for(looks.get(wait=True), _SECONDS_FOR_A_LOOK)
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+
+def add_studies(app: FastAPI, studies: Studies, feeds: Feeds) -> None:
+    """Studies are made, looked at and removed."""
+
+    @app.get("/v1/studies", response_model=answers.Names)
+    def names() -> Response:
+        """The names of all studies."""
+        return answer({"studies": studies.names()})
+
+    def created(name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> Response:
+        if name in (".", ".."):
+            raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")
+        studies.create(name, selector, max_attempts, exist_ok)
+        return answer(call(studies, name, info), 201, {"Location": f"/v1/studies/{quote(name, safe='')}"})
+
+    @app.post("/v1/studies", response_model=answers.Info, status_code=201)
+    def create(body: requests.NewStudy) -> Response:
+        """Make a study."""
+        return created(body.name, body.selector(), body.max_attempts, body.exist_ok)
+
+    @app.get("/v1/studies/{name}", response_model=answers.Info)
+    def progress(name: StudyName) -> Response:
+        """How far a study is."""
+        return answer(call(studies, name, info))
+
+    @app.delete("/v1/studies/{name}", status_code=204)
+    def delete(name: StudyName) -> Response:
+        """Remove a study, with everything that was told."""
+        studies.delete(name)
+        feeds.forget(name)
+        return Response(status_code=204)
+
+    @app.get("/v1/studies/{name}/selector", response_model=answers.Saved)
+    def selector(name: StudyName) -> Response:
+        """The study's present state as a saved selector: a backup that any asktell can load."""
+        return Response(call(studies, name, lambda study: study.selector.to_json()), media_type="application/json")
+
+    @app.get("/v1/studies/{name}/export", response_class=Response, responses={200: _JSON_LINES})
+    def export(name: StudyName) -> Response:
+        """Everything about the study, as JSON lines that `asktell import` makes a study of."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "study.jsonl"
+            call(studies, name, lambda study: study.export(path))
+            return Response(path.read_bytes(), media_type=_JSON_LINES_TYPE)
+
+    @app.put("/v1/studies/{name}/selector", response_model=answers.Info, status_code=201)
+    def restore(
+        name: StudyName,
+        body: answers.Saved,
+        max_attempts: Annotated[int, Query(ge=1, le=MOST_EVALUATIONS)] = 3,
+        exist_ok: bool = False,
+    ) -> Response:
+        """Make a study of a saved selector; it starts where that one stands. An existing one is never replaced."""
+        return created(name, Selector.from_data(body.model_dump()), max_attempts, exist_ok)
+
+
+def add_trials(app: FastAPI, studies: Studies) -> None:
+    """Trials are asked for, told, and handed back."""
+
+    @app.post("/v1/studies/{name}/ask", response_model=answers.Trials)
+    def ask(name: StudyName, body: requests.Ask) -> Response:
+        """What to evaluate now. A worker gets back what it holds already, and is topped up to n."""
+
+        def operation(study: Study) -> dict[str, Any]:
+            if body.besides and body.worker is None:
+                raise InvalidArgumentError("Only a worker can be busy with trials: give its name.")
+            trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides)
+            repeats = [study.repeat_of(trial) for trial in trials]
+            asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
+            return {**asked, "repeats": repeats} if any(repeats) else asked
+
+        return answer(call(studies, name, operation))
+
+    @app.post("/v1/studies/{name}/tell", response_model=answers.Taken)
+    def tell(name: StudyName, body: requests.Tell) -> Response:
+        """Take the scores of a trial. When the answer comes they are on the disk; the same ones again do no harm."""
+        return answer({"taken": call(studies, name, lambda study: _tell(study, body, body.worker))})
+
+    @app.post("/v1/studies/{name}/tell-many", response_model=answers.Outcomes)
+    def tell_many(name: StudyName, body: requests.TellMany) -> Response:
+        """Take the scores of several trials, each by itself: what is wrong with one is no harm to the others."""
+
+        def operation(study: Study) -> list[dict[str, Any]]:
+            outcomes: list[dict[str, Any]] = []
+            for score in body.tells:
+                try:
+                    outcomes.append({"taken": _tell(study, score, body.worker), "problem": None})
+                except StorageError:
+                    raise
+                except AsktellError as error:
+                    outcomes.append({"taken": False, "problem": problem_of(error).document})
+            return outcomes
+
+        return answer({"outcomes": call(studies, name, operation)})
+
+    @app.post("/v1/studies/{name}/observe", status_code=204)
+    def observe(name: StudyName, body: requests.Observe) -> Response:
+        """Take scores from elsewhere: they inform the estimates and cost no budget."""
+        call(studies, name, lambda study: study.observe(body.prompt, body.scores, body.example))
+        return Response(status_code=204)
+
+    @app.post("/v1/studies/{name}/release", response_model=answers.Taken)
+    def release(name: StudyName, body: requests.Release) -> Response:
+        """Hand a trial back unevaluated; it will be asked again, under the same id."""
+        trial = _trial(body.trial)
+        return answer({"taken": call(studies, name, lambda study: study.release(trial, worker=body.worker))})
+
+    @app.post("/v1/studies/{name}/fail", response_model=answers.Taken)
+    def fail(name: StudyName, body: requests.Fail) -> Response:
+        """Count a failed evaluation; the prompt goes on with its next example, or leaves the race."""
+
+        def count(study: Study) -> bool:
+            return study.fail(_trial(body.trial), body.reason, body.cost, worker=body.worker, details=body.details)
+
+        return answer({"taken": call(studies, name, count)})
+
+    @app.post("/v1/studies/{name}/heartbeat", response_model=answers.Held)
+    def heartbeat(name: StudyName, body: requests.Heartbeat) -> Response:
+        """Extend a worker's leases to `lease` seconds from now; what it still holds."""
+        trial = None if body.trial is None else _trial(body.trial)
+        held = call(studies, name, lambda study: study.heartbeat(body.worker, trial, lease=body.lease))
+        return answer({"trials": [trial._asdict() for trial in held]})
+
+
+def add_growth(app: FastAPI, studies: Studies) -> None:
+    """A study goes on: prompts join or are retired, money and examples are added."""
+
+    @app.post("/studies/{name}/add", include_in_schema=False)
+    @app.post("/v1/studies/{name}/add", response_model=answers.Joined)
+    def add(name: StudyName, body: requests.Add) -> Response:
+        """Let prompts join. A study that was done goes on with them, as far as its budget goes."""
+        return answer({"ids": call(studies, name, lambda study: study.add(body.prompts, body.features, key=body.key))})
+
+    @app.post("/studies/{name}/retire", include_in_schema=False)
+    @app.post("/v1/studies/{name}/retire", response_model=answers.Info)
+    def retire(name: StudyName, body: requests.Retire) -> Response:
+        """Take a prompt out: it is asked for no more, and is no answer. How far the study is then."""
+        call(studies, name, lambda study: study.retire(body.prompt, body.reason, key=body.key))
+        return answer(call(studies, name, info))
+
+    @app.post("/studies/{name}/extend", include_in_schema=False)
+    @app.post("/v1/studies/{name}/extend", response_model=answers.Info)
+    def extend(name: StudyName, body: requests.Extend) -> Response:
+        """More budget, or more examples. A study that was done goes on. How far it is then."""
+        call(studies, name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
+        return answer(call(studies, name, info))
+
+
+def add_results(app: FastAPI, studies: Studies) -> None:
+    """What a study knows, and what it found."""
+
+    @app.get("/v1/studies/{name}/examples", response_model=answers.ExampleIds)
+    def examples(name: StudyName) -> Response:
+        """The examples' ids, for a worker to see that its data set is the study's."""
+        ids = call(studies, name, lambda study: study.example_ids)
+        return answer({"ids": None if ids is None else list(ids)})
+
+    @app.get("/v1/studies/{name}/workers", response_model=answers.Workers)
+    def workers(name: StudyName) -> Response:
+        """The trials that are out, and who holds them."""
+        holdings = call(studies, name, lambda study: study.workers())
+        return answer({"holdings": [{**holding._asdict(), "trial": holding.trial._asdict()} for holding in holdings]})
+
+    @app.get("/v1/studies/{name}/result", response_model=answers.ResultModel)
+    def result(name: StudyName) -> Response:
+        """The answer so far, final if `done`."""
+        found = call(studies, name, lambda study: study.result())
+        return answer({**found.to_dict(), "examples": found.examples})
+
+    @app.get("/v1/studies/{name}/compare", response_model=answers.ComparisonModel)
+    def compare(name: StudyName, query: Annotated[requests.Compare, Query()]) -> Response:
+        """How far prompt a is ahead of prompt b, and how sure that is; see `asktell.Result.compare`."""
+        asked = query.a, query.b, query.confidence, query.tolerance
+        return answer(call(studies, name, lambda study: study.compare(*asked).to_dict()))
+
+
+def call(studies: Studies, name: str, operation: Callable[[Study], _T]) -> _T:
+    """Do something with a study. An unknown trial is a problem that names those out, and what is damaged is logged."""
+
+    def attempt(study: Study) -> _T:
+        try:
+            return operation(study)
+        except UnknownTrialError as error:
+            pending = [trial.id for trial in study.pending[:_PENDING_SHOWN]]
+            raise problem_of(error, pending=pending) from error
+
+    try:
+        return studies.call(name, attempt)
+    except InvalidStateError as error:
+        log.error("study %s: %s", safe(repr(name)), safe(str(error)))
+        raise damaged(error) from error
+
+
+def info(study: Study) -> dict[str, Any]:
+    """How far a study is."""
+    definition = {"goal": records.dump_goal(study.goal), "method": records.dump_part(study.method)}
+    return {
+        "name": study.name,
+        "metrics": list(study.metrics),
+        "goal": str(study.goal),
+        "budget": study.budget,
+        "cost": study.cost,
+        "max_cost": study.max_cost,
+        "spending": study.spending,
+        "done": study.done,
+        "spent": study.spent,
+        "pending": len(study.pending),
+        "active": study.n_active,
+        "definition": definition,
+    }
+
+
+def _trial(trial: int | str | requests.TrialReference) -> Trial | int | str:
+    return trial.trial() if isinstance(trial, requests.TrialReference) else trial
+
+
+def _tell(study: Study, score: requests.Score, worker: str | None) -> bool:
+    return study.tell(_trial(score.trial), score.scores, score.cost, worker=worker, details=score.details)
