@@ -1,6 +1,5 @@
 """What evaluations have cost and shown beside their scores, added up prompt by prompt in one pass."""
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -11,6 +10,7 @@ from asktell.results.evaluations import Evaluation
 _MOST_QUANTITIES = 8
 _MOST_GROUPS = 50
 _REASON = 600
+_LARGEST = 1e100  # so that sums stay finite; what is larger was no measurement
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
@@ -93,4 +93,4 @@ class Told:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST

@@ -55,6 +55,13 @@ def test_quantities_are_means_per_prompt_and_failures_stand_by_reason(done: Stud
     assert group["reason"].startswith("TimeoutError")
 
 
+@pytest.mark.parametrize("number", [10**400, -(10**400), 1e308, float("nan")], ids=["huge", "-huge", "1e308", "nan"])
+def test_a_number_that_cannot_be_added_up_is_no_quantity_and_no_end_of_the_report(number: float) -> None:
+    told = [Evaluation(i, "a", i, {"rouge": 0.5}, None, None, {"seconds": 2.0, "odd": number}) for i in range(3)]
+    (quantity,) = Told(told, ["a"], ["rouge"], ()).quantities(1)
+    assert (quantity["name"], quantity["total"]) == ("seconds", 6.0)
+
+
 def test_failures_that_differ_in_numbers_only_are_one_group() -> None:
     reasons = ["after 3 s", "after 14.5 s", "no key"]
     evaluations = [Evaluation(i, "a", i, None, None, reason) for i, reason in enumerate(reasons)]

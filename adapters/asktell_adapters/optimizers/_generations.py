@@ -16,7 +16,7 @@ from asktell.results.evaluations import Evaluation
 from asktell.state import FAILED, RETIRED, Added, Extended, State
 from asktell_adapters.optimizers.briefs import FailedExample
 
-_KEY = re.compile(r"improve (\d+) of ([\d,]*); (better|no better): (.*)")
+_KEY = re.compile(r"improve (\d{1,9}) of ((?:\d{1,9}(?:,\d{1,9})*)?); (better|no better): (.*)")
 _LONGEST = 200  # characters of a request's name
 MOST_PARENTS = 20
 """So that a request's name has room for them."""
@@ -64,8 +64,9 @@ def read(state: State) -> list[Begun]:
         event = grown.event
         if isinstance(event, Added):
             match = _KEY.fullmatch(event.key or "")
-            if match and int(match[1]) == len(found):
-                parents = tuple(int(arm) for arm in match[2].split(",") if arm)
+            parents = tuple(int(arm) for arm in match[2].split(",") if arm) if match else ()
+            # Somebody else's request may have such a name; its parents were not there.
+            if match and int(match[1]) == len(found) and all(arm < n_arms for arm in parents):
                 before = Verdict(match[3] == "better", match[4])
                 found.append(Begun(len(found), n_arms, parents, before, grown.spent, grown.cost, False))
             n_arms += len(event.texts)

@@ -362,3 +362,14 @@ def test_a_study_in_which_nothing_succeeds_ends_with_its_reason() -> None:
     study = selector()
     found = loop(study, evaluator=lambda prompt, example: 1 / 0, max_failures_in_a_row=None)
     assert found.stopped == "nothing is known of any prompt"
+
+
+@pytest.mark.parametrize("arms", ["9", "0,4", "9" * 150], ids=["unknown", "of its own", "no index"])
+def test_a_request_of_somebody_else_under_a_name_like_the_loops_does_not_break_it(arms: str) -> None:
+    study = selector()
+    study.add(["dx"], key=f"improve 1 of {arms}; better: it says so")
+    found = loop(study)
+    assert found.stopped == "the budget is spent" or found.stopped.startswith("nothing better")
+    assert [each.number for each in found.generations] == [*range(len(found.generations))]
+    assert found.generations[0].prompts[-1].prompt == "dx"
+    assert "says so" not in str(found)
