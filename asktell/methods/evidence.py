@@ -11,6 +11,7 @@ from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import NoisyBetting
 from asktell.numerics.arrays import Counts, Indices, Mask, Means, Values
+from asktell.numerics.rounding import decimal, mostly_equal
 from asktell.state import Problem
 from asktell.state.turns import in_turns
 
@@ -144,9 +145,9 @@ class Evidence:
         return found
 
     def _asymptotically_above(self, x: Values, claim: float, column: int) -> Mask:
-        # Where most agree, those seen say little of how far another may lie.
-        mostly = np.array([2 * np.unique(row, return_counts=True)[1].max() >= len(row) for row in x])
-        scale = np.where(mostly, np.ptp(self._values[:, column]), 0.0)
+        values = self._values[:, column]
+        x = decimal(x, float(np.abs(values).max()))
+        scale = np.where(mostly_equal(x), np.ptp(values), 0.0)
         return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error, scale) > claim)
 
 

@@ -15,6 +15,7 @@ from asktell.goals import BestFeasible, Goal
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
 from asktell.numerics.arrays import Indices, Matrix, Means, Vector
+from asktell.numerics.rounding import decimal, mostly_equal
 from asktell.posterior.two_way import Cells
 from asktell.state import State
 from asktell.state.turns import in_turns
@@ -50,28 +51,28 @@ class Proofs:
 
     def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
         """Whether it is proven that one prompt is ahead of another by at most so much."""
-        low, high, spread = self._ranges[column]
+        range_ = self._ranges[column]
         if self.population is None:
-            upper = -self._lower(-self._of(arm)[:, column], -high, -low, spread, error / 2)
-            return upper - self._lower(self._of(over)[:, column], low, high, spread, error / 2) <= most + _ROUNDING
+            upper = -self._lower(-self._of(arm)[:, column], range_.mirrored, error / 2)
+            return upper - self._lower(self._of(over)[:, column], range_, error / 2) <= most + _ROUNDING
         one, other = (self._places[self._ends[a] : self._ends[a + 1]] for a in (arm, over))
         _, mine, theirs = np.intersect1d(one, other, assume_unique=True, return_indices=True)
         behind = self._of(over)[theirs, column] - self._of(arm)[mine, column]
-        return self._lower(behind, low - high, high - low, spread, error) >= -most - _ROUNDING
+        return self._lower(behind, range_.of_differences, error) >= -most - _ROUNDING
 
     def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
         """Whether it is proven that a prompt's value is at least so much."""
-        return self._lower(self._of(arm)[:, column], *self._ranges[column], error) >= least - _ROUNDING
+        return self._lower(self._of(arm)[:, column], self._ranges[column], error) >= least - _ROUNDING
 
     def misses(self, arm: int, column: int, error: float) -> bool:
         """Whether it is proven that a prompt's value is below 0."""
-        low, high, spread = self._ranges[column]
-        return self._lower(-self._of(arm)[:, column], -high, -low, spread, error) > _ROUNDING
+        return self._lower(-self._of(arm)[:, column], self._ranges[column].mirrored, error) > _ROUNDING
 
     def _of(self, arm: int) -> Matrix:
         return self._values[self._ends[arm] : self._ends[arm + 1]]
 
-    def _lower(self, observed: Vector, low: float, high: float, spread: float, error: float) -> float:
+    def _lower(self, observed: Vector, range_: "Range", error: float) -> float:
+        low, high, spread, largest = range_
         if len(observed) < 2 or spread == 0.0:
             # That all scores agree so far tells nothing of how far another may be off.
             return float(observed.mean()) if len(observed) == self.exhausted_at else -np.inf
@@ -80,32 +81,44 @@ class Proofs:
         squares = (observed - observed.mean()) ** 2
         if len(observed) != self.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
             return -np.inf
-        _, counts = np.unique(observed, return_counts=True)
-        scale = spread if 2 * counts.max() >= len(observed) else 0.0
+        observed = decimal(observed, largest)
+        scale = spread if mostly_equal(observed) else 0.0
         return float(Asymptotic(self.exhausted_at).lower(observed, error, scale))
 
 
 class Range(NamedTuple):
-    """Bounds on a metric's values, infinite if unknown, and how far apart those seen are."""
+    """Bounds on a metric's values, infinite if unknown, how far apart those seen are, and the largest of them."""
 
     low: float
     high: float
     spread: float
+    largest: float
+
+    @property
+    def mirrored(self) -> "Range":
+        """That of the values with the other sign."""
+        return self._replace(low=-self.high, high=-self.low)
+
+    @property
+    def of_differences(self) -> "Range":
+        """That of one value minus another."""
+        return self._replace(low=self.low - self.high, high=self.high - self.low)
 
 
 def _range(goal: Goal, column: int, values: Vector) -> Range:
     seen, counts = np.unique(values, return_counts=True)
     spread = float(np.ptp(seen)) if len(seen) else 0.0
+    largest = float(np.abs(seen).max(initial=0.0))
     objective = goal.objectives[column] if column < len(goal.objectives) else None
     if objective is not None and objective.range is not None:
         ends = objective.sign * np.array(objective.range) / (1.0 if isinstance(goal, BestFeasible) else objective.scale)
         low, high = float(ends.min()), float(ends.max())
         if len(seen) and low <= seen[0] and seen[-1] <= high:
-            return Range(low, high, spread)
+            return Range(low, high, spread, largest)
     # Few scores are of few values too: each has to have come again.
     if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
-        return Range(float(seen[0]), float(seen[-1]), spread)
-    return Range(-np.inf, np.inf, spread)
+        return Range(float(seen[0]), float(seen[-1]), spread, largest)
+    return Range(-np.inf, np.inf, spread, largest)
 
 
 def unproven(state: State, answer: list[int], means: Means, error: float, tolerance: float) -> Indices:

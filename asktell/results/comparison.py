@@ -12,6 +12,7 @@ from asktell.errors import InvalidArgumentError
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
 from asktell.intervals.paired_posterior import p_positive
+from asktell.numerics.rounding import decimal, mostly_equal
 from asktell.terminal import safe
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
@@ -132,7 +133,7 @@ def compare(
     scores = np.concatenate([a, b])
     if limits is not None:
         _check_limits(scores, limits)
-    n, differences = len(a), a - b
+    n, differences = len(a), decimal(a - b, float(np.abs(scores).max(initial=0.0)))
     noisy = repeats > 1
     exhausted = n > 0 and n == population and not noisy
     guaranteed = exhausted or (limits is not None and random_order)
@@ -145,10 +146,10 @@ def compare(
         sequence = bounded(-width, width, population, repeats)
         low, high = (float(x) for x in sequence.interval(differences, 1 - confidence))
     else:
-        scale = np.ptp(scores) if _mostly_equal(differences) else 0.0
+        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
         draws = Asymptotic(None if noisy else population)
         low, high = (float(x) for x in draws.interval(differences, 1 - confidence, scale))
-    estimate = _mean(differences, float(np.abs(scores).max())) if n else None
+    estimate = _mean(a - b, float(np.abs(scores).max())) if n else None
     if exhausted and estimate is not None:
         low = high = estimate
     two_valued = len(np.unique(scores)) <= 2
@@ -176,11 +177,6 @@ def _mean(differences: npt.NDArray[np.float64], largest: float) -> float:
     mean = math.fsum(differences.tolist()) / len(differences)
     # Sums of decimal fractions that are equal differ by some units in the last place.
     return 0.0 if abs(mean) <= _ROUNDING * largest else mean
-
-
-def _mostly_equal(differences: npt.NDArray[np.float64]) -> bool:
-    """Whether half of them or more are one number: then those seen say little of how far another may lie."""
-    return bool(2 * np.unique(differences, return_counts=True)[1].max(initial=0) >= len(differences))
 
 
 def _check(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], confidence: float, tolerance: float) -> None:

@@ -149,3 +149,18 @@ def test_verdicts_at_any_look_are_wrong_at_most_as_often_as_stated(limits: tuple
             }
             wrong[name] += bool(verdicts & false)
     assert max(wrong.values()) <= 0.05 * runs + 3 * math.sqrt(0.05 * 0.95 * runs)
+
+
+@pytest.mark.parametrize("step", [0.1, 0.2, 0.3, 0.0])
+@pytest.mark.parametrize("size", [1.0, 1e-6, 1e9, 1e-100])
+def test_differences_that_are_equal_but_for_rounding_count_as_equal(step: float, size: float) -> None:
+    base = np.random.default_rng(1).random(12).round(3) * size
+    rounded = compare(base + step * size, base, population=40)
+    whole = np.round(np.random.default_rng(1).random(12), 3)
+    exact = compare(1000 * (whole + step) // 1, 1000 * whole // 1, population=40)
+    assert rounded.verdict == exact.verdict
+    assert rounded.p_better == pytest.approx(exact.p_better, abs=1e-3)
+    for name in ("estimate", "low", "high"):
+        ours, theirs = getattr(rounded, name), getattr(exact, name)
+        assert ours is not None
+        assert ours / size == pytest.approx(theirs / 1000, abs=1e-3)
