@@ -20,7 +20,7 @@ def decimal(differences: npt.NDArray[np.float64], largest: float) -> npt.NDArray
 
 
 def mostly_equal(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """(..., n) -> (...) whether half or more of a row are one number: then they say little of how far another may lie."""
+    """(..., n) -> (...) whether half of a row or more are one number: that says little of how far another may lie."""
     n = rows.shape[-1]
     if not n:
         return np.zeros(rows.shape[:-1], dtype=np.bool_)
