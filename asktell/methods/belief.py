@@ -12,6 +12,7 @@ from asktell.posterior import design, membership
 from asktell.posterior.basis import basis
 from asktell.posterior.joint import correlated, of_metrics
 from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.unvarying import held, is_unvarying
 from asktell.state import Problem, State
 
 _FEWEST_DRAWS = 64
@@ -123,6 +124,13 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     draws = np.stack([fit.draws(some) for fit, some in zip(fits, joint, strict=True)], axis=2)
     values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
     n_objectives = len(goal.objectives)
+    for k, constraint in enumerate(goal.constraints, n_objectives):
+        j = goal.metrics.index(constraint.metric)
+        if is_unvarying(cells, j):
+            against = draws.copy()
+            limits = goal.limits(constraint.metric)
+            against[:, :, j] = held(draws[:, :, j], cells, j, problem.n_examples, limits, constraint.at_most)
+            values[:, :, k] = goal.values(against.reshape(-1, n_metrics))[:, k].reshape(n_draws, n_arms)
     keeps = membership.feasible(values, n_objectives)
     alive = by_chance(problem, _alive(problem, known))
     p_optimal, interest, expected, members = np.zeros(n_arms), np.zeros(n_arms), None, None

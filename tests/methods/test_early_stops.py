@@ -82,7 +82,9 @@ def test_what_is_left_to_prove_names_both_sides() -> None:
     selector = Selector(["a", "b", "c"], BestFeasible("x"), 90, Adaptive(confidence=0.95), examples=30)
     for example in range(12):
         for prompt, score in enumerate((1.0, 0.9, 0.0)):
-            selector.observe(prompt, [score + 0.001 * example * prompt + 0.2 * ((example * 7 + prompt) % 5)], example=example)
+            selector.observe(
+                prompt, [score + 0.001 * example * prompt + 0.2 * ((example * 7 + prompt) % 5)], example=example
+            )
     open_ = unproven(selector.state, [0], np.array([[1.0], [0.9], [0.0]]), 0.05, 0.0)
     assert sorted(open_.tolist()) == [0, 1]
 

@@ -1,0 +1,78 @@
+"""Metrics that never varied, held against a bound that they equal."""
+
+import numpy as np
+import pytest
+
+from asktell import BestFeasible, Selector, at_least, at_most, maximize
+from asktell.goals import Constraint
+from asktell.posterior.two_way import Cells, chance_of_another
+from asktell.posterior.unvarying import held, is_unvarying
+
+N, SEEN = 60, 12
+
+
+def cells(score: float) -> Cells:
+    arms, examples = np.repeat([0, 1], SEEN), np.tile(np.arange(SEEN), 2)
+    return Cells.of(arms, examples, np.full((2 * SEEN, 1), score), N)
+
+
+def p_feasible(score: float, bound: Constraint, seen: int = SEEN) -> list[float | None]:
+    selector = Selector(["a", "b"], BestFeasible(maximize("q"), subject_to={"c": bound}), 2 * N, "auto", examples=N)
+    for example in range(seen):
+        for arm in (0, 1):
+            selector.observe(arm, [0.1 * arm + 0.01 * example, score], example=example)
+    return [entry.p_feasible for entry in selector.result().prompts]
+
+
+def test_a_cost_that_is_always_the_same_keeps_the_bound_that_it_equals() -> None:
+    """After 24 scores of 0.37 another one is unlikely; before, half of the draws were beyond the bound."""
+    for bound in (at_most(0.37), at_least(0.37)):
+        assert min(p or 0 for p in p_feasible(0.37, bound)) > 0.95
+    assert p_feasible(0.37, at_most(0.36)) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("score", "bound"), [(1.0, at_least(1)), (0.0, at_most(0))])
+def test_that_all_are_valid_is_as_likely_as_the_rule_of_succession_says(score: float, bound: Constraint) -> None:
+    m = 1 / chance_of_another(score, 2 * SEEN, np.array([SEEN]), None)[0]
+    assert m == pytest.approx(((2 * SEEN + 1) * (SEEN + 1)) ** 0.5)
+    assert p_feasible(score, bound) == [pytest.approx(m / (m + N - SEEN), abs=0.01)] * 2
+    assert p_feasible(score, bound, seen=N) == [1.0, 1.0]
+
+
+def test_draws_stay_within_a_range_and_on_the_side_that_breaks_the_bound() -> None:
+    draws = np.random.default_rng(0).normal(1.0, 0.1, (400, 2))
+    below = held(draws, cells(1.0), 0, N, None, at_most=False)
+    assert below.max() == 1.0
+    assert (np.sort(1.0 - below, axis=0)[-50:] == np.sort(np.abs(draws - 1.0), axis=0)[-50:]).all()
+    assert held(draws, cells(1.0), 0, N, None, at_most=True).min() == 1.0
+    assert held(draws, cells(1.0), 0, N, (0.0, 1.0), at_most=True).max() == 1.0
+    assert held(draws, cells(1.0), 0, N, (1.0, 2.0), at_most=False).min() == 1.0
+    both = held(draws + 1.5, cells(2.5), 0, N, None, at_most=True)
+    assert both.min() < 2.5 < both.max()
+    m = 1 / chance_of_another(2.5, 2 * SEEN, np.array([SEEN]), None)[0]
+    left = N - SEEN
+    assert (both == 2.5).mean() == pytest.approx(m * (m + left + 1) / ((m + 1) * (m + left)), abs=0.01)
+
+
+def test_one_other_score_is_enough_to_vary() -> None:
+    varied = cells(1.0)._replace(scores=np.append(np.ones((2 * SEEN - 1, 1)), [[0.0]], axis=0))
+    assert is_unvarying(cells(1.0), 0)
+    assert not is_unvarying(varied, 0)
+    noisy = Cells.of(np.zeros(4, int), np.repeat([0, 1], 2), np.array([[0.0], [2.0], [1.0], [1.0]]), N, noisy=True)
+    assert not is_unvarying(noisy, 0)
+
+
+def test_what_is_stated_is_so_as_often() -> None:
+    """Shares of valid outputs drawn evenly from 0 to 1: among those all valid so far, how many are so to the end."""
+    rng = np.random.default_rng(1)
+    stated, is_so = [], []
+    for _ in range(4000):
+        valid = rng.random(N) < rng.random()
+        if valid[:SEEN].all():
+            arms = np.zeros(SEEN, dtype=np.int64)
+            some = Cells.of(arms, np.arange(SEEN), np.ones((SEEN, 1)), N)
+            draws = held(1.0 + 0.1 * rng.standard_normal((64, 1)), some, 0, N, None, at_most=False)
+            stated.append((draws == 1.0).mean())
+            is_so.append(valid.all())
+    assert len(stated) > 200
+    assert np.mean(stated) == pytest.approx(np.mean(is_so), abs=0.08)
