@@ -1,7 +1,7 @@
 # Three commands that need nothing but git, make and Python 3.11 or newer:
 #   make demo   the main job: a real small LLM on real data, on the CPU
 #   make test   lint, types, import contracts, tests
-#   make bench  the small benchmark, which renews docs/benchmarks.md and README (make bench-full: the whole, for a night)
+#   make bench  the small benchmark, which renews the pages of benchmarks and README (make bench-full: the whole, for a night)
 # Each makes its own environment in .venv, from the versions in lock.txt.
 
 PYTHON ?= python3
@@ -84,15 +84,15 @@ slow: $(VENV)/.test
 bench: $(VENV)/.test
 	$(VENV)/bin/python -m benchmarks.selection.run --suite small
 	$(VENV)/bin/python -m benchmarks.selection.report benchmark-output/small.jsonl
-	$(VENV)/bin/python -m benchmarks.selection.headline --seeds 4 --page docs/benchmarks.md
-	$(VENV)/bin/python -m benchmarks.speed.overhead --marks 100 10000 --patience 30 --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.selection.headline --seeds 4 --write
+	$(VENV)/bin/python -m benchmarks.speed.overhead --marks 100 10000 --patience 30 --page docs/reference/benchmark-tables.md
 	$(VENV)/bin/python -m benchmarks.docs.readme
 
 bench-full: $(VENV)/.test
 	$(VENV)/bin/python -m benchmarks.selection.run --suite full
 	$(VENV)/bin/python -m benchmarks.selection.report benchmark-output/full.jsonl
-	$(VENV)/bin/python -m benchmarks.selection.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 --page docs/benchmarks.md
-	$(VENV)/bin/python -m benchmarks.speed.overhead --page docs/benchmarks.md
+	$(VENV)/bin/python -m benchmarks.selection.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 --write
+	$(VENV)/bin/python -m benchmarks.speed.overhead --page docs/reference/benchmark-tables.md
 	$(VENV)/bin/python -m benchmarks.docs.readme
 
 # The versions that the environment has now, for everybody.

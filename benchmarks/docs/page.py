@@ -6,6 +6,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "benchmarks.md"
+TABLES = DOCS / "reference" / "benchmark-tables.md"
 IMAGES = DOCS / "images"
 
 
@@ -18,8 +19,22 @@ def replace(page: str, parts: Mapping[str, str]) -> str:
 
 
 def update(path: Path, parts: Mapping[str, str]) -> None:
-    """Renew those parts of a file."""
-    path.write_text(replace(path.read_text(), parts))
+    """Renew those parts of a file; a file that is not there gets all of them.
+
+    Raises:
+        ValueError: the file has no place for any of them.
+    """
+    if not path.exists():
+        places = (f"## {name.capitalize()}\n\n<!-- begin {name} -->\n<!-- end {name} -->\n" for name in parts)
+        page = "\n".join(["# Benchmarks\n", *places])
+    else:
+        page = path.read_text()
+        if not any(f"<!-- begin {name} -->\n" in page for name in parts):
+            raise ValueError(
+                f"{path} has no place for any of {', '.join(parts)}: it needs lines <!-- begin NAME --> and "
+                "<!-- end NAME -->, or another name for a new file."
+            )
+    path.write_text(replace(page, parts))
 
 
 def part(page: str, name: str) -> str:

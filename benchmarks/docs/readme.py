@@ -1,12 +1,12 @@
-"""The numbers of README, from the generated parts of docs/benchmarks.md: `python -m benchmarks.docs.readme`."""
+"""The numbers of README, from the generated tables of the benchmarks: `python -m benchmarks.docs.readme`."""
 
 import re
 import textwrap
 from pathlib import Path
 
-from benchmarks.docs.page import PAGE, part, rows, update
+from benchmarks.docs.page import DOCS, TABLES, part, rows, update
 
-README = PAGE.parents[1] / "README.md"
+README = DOCS.parent / "README.md"
 
 
 def parts(page: str) -> dict[str, str]:
@@ -20,17 +20,19 @@ def _few_evaluations(headline: str) -> str:
     if found is None:
         raise ValueError(f"The headline says no budget and seeds: {headline.splitlines()[0]!r}")
     budget, seeds = float(found[1]), int(found[2])
-    worth, tables = {}, 0
-    for row in rows(headline):
-        everything = re.fullmatch(r"all (\d+)", row["table"])
-        if row["method"] == "`auto`" and everything:
-            worth[row["goal"]] = _times(row["equivalent budget"], budget)
-            tables = int(everything[1])
+    # The report half last, if there is one: nothing was tuned to it.
+    worth, tables = {}, ""
+    for which, of_them in ((r"all (\d+)", ""), (r"report half \((\d+)\)", " that it was not developed on")):
+        for row in rows(headline):
+            found = re.fullmatch(which, row["tables"])
+            if row["method"] == "`auto`" and found:
+                worth[row["goal"]] = _times(row["equivalent budget"], budget)
+                tables = f"{found[1]} recorded tables of real LLMs{of_them}"
     return (
         "- **Few evaluations**: a posterior over all prompts and examples decides what to evaluate next. "
         f"{budget:g} evaluations per prompt are worth {worth['Pareto set']} of the published method's for the Pareto "
-        f"set and {worth['best feasible']} for the best feasible prompt ({tables} recorded tables of real LLMs, "
-        f"{seeds} seeds; 95 % intervals: [how sure that is, and where we lose](docs/benchmarks.md))."
+        f"set and {worth['best feasible']} for the best feasible prompt ({tables}, {seeds} "
+        f"seeds; 95 % intervals: [how sure that is, and where we lose](docs/benchmarks.md))."
     )
 
 
@@ -50,13 +52,14 @@ def _fast(overhead: str) -> str:
     return (
         f"- **Fast**: asking and telling takes {min(medians):.0f} to {max(medians):.0f} microseconds together, after "
         f"{ours[-1]['trials']} trials as after {ours[0]['trials']}; now and then a decision of `auto` comes on top, "
-        f"{worst:.0f} milliseconds in the worst of the trials measured ([100 prompts](docs/benchmarks.md#overhead))."
+        f"{worst:.0f} milliseconds in the worst of the trials measured "
+        "([100 prompts](docs/reference/benchmark-tables.md#overhead))."
     )
 
 
 def main(readme: Path = README) -> None:
     """Renew them."""
-    update(readme, parts(PAGE.read_text()))
+    update(readme, parts(TABLES.read_text()))
     print(readme)
 
 

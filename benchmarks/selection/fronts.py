@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import problems
-from benchmarks.docs.page import PAGE, table, update
+from benchmarks.docs.page import TABLES, table, update
 from benchmarks.selection.run import OUTPUT, SUITES, add_arguments, chosen_problems, run_tasks, tasks
 
 METHODS = ("auto", "auto+conclude", "auto+filter", "ege-sr", "ege-sh", "uniform")
@@ -63,7 +63,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SUITES["fronts"].seeds)
     parser.add_argument("--methods", nargs="+", default=METHODS, metavar="METHOD")
     parser.add_argument("--output", type=Path, default=OUTPUT / "fronts.jsonl")
-    parser.add_argument("--page", action="store_true", help="write the tables into docs/benchmarks.md, too")
+    parser.add_argument(
+        "--write", action="store_true", help="renew the tables in docs, too"
+    )
     args = parser.parse_args()
     names = [name for name in chosen_problems(args) if args.problems or not name.startswith("synthetic/")]
     names = [name if "@" in name else f"{name}@{args.prompts}" for name in names]
@@ -73,8 +75,8 @@ def main() -> None:
     for goal in problems.FRONTS:
         parts[goal] = f"{len(names)} tables, {args.seeds} seeds.\n\n{summary(lines, goal)}"
         print(f"\n{goal}: {WORDS[goal]}. {parts[goal]}")
-    if args.page:
-        update(PAGE, parts)
+    if args.write:
+        update(TABLES, parts)
 
 
 if __name__ == "__main__":

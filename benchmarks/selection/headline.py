@@ -11,7 +11,8 @@ Without --problems: all recorded tables that are found, or where there are none 
 """
 
 import argparse
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from asktell.goals import BestFeasible, ParetoSet
 from benchmarks import problems
-from benchmarks.docs.page import table, update
+from benchmarks.docs.page import PAGE, TABLES, table, update
 from benchmarks.selection import methods
 from benchmarks.selection.run import OUTPUT, Task, add_arguments, chosen_problems, run_tasks
 
@@ -114,11 +115,26 @@ def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, 
     grid = [float(b) for b in GRID]
     at_same = published[:, GRID.index(int(at))] if at in GRID else np.full(ours.shape, np.nan)
     rows = []
-    for i, name in enumerate([*usable, f"all {len(usable)}"]):
-        part = slice(i, i + 1) if i < len(usable) else slice(None)
+    for name, part in [*((name, [i]) for i, name in enumerate(usable)), *_groups(usable)]:
         result = equivalent(ours[part], published[part], at, grid, rng)
         rows.append([f"`{method}`", goal, name, f"{ours[part].mean():.3f}", f"{at_same[part].mean():.3f}", str(result)])
     return rows + [[f"`{method}`", goal, name, "not applicable", "", ""] for name in sorted(refused)]
+
+
+def _groups(names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+    """The tables of each half, where there are several of both, and all of them."""
+    halves = [problems.half(name) for name in names]
+    for half in ("development", "report"):
+        mine = [i for i, of in enumerate(halves) if of == half]
+        if 1 < len(mine) < len(names):
+            yield f"{half} half ({len(mine)})", mine
+    yield f"all {len(names)}", list(range(len(names)))
+
+
+def of_all(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The rows of `auto` over many tables, without the method."""
+    together = re.compile(r"all \d+|\w+ half \(\d+\)")
+    return [list(row[1:]) for row in rows if row[0] == "`auto`" and together.fullmatch(row[2])]
 
 
 def main() -> None:
@@ -130,7 +146,7 @@ def main() -> None:
     parser.add_argument("--at", type=float, default=3, help="evaluations per prompt of ours (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--output", type=Path, default=OUTPUT / "headline.jsonl")
-    parser.add_argument("--page", type=Path, help="write the table into this page, too")
+    parser.add_argument("--write", action="store_true", help="renew the tables in docs, too")
     args = parser.parse_args()
     names = chosen_problems(args)
     if not args.problems:  # synthetic tables only where there is nothing real
@@ -141,11 +157,13 @@ def main() -> None:
             tasks = wanted_tasks(names, method, goal, args.at, args.seeds)
             lines = run_tasks(tasks, args.output, args.tables, args.jobs, args.any_commit)
             rows += compare(names, method, goal, lines, args.at)
-    header = ["method", "goal", "table", "quality", "published, same budget", "equivalent budget"]
-    text = f"At {args.at:g} evaluations per prompt; {args.seeds} seeds.\n\n{table(header, rows)}"
+    header = ["method", "goal", "tables", "quality", "published, same budget", "equivalent budget"]
+    begin = f"At {args.at:g} evaluations per prompt; {args.seeds} seeds.\n\n"
+    text = begin + table(header, rows)
     print(f"\n{text}")
-    if args.page:
-        update(args.page, {"headline": text})
+    if args.write:
+        update(TABLES, {"headline": text})
+        update(PAGE, {"equivalent": begin + table(header[1:], of_all(rows))})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pictures of docs/benchmarks.md: quality against budget, a pool's scatter, a tightening constraint."""
+"""The pictures of the benchmarks: quality against budget, a pool's scatter, a tightening constraint."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,9 +1,10 @@
-"""From lines to docs/benchmarks.md: `python -m benchmarks.selection.report benchmark-output/small.jsonl`.
+"""From lines to the pages of benchmarks: `python -m benchmarks.selection.report benchmark-output/small.jsonl`.
 
-Replaces the parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->`, and draws docs/images/*.png. The
-prose between them is written by hand. Means are over tables and seeds; intervals (95 %) are Student's over seeds, a
-seed's value being its mean over the tables, so they say how much of a difference is luck on these very tables. A mean
-of fewer than 4 seeds, or with an interval wider than its scale, is no result: a dash stands in its place.
+Replaces the parts of docs/benchmarks.md and docs/reference/benchmark-tables.md between `<!-- begin NAME -->` and
+`<!-- end NAME -->`, and draws docs/images/*.png. The prose between them is written by hand. Means are over tables and
+seeds; intervals (95 %) are Student's over seeds, a seed's value being its mean over the tables, so they say how much
+of a difference is luck on these very tables. A mean of fewer than 4 seeds, or with an interval wider than its scale,
+is no result: a dash stands in its place.
 """
 
 import argparse
@@ -17,11 +18,11 @@ import numpy as np
 
 from asktell.goals import BestFeasible, ParetoSet
 from benchmarks import problems
-from benchmarks.docs.page import IMAGES, PAGE, table, update
+from benchmarks.docs.page import IMAGES, PAGE, TABLES, table, update
 from benchmarks.selection import methods
 from benchmarks.selection.compare import LEVEL, compare
 from benchmarks.selection.plots import draw_all, half_width
-from benchmarks.selection.run import key, read_lines
+from benchmarks.selection.run import base, key, read_lines
 
 COLUMNS = {
     "best": ("quality", "hard", "soft", "infeasible", "violation", "identified", "regret"),
@@ -162,18 +163,13 @@ def thresholds(lines: list[Line], b: float) -> str:
     return table(header, rows)
 
 
-def base(line: Line) -> str:
-    """The problem without `@K`, its number of prompts."""
-    return str(line["problem"]).partition("@")[0]
-
-
 def pool_sizes(lines: list[Line], goal: str) -> str:
     """Quality by number of prompts, on the problems that ran in several sizes; without `@K` they have their own."""
     sized = [line for line in lines if "@" in line["problem"]]
-    several, budgets = {base(line) for line in sized}, {line["per_prompt"] for line in sized}
+    several, budgets = {base(line["problem"]) for line in sized}, {line["per_prompt"] for line in sized}
     found: dict[tuple[str, float, str], dict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for line in select(lines, goal=goal):
-        if base(line) in several and line["per_prompt"] in budgets:
+        if base(line["problem"]) in several and line["per_prompt"] in budgets:
             kind = "synthetic" if line["problem"].startswith("synthetic/") else "recorded"
             found[kind, line["per_prompt"], line["method"]][line["k"]].append(line)
     sizes = sorted({k for cells in found.values() for k in cells})
@@ -184,6 +180,26 @@ def pool_sizes(lines: list[Line], goal: str) -> str:
             qualities = [str(mean(cells[k], "quality")) if k in cells else "" for k in sizes]
             rows.append([kind, f"{b:g}", f"`{method}`", *qualities])
     return table(["problems", "b", "method", *(f"K = {k}" for k in sizes)], rows)
+
+
+def against_the_best(lines: list[Line], goal: str) -> str:
+    """`auto` beside the published method, an even allocation, and the best of all others, half by half.
+
+    The best of others is chosen after the fact, by the same numbers, so luck favours it.
+    """
+    reference = f"{methods.REFERENCE[ParetoSet if goal == problems.PARETO else BestFeasible]}"
+    rows = []
+    for family, group in families(lines).items():
+        for b in sorted({line["per_prompt"] for line in group}):
+            part = select(group, goal=goal, per_prompt=b)
+            found = {m: mean(mine, "quality") for m in methods.names() if (mine := select(part, method=m))}
+            rivals = [m for m in found if m != "auto" and found[m].told]
+            if "auto" not in found or not rivals:
+                continue
+            best = max(rivals, key=lambda m: found[m].rank)
+            known = [str(found[m]) if m in found else "" for m in ("auto", reference, "uniform")]
+            rows.append([family, f"{b:g}", *known, f"{found[best]} `{best}`"])
+    return table(["problems", "b", "`auto`", f"`{reference}`", "`uniform`", "the best of all others"], rows)
 
 
 CLAIMS = {
@@ -233,6 +249,8 @@ def parts(lines: list[Line]) -> dict[str, str]:
     return {
         "runs": f"{len(everything):,} runs on {n_problems} problems; commits {commits}. A dash stands for a mean of "
         f"fewer than {FEWEST_SEEDS} seeds, or with an interval wider than its scale: that is no result.",
+        "quality-best": against_the_best(ranked, "best"),
+        "quality-pareto": against_the_best(ranked, "pareto"),
         "best": by_family("best"),
         "pareto": by_family("pareto"),
         "per-table-best": per_table(ranked, "best", b),
@@ -248,15 +266,18 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lines", nargs="+", type=Path, help="files that benchmarks.selection.run has written")
-    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--page", type=Path, help="write everything into this page, which may be a new one, instead")
     parser.add_argument("--images", type=Path, default=IMAGES)
     args = parser.parse_args()
     lines = load(args.lines)
     if not select(lines):
         parser.error(f"no runs in {[str(path) for path in args.lines]}")
-    update(args.page, parts(lines))
+    found = parts(lines)
+    pages = (args.page,) if args.page else (PAGE, TABLES)
+    for page in pages:
+        update(page, found)
     pictures = draw_all([line for line in select(lines) if "@" not in line["problem"]], args.images)
-    print(f"{args.page}, and {', '.join(path.name for path in pictures)} in {args.images}")
+    print(f"{', '.join(map(str, pages))}, and {', '.join(path.name for path in pictures)} in {args.images}")
 
 
 if __name__ == "__main__":

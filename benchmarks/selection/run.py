@@ -161,13 +161,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_problems(args: argparse.Namespace) -> list[str]:
-    """The problems that the arguments name."""
+    """The problems that the arguments name.
+
+    Raises:
+        SystemExit: a name is that of none.
+    """
     everything = problems.names(args.tables)
     names = everything
     if args.problems:
+        unknown = [name for name in args.problems if not any(known.startswith(base(name)) for known in everything)]
+        if unknown:
+            where = f" in {args.tables}" if args.tables else "; recorded tables are read from --tables FOLDER"
+            raise SystemExit(f"No problem begins with {', '.join(unknown)}{where}. There are: {', '.join(everything)}.")
         names = [name for name in everything if name.startswith(tuple(args.problems))]
         names += [name for name in args.problems if "@" in name]
-    return [name for name in names if args.half in (None, problems.half(name))]
+    found = [name for name in names if args.half in (None, problems.half(name))]
+    if not found:
+        raise SystemExit(f"None of these problems is of the {args.half} half: {', '.join(names)}.")
+    return found
+
+
+def base(problem: str) -> str:
+    """The name without `@K`, the number of prompts."""
+    return problem.partition("@")[0]
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import problems
-from benchmarks.docs.page import replace
+from benchmarks.docs.page import replace, update
 from benchmarks.selection import report
 from benchmarks.selection.plots import draw_all
 from benchmarks.selection.run import Suite, run_tasks, tasks
@@ -99,6 +99,30 @@ def test_only_the_generated_parts_of_the_page_change(lines: list[report.Line]) -
     assert once.endswith("<!-- end runs -->\nmore prose\n")
     assert "old" not in once
     assert replace(once, report.parts(lines)) == once
+
+
+def test_a_new_page_gets_all_parts_and_one_without_a_place_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "new.md"
+    update(page, {"runs": "2 runs", "best": "| a |"})
+    assert "<!-- begin runs -->\n2 runs\n<!-- end runs -->" in page.read_text()
+    update(page, {"runs": "3 runs"})
+    assert "3 runs" in page.read_text()
+    assert "| a |" in page.read_text()
+    page.write_text("# Something else\n")
+    with pytest.raises(ValueError, match="no place for any of runs"):
+        update(page, {"runs": "3 runs"})
+    assert page.read_text() == "# Something else\n"
+
+
+def test_auto_stands_beside_the_best_of_all_others(lines: list[report.Line]) -> None:
+    with_auto = [*lines, *({**line, "method": "auto", "quality": 0.9} for line in lines if line["method"] == "csr")]
+    shown = report.against_the_best(report.rankable(report.select(with_auto)), "best")
+    row = shown.splitlines()[2]
+    qualities = {m: report.mean(report.select(lines, method=m, goal=report.MIDDLE, per_prompt=2), "quality")
+                 for m in ("uniform", "csr", "csr-published", "ucb-e")}  # fmt: skip
+    told = {m: found for m, found in qualities.items() if found.told}
+    assert row.startswith("| synthetic | 2 | 0.900 ± 0.000 |")
+    assert row.endswith(f"`{max(told, key=lambda m: told[m].rank)}` |")
 
 
 def test_the_pictures_are_drawn(lines: list[report.Line], tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import argparse
 import json
 import lzma
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.selection import run
-from benchmarks.selection.run import Suite, Task, read_lines, run_tasks, tasks
+from benchmarks.selection.run import Suite, Task, chosen_problems, read_lines, run_tasks, tasks
 
 TASKS = tasks(
     Suite(("best@.5", "pareto"), (2, 3), 2, (2, 3), 1), ["synthetic/linear-small@8"], ["uniform", "csr", "capo-race"]
@@ -67,3 +68,15 @@ def test_slow_methods_run_fewer_seeds_and_budgets() -> None:
     suite = Suite(("pareto",), (3, 5), seeds=5, slow_per_prompt=(3,), slow_seeds=2)
     assert len(tasks(suite, ["p"], ["uniform"])) == 10
     assert len(tasks(suite, ["p"], ["optuna-tpe"])) == 2
+
+
+@pytest.mark.parametrize("names", [["nosuch"], ["synthetic/linear-small", "nosuch/x@50"]])
+def test_unknown_problems_are_named(names: list[str], tmp_path: Path) -> None:
+    args = argparse.Namespace(problems=names, half=None, tables=None)
+    with pytest.raises(SystemExit, match=r"No problem begins with nosuch.*--tables.*synthetic/linear-small"):
+        chosen_problems(args)
+    args = argparse.Namespace(problems=["synthetic/linear-small@50"], half="development", tables=None)
+    assert chosen_problems(args) == ["synthetic/linear-small@50"]
+    args.half = "report"
+    with pytest.raises(SystemExit, match="report half"):
+        chosen_problems(args)
