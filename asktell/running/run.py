@@ -256,10 +256,23 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                     board.take_batch(group, error or future.result())
                 else:
                     board.take(group[0], error or future.result())
-    finally:
-        for future, group in running.items():
-            if not future.cancel() and future.done() and not future.cancelled() and future.exception() is None:
-                board.rescue(group, future.result() if how.in_batches else [future.result()])
+    except BaseException as error:
+        started = {future: group for future, group in running.items() if not future.cancel()}
+        is_broken = isinstance(error.__cause__, BrokenExecutor | CancelledError)  # and may never end what it runs
+        if started and not isinstance(error, Exception):
+            _log.warning("Waiting for %d evaluations that are under way; interrupt again to leave them.", len(started))
+        try:
+            wait(started, timeout=0 if is_broken else None)
+        finally:
+            for future, group in started.items():
+                if future.done() and not future.cancelled():
+                    _rescue(board, how, group, future.exception() or future.result())
+        raise
+
+
+def _rescue(board: Board, how: Calling, group: list[Trial], outcome: Any) -> None:
+    """Take what came of an evaluation while the run was being ended."""
+    board.rescue(group, outcome if how.in_batches else [outcome])
 
 
 def _broken(error: BaseException) -> EvaluatorError:
@@ -288,11 +301,15 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                     board.take_batch(group, outcome)
                 else:
                     board.take(group[0], outcome)
-    finally:
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            for task in running:
+                task.cancel()
+        await asyncio.wait(running) if running else None
         for task, group in running.items():
-            if not task.cancel() and not task.cancelled() and task.exception() is None:
-                board.rescue(group, task.result() if how.in_batches else [task.result()])
-        await asyncio.gather(*running, return_exceptions=True)
+            if not task.cancelled():
+                _rescue(board, how, group, task.exception() or task.result())
+        raise
 
 
 def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:

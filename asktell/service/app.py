@@ -184,8 +184,8 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Hea
 
     @app.post("/v1/studies/{name}/observe", status_code=204)
     def observe(name: StudyName, body: models.Observe) -> Response:
-        """Take scores from elsewhere: they inform the estimates and cost no budget."""
-        call(name, lambda study: study.observe(body.prompt, body.scores, body.example))
+        """Take scores from elsewhere: they inform the estimates, and are no evaluation of the budget."""
+        call(name, lambda study: study.observe(body.prompt, body.scores, body.example, body.cost))
         return Response(status_code=204)
 
     @app.post("/v1/studies/{name}/release", response_model=models.Taken)

@@ -37,11 +37,12 @@ class Failed(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Scores from elsewhere; they cost no budget."""
+    """Scores from elsewhere, which are no evaluation of the budget, or None of them; and what was paid, if it was here."""
 
     arm: int
     example: int | None
-    scores: tuple[float, ...]
+    scores: tuple[float, ...] | None
+    cost: float | None = None
 
 
 class Departure(NamedTuple):
