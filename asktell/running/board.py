@@ -85,6 +85,7 @@ class Board:
         self._repeats: list[int] = []  # of probes, whose ids are -1, -2, ...: their numbers among their cells'
         self._astray: dict[int, Trial] = {}  # probes that the selection should have asked for, and has not yet
         self._adopted: dict[int, Trial] = {}  # what it has asked for, by the probe's id
+        self._taking: tuple[Trial, Outcome] | None = None  # scores that are not recorded yet
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
@@ -109,15 +110,16 @@ class Board:
             raise missing
         self._running.discard(trial.id)
         error, streak = failure_of(self.selector, outcome), self._streak
-        if streak is None or error is None:
+        if error is None:
+            self._taking = trial, outcome
             if streak is not None:
                 streak.succeeded()
-            try:
                 self._count_failures()
-            finally:  # whatever comes in between
-                if error is not None:
-                    _log_failure(trial, error)
-                self._record(trial, outcome)
+            self._record(trial, outcome)
+            self._taking = None
+        elif streak is None:
+            _log_failure(trial, error)
+            self._record(trial, outcome)
         else:
             trial = self._adopted.pop(trial.id, trial)
             again = streak.is_first and bool(streak.failures)  # one is said at once, the others if they are to count
@@ -167,6 +169,8 @@ class Board:
 
     def hand_back(self) -> None:
         """Release what is still out, so that a saved selector asks it again; what failures have cost is booked."""
+        if self._taking is not None:  # interrupted
+            self.rescue(*([each] for each in self._taking))
         for failure in () if self._streak is None else self._streak.failures:
             if failure.trial.id < 0 or failure.trial.id in self._out:
                 with contextlib.suppress(AsktellError):
@@ -229,7 +233,7 @@ class Board:
 
     def _record(self, trial: Trial, outcome: Outcome) -> None:
         """Tell or fail; what the selection has not asked for is observed."""
-        trial = self._adopted.pop(trial.id, trial)
+        trial = self._adopted.get(trial.id, trial)
         if trial.id < 0:
             self._observe(trial, outcome)
             return

@@ -37,7 +37,7 @@ class Failed(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Scores from elsewhere, which are no evaluation of the budget, or None of them; and what was paid, if it was here."""
+    """Scores from elsewhere, or none; they are no evaluation of the budget. `cost`: what was paid, if it is booked."""
 
     arm: int
     example: int | None
