@@ -170,7 +170,8 @@ class Board:
     def hand_back(self) -> None:
         """Release what is still out, so that a saved selector asks it again; what failures have cost is booked."""
         if self._taking is not None:  # interrupted
-            self.rescue(*([each] for each in self._taking))
+            trial, outcome = self._taking
+            self.rescue([trial], [outcome])
         for failure in () if self._streak is None else self._streak.failures:
             if failure.trial.id < 0 or failure.trial.id in self._out:
                 with contextlib.suppress(AsktellError):

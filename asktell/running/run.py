@@ -83,11 +83,11 @@ def run(
     In a study, what scores (or an exception) carry as `details`, a mapping, is kept beside them, as are metrics beyond
     the goal's: see `Study.evaluations`.
 
-    However a run ends, what was paid for is kept. Evaluations that are under way in an executor are waited for, since
-    they cannot be taken back, and so are async ones, but after KeyboardInterrupt, which cancels them; a second one ends
-    the waiting. Other trials are handed back: the selector can be saved and continued. Scores that the selection has no
-    trial for any more, because it has changed while failures were held back, are observed (see `Selector.observe`),
-    with their cost: these are beyond a budget of evaluations, and no more than `concurrency` at a time. What failures
+    However a run ends, what was paid for is kept. Evaluations that an executor has begun and cannot cancel are waited
+    for, and so are async ones, but after KeyboardInterrupt, which cancels them; a second one ends the waiting. Other
+    trials are handed back: the selector can be saved and continued. Scores that the selection has no trial for any
+    more, because it has changed while failures were held back, are observed (see `Selector.observe`), with their cost:
+    these are beyond a budget of evaluations, and no more than `concurrency` at a time. What failures
     have cost is booked even if they count against no prompt.
 
     Raises:

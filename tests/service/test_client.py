@@ -120,6 +120,17 @@ def test_all_know_which_repeat_a_trial_is(kept: Any) -> None:
     assert kept(small()).repeat_of(trials[0]) == 0
 
 
+def test_what_was_observed_may_have_cost_something(kept: Any) -> None:
+    study = kept(small())
+    study.observe("w", [5.0, 1.0], 3, cost=0.5)
+    study.observe("w", None, cost=0.25)
+    assert (study.spent, study.cost) == (0, 0.75)
+    for scores, cost in (([5.0, 1.0], -1.0), (None, None), ([5.0], 1.0)):
+        with pytest.raises((InvalidArgumentError, asktell.InvalidScoresError)):
+            study.observe("w", scores, cost=cost)
+    assert study.cost == 0.75
+
+
 def test_all_take_the_same_steps(kept: Any) -> None:
     study = kept(small())
     assert (study.budget, study.metrics, study.pending) == (12, ("a", "b"), [])
