@@ -28,6 +28,8 @@ from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
+    import asyncio
+
     from asktell.studies.worker import SharedStudy, Worker
 
 Evaluator: TypeAlias = Any
@@ -269,15 +271,20 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                     board.take(group[0], error or future.result())
     except BaseException as error:
         started = {future: group for future, group in running.items() if not future.cancel()}
-        if started and not isinstance(error, Exception):
-            _log.warning("Waiting for %d evaluations that are under way; interrupt again to leave them.", len(started))
         try:
-            wait(started, timeout=0 if is_broken else None)  # a broken one may never end what it runs
+            if not is_broken:  # one that is may never end what it runs
+                _warn_of_waiting(started)
+                wait(started)
         finally:
             for future, group in started.items():
                 if future.done() and not future.cancelled():
                     _rescue(board, how, group, future.exception() or future.result())
         raise
+
+
+def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
+    if n := sum(not each.done() for each in running):
+        _log.warning("The run ends. It waits for %d evaluations that are under way; interrupt it to leave them.", n)
 
 
 def _rescue(board: Board, how: Calling, group: list[Trial], outcome: Any) -> None:
@@ -308,7 +315,9 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                 else:
                     board.take(group[0], outcome)
     except BaseException as error:
-        if not isinstance(error, Exception):
+        if isinstance(error, Exception):
+            _warn_of_waiting(running)
+        else:
             for task in running:
                 task.cancel()
         try:
