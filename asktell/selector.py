@@ -182,24 +182,34 @@ class Selector(Growing, Saved, Reported):
             self._take(Told(id_, vector, cost))
             self._advance_when_told()
 
-    def observe(self, prompt: str | int, scores: Scores, example: int | str | None = None) -> None:
-        """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
+    def observe(
+        self,
+        prompt: str | int,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """Take scores from elsewhere (a warm start): they inform the estimates, and are no evaluation of the budget.
 
         Args:
             prompt: the prompt's id or text.
-            scores: as for `tell`.
+            scores: as for `tell`; None if there are none and only a cost is to be booked.
             example: the example they belong to, its position or its id; that is one evaluation less to ask of this
                 prompt. Of several scores of a prompt on the same example the mean counts, once; where they differ, they
                 tell how noisy scores are.
+            cost: what was paid, to be summed up in the result and taken off a budget of cost, which it may exceed; by
+                default nothing.
 
         Raises:
-            InvalidScoresError: as for `tell`.
-            InvalidArgumentError: the prompt is unknown or ambiguous, or the example is unknown.
+            InvalidScoresError: as for `tell`; or there are neither scores nor a cost.
+            InvalidArgumentError: the prompt is unknown or ambiguous, the example is unknown, or the cost is not a
+                number >= 0.
         """
         with self._lock:
-            vector = self._state.problem.goal.vector(scores)
+            vector = None if scores is None and cost is not None else self._state.problem.goal.vector(scores)
+            cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
-            self._take(Observed(arm, find_example(self._state.problem, example), vector))
+            self._take(Observed(arm, find_example(self._state.problem, example), vector, cost))
 
     def release(self, trial: AnyTrial) -> None:
         """Hand a trial back unevaluated; it will be asked again, under the same id.

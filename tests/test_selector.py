@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, ConflictingTellError, ParetoSet, Selector, Trial, UnknownTrialError
+from asktell import (
+    BestFeasible,
+    Budget,
+    ConflictingTellError,
+    InvalidArgumentError,
+    ParetoSet,
+    Selector,
+    Trial,
+    UnknownTrialError,
+)
 from asktell.testing.fakes import Table
 from tests.presets import PRESETS
 
@@ -352,6 +361,26 @@ def test_observed_scores_inform_the_estimates_and_cost_nothing() -> None:
     assert result.prompts[1].estimate == {"a": 1.0, "b": 0.5}
     assert result.prompts[1].pulls == 2
     assert [entry.id for entry in result.selected] == [1]
+
+
+@pytest.mark.parametrize("budget", [40, Budget(cost=10.0)])
+def test_what_was_paid_for_observed_scores_or_for_none_is_booked(budget: Any) -> None:
+    selector = four(method="auto", budget=budget)
+    selector.observe("beta", [0.5, 0.25], example=3, cost=1.5)
+    selector.observe("beta", None, cost=0.25)
+    selector.retire("alpha", "not wanted")
+    selector.observe("alpha", None, 4, cost=0.25)
+    selector = Selector.from_json(selector.to_json())
+    assert selector.spent == selector.result().spent == 0
+    assert selector.cost == selector.result().cost == 2.0
+    assert [entry.pulls for entry in selector.result().prompts[:2]] == [0, 1]
+    selector.observe("beta", None, cost=9.0)  # was paid, though it is more than there was
+    assert selector.cost == 11.0
+    assert bool(selector.ask()) == (budget == 40)
+    with pytest.raises(asktell.InvalidScoresError):
+        selector.observe("beta", None)
+    with pytest.raises(InvalidArgumentError, match="cost"):
+        selector.observe("beta", [0.5, 0.25], cost=-1.0)
 
 
 def asked_examples(selector: Selector) -> dict[str, list[int | None]]:

@@ -2,12 +2,13 @@
 
 import contextlib
 import logging
-from collections import Counter, defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
+from asktell.running.ahead import Ahead
 from asktell.running.failures import FIRST_ALIKE, FailureLimit, HeldBack, Streak
 from asktell.running.outcomes import (
     Outcome,
@@ -63,9 +64,10 @@ def open_board(
 class Board:
     """The trials this run has out, and what becomes of them.
 
-    With a limit, failures are held back until a success shows that they are their prompts' own. If they are of several
-    prompts, or nothing else can be asked, the board looks ahead meanwhile: it asks a copy of the selection, in which
-    they count, so that an outage leaves no trace in this one.
+    With a limit, failures are held back until a success shows that they are their prompts' own. If nothing else can be
+    asked meanwhile, the board looks ahead: it evaluates what a copy of the selection asks for, in which they count.
+    With the first success they count here too, and the selection is asked for the same. Where it asks for something
+    else (it has changed meanwhile), what comes of looking ahead is observed, and its cost is booked.
     """
 
     def __init__(
@@ -74,12 +76,16 @@ class Board:
         self.selector = selector
         self._bar = bar
         self._on_tell = on_tell
+        self._told: deque[Trial] = deque()  # and failed, of which `on_tell` does not know yet
         self._out: dict[int, Trial] = {}
-        self._running: dict[int, Trial] = {}  # those of them that are not held back, and what was looked ahead to
+        self._running: set[int] = set()  # those of them that are not held back, and probes
+        self._new: list[Trial] = []  # asked, and not yet given to be evaluated
         self._streak = None if limit is None else Streak(limit)
-        self._adopted: dict[int, Trial] = {}  # what was looked ahead to, is running, and has been asked since
-        self._ahead: dict[_Cell, deque[Outcome]] = defaultdict(deque)  # what came of looking ahead
-        self._probes: list[int] = []  # what was looked ahead to has the ids -1, -2, ...: its numbers among its cell's
+        self._ahead: Ahead | None = None
+        self._repeats: list[int] = []  # of probes, whose ids are -1, -2, ...: their numbers among their cells'
+        self._astray: dict[int, Trial] = {}  # probes that the selection should have asked for, and has not yet
+        self._adopted: dict[int, Trial] = {}  # what it has asked for, by the probe's id
+        self._taking: tuple[Trial, Outcome] | None = None  # scores that are not recorded yet
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
@@ -88,38 +94,44 @@ class Board:
                 if trials := self._look_ahead(self._streak, n):
                     break
                 self._count_failures()
+                self._announce()
             elif isinstance(self.selector, Selector) or not self.selector.wait():
                 break
-        self._running.update({trial.id: trial for trial in trials})
+        self._running.update(trial.id for trial in trials)
         return trials
 
     def repeat_of(self, trial: Trial) -> int:
         """How often its prompt was asked on its example before; see `Selector.repeat_of`."""
-        return self.selector.repeat_of(trial) if trial.id >= 0 else self._probes[-1 - trial.id]
+        return self.selector.repeat_of(trial) if trial.id >= 0 else self._repeats[-1 - trial.id]
 
     def take(self, trial: Trial, outcome: Outcome) -> None:
         """Take the scores, or the failure."""
         if missing := missing_extra(outcome):
             raise missing
-        self._running.pop(trial.id, None)
-        trial = self._adopted.pop(trial.id, trial)
+        self._running.discard(trial.id)
         error, streak = failure_of(self.selector, outcome), self._streak
         if error is None:
+            self._taking = trial, outcome
             if streak is not None:
                 streak.succeeded()
                 self._count_failures()
             self._record(trial, outcome)
+            self._taking = None
         elif streak is None:
             _log_failure(trial, error)
             self._record(trial, outcome)
         else:
+            trial = self._adopted.pop(trial.id, trial)
             again = streak.is_first and bool(streak.failures)  # one is said at once, the others if they are to count
             if not again:
                 _log_failure(trial, error)
-            cost = cost_of_failure(self.selector, outcome)
-            streak.add(HeldBack(trial, outcome, error, cost, not again), self.selector.n_active)
+            failure = HeldBack(trial, outcome, error, cost_of_failure(self.selector, outcome), not again)
+            if self._ahead is not None and trial in self._ahead:
+                self._ahead.fail(failure)
+            streak.add(failure, self.selector.n_active)
             if streak.is_over:
                 self._count_failures()
+        self._announce()
 
     def take_batch(self, trials: list[Trial], outcomes: object) -> None:
         """Take each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
@@ -136,106 +148,95 @@ class Board:
 
     def release(self, trial: Trial) -> None:
         """Hand one back, unevaluated; it is asked again."""
-        self._running.pop(trial.id, None)
+        self._running.discard(trial.id)
+        if self._ahead is not None and trial in self._ahead:
+            self._ahead.release(trial)
+        self._astray.pop(trial.id, None)
         trial = self._adopted.pop(trial.id, trial)
         if self._out.pop(trial.id, None) is not None:
             with contextlib.suppress(AsktellError):
                 self.selector.release(trial)
 
-    def rescue(self, trials: list[Trial], outcomes: object) -> None:
-        """Tell the scores of an evaluation that came to its end while the run was being ended."""
+    def rescue(self, trials: Sequence[Trial], outcomes: object) -> None:
+        """Take the scores that came while the run was being ended, and book what failures have cost."""
+        self._on_tell = None  # it may be what has raised
         for trial, outcome in zip(trials, outcomes if isinstance(outcomes, Sequence) else [], strict=False):
-            if failure_of(self.selector, outcome) is None:
-                with contextlib.suppress(AsktellError):
-                    self._record(self._adopted.pop(trial.id, trial), outcome)
+            with contextlib.suppress(AsktellError):
+                if failure_of(self.selector, outcome) is None:
+                    self._record(trial, outcome)
+                else:
+                    self._observe(trial, outcome)
 
     def hand_back(self) -> None:
-        """Release what is still out, so that a saved selector asks it again; what is known by looking ahead is told."""
-        self._on_tell = None  # it may be what has raised
-        with contextlib.suppress(AsktellError):
-            while any(self._ahead.values()) and (asked := self.selector.ask(len(self._probes))):
-                self._out.update({trial.id: trial for trial in asked})
-                if not sum([self._is_known(trial) for trial in asked]):
-                    break
+        """Release what is still out, so that a saved selector asks it again; what failures have cost is booked."""
+        if self._taking is not None:  # interrupted
+            trial, outcome = self._taking
+            self.rescue([trial], [outcome])
+        for failure in () if self._streak is None else self._streak.failures:
+            if failure.trial.id < 0 or failure.trial.id in self._out:
+                with contextlib.suppress(AsktellError):
+                    self._observe(failure.trial, failure.outcome)
         for trial in self._out.values():
             with contextlib.suppress(AsktellError):
                 self.selector.release(trial)
         self._out.clear()
 
     def _ask(self, n: int) -> list[Trial]:
-        """New trials, without those whose outcome is known from looking ahead: that is recorded."""
-        if self._streak is not None and len(self._streak.prompts) > 1:
-            return self._look_ahead(self._streak, n)
-        trials: list[Trial] = []
-        while len(trials) < n and (asked := self.selector.ask(n - len(trials))):
-            self._out.update({trial.id: trial for trial in asked})
-            unknown = [trial for trial in asked if not self._is_known(trial)]
-            trials += unknown
-            if len(unknown) == len(asked):
-                break
+        """New trials, without those that are being evaluated already."""
+        if len(self._new) < n:
+            self._ask_for(n - len(self._new))
+        trials, self._new = self._new[:n], self._new[n:]
         return trials
 
-    def _is_known(self, trial: Trial) -> bool:
-        """Whether its outcome is there from looking ahead, and is recorded now, or will be."""
-        if found := self._ahead.get(_cell(trial)):
-            self._record(trial, found.popleft())
-            return True
-        for probe in self._running.values():
-            if probe.id < 0 and probe.id not in self._adopted and _cell(probe) == _cell(trial):
-                self._adopted[probe.id] = trial
-                return True
-        return False
+    def _ask_for(self, n: int) -> None:
+        """Ask for so many more; those that were looked ahead to are the probes' from now on."""
+        for trial in self.selector.ask(n):
+            self._out[trial.id] = trial
+            probe = next((id_ for id_, probe in self._astray.items() if _cell(probe) == _cell(trial)), None)
+            if probe is None:
+                self._new.append(trial)
+            else:
+                del self._astray[probe]
+                self._adopted[probe] = trial
 
     def _look_ahead(self, streak: Streak, n: int) -> list[Trial]:
         """What would be asked if the failures counted; none if that is nothing, or others must be told first."""
-        ahead = copy(self.selector) if isinstance(self.selector, Selector) else self.selector.selector
-        known = Counter(_cell(failure.trial) for failure in streak.failures if failure.trial.id < 0)
-        running = Counter(_cell(t) for t in self._running.values() if t.id < 0 and t.id not in self._adopted)
-        for failure in streak.failures:
-            if failure.trial.id >= 0:
-                with contextlib.suppress(AsktellError):  # its lease was lost
-                    ahead.fail(failure.trial.id, failure.error)
-        waiting = {cell: list(outcomes) for cell, outcomes in self._ahead.items()}
-        trials: list[Trial] = []
-        while len(trials) < n and (trial := ahead.ask()) is not None:
-            if outcomes := waiting.get(_cell(trial)):
-                self._count(ahead, trial, outcomes.pop(0))
-            elif known[_cell(trial)]:
-                known[_cell(trial)] -= 1
-                ahead.fail(trial, "failed")
-            elif running[_cell(trial)]:
-                running[_cell(trial)] -= 1
-            else:
-                self._probes.append(ahead.repeat_of(trial))
-                trials.append(trial._replace(id=-len(self._probes)))
-        if not trials and not self._running:
-            streak.end(ahead)
-        return trials
-
-    def _count(self, ahead: Selector, trial: Trial, outcome: Outcome) -> None:
-        """What came of looking ahead, in the copy."""
-        error = failure_of(self.selector, outcome)
-        if error is None:
-            ahead.tell(trial, *goal_scores(self.selector, outcome))
-        else:
-            ahead.fail(trial, error)
+        if self._ahead is None:
+            now = copy(self.selector) if isinstance(self.selector, Selector) else self.selector.selector
+            self._ahead = Ahead(now, streak.failures, self._repeats)
+        probes = self._ahead.ask(n)
+        if not probes:
+            streak.end(self._ahead.selector)
+        return probes
 
     def _count_failures(self) -> None:
-        """Count the failures that were held back."""
-        if self._streak is None:
+        """Count the failures that were held back, and repeat here what was looked ahead to."""
+        streak, ahead = self._streak, self._ahead
+        if streak is None:
             return
-        failures = self._streak.take()
-        if self._streak.is_over:
+        self._ahead = None
+        for failure in [held for held in streak.failures if ahead is None or held.trial not in ahead]:
+            self._settle(streak, failure)
+        for step in () if ahead is None else ahead.steps:
+            if isinstance(step, HeldBack):
+                self._settle(streak, step)
+            else:
+                self._astray.update(step.probes)
+                self._ask_for(step.n)
+        if streak.is_over:
             self._streak = None
-        for failure in failures:
-            if not failure.is_logged:
-                _log_failure(failure.trial, failure.error)
-            self._record(failure.trial, failure.outcome)
+
+    def _settle(self, streak: Streak, failure: HeldBack) -> None:
+        if not failure.is_logged:
+            _log_failure(failure.trial, failure.error)
+        self._record(failure.trial, failure.outcome)
+        streak.settle(failure)
 
     def _record(self, trial: Trial, outcome: Outcome) -> None:
-        """Tell or fail; what was looked ahead to waits until it is asked."""
+        """Tell or fail; what the selection has not asked for is observed."""
+        trial = self._adopted.get(trial.id, trial)
         if trial.id < 0:
-            self._ahead[_cell(trial)].append(outcome)
+            self._observe(trial, outcome)
             return
         error = failure_of(self.selector, outcome)
         if error is None:
@@ -247,9 +248,7 @@ class Board:
             else:
                 self.selector.fail(trial, error, cost, details_of(self.selector, outcome))
         self._out.pop(trial.id, None)
-        self._bar.show()
-        if self._on_tell is not None:
-            self._on_tell(self.selector, trial)
+        self._told.append(trial)
 
     def _tell(self, trial: Trial, outcome: Any) -> AsktellError | None:
         """What the selector had against the scores."""
@@ -264,6 +263,23 @@ class Board:
         except AsktellError as error:
             return error
         return None
+
+    def _observe(self, trial: Trial, outcome: Outcome) -> None:
+        """What was paid for beside the selection's own trials: the scores and the cost, or the cost of a failure."""
+        self._astray.pop(trial.id, None)
+        if failure_of(self.selector, outcome) is None:
+            scores, cost = goal_scores(self.selector, outcome)
+            self.selector.observe(trial.prompt_id, scores, trial.example, cost)
+        elif cost := cost_of_failure(self.selector, outcome):
+            self.selector.observe(trial.prompt_id, None, trial.example, cost)
+
+    def _announce(self) -> None:
+        """Say what was told."""
+        while self._told:
+            trial = self._told.popleft()
+            self._bar.show()
+            if self._on_tell is not None:
+                self._on_tell(self.selector, trial)
 
 
 def _log_failure(trial: Trial, error: BaseException) -> None:

@@ -71,10 +71,9 @@ class Streak:
         self._succeeded = False
         self._kind: str | None = None  # of all failures so far; empty if there are several
 
-    def take(self) -> list[HeldBack]:
-        """The failures, which are none of the streak's any more."""
-        taken, self.failures = self.failures, []
-        return taken
+    def settle(self, failure: HeldBack) -> None:
+        """A failure has been counted, and is not held back any more."""
+        self.failures = [other for other in self.failures if other is not failure]
 
     def succeeded(self) -> None:
         """From now on it is known that evaluations can succeed."""

@@ -28,6 +28,8 @@ from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
+    import asyncio
+
     from asktell.studies.worker import SharedStudy, Worker
 
 Evaluator: TypeAlias = Any
@@ -83,8 +85,12 @@ def run(
     In a study, what scores (or an exception) carry as `details`, a mapping, is kept beside them, as are metrics beyond
     the goal's: see `Study.evaluations`.
 
-    After KeyboardInterrupt, or any error of the machinery around, trials that are not finished are handed back: the
-    selector can be saved and continued.
+    However a run ends, what was paid for is kept. Evaluations that an executor has begun and cannot cancel are waited
+    for, and so are async ones, but after KeyboardInterrupt, which cancels them; a second one ends the waiting. Other
+    trials are handed back: the selector can be saved and continued. Scores that the selection has no trial for any
+    more, because it has changed while failures were held back, are observed (see `Selector.observe`), with their cost:
+    these are beyond a budget of evaluations, and no more than `concurrency` at a time. What failures
+    have cost is booked even if they count against no prompt.
 
     Raises:
         InvalidArgumentError: an argument cannot be used; the evaluator cannot be called with a prompt and an example.
@@ -225,13 +231,19 @@ def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
 
 def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
     running: dict[Future[Any], list[Trial]] = {}
+    is_broken = False
+
+    def broken(error: BaseException) -> EvaluatorError:
+        nonlocal is_broken
+        is_broken = True
+        return EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.")
 
     def start(groups: Iterable[list[Trial]]) -> None:
         for group in groups:
             try:
                 future = executor.submit(how.call, *how.arguments(group, board.repeat_of))
             except Exception as error:  # each executor has its own for having been closed
-                raise _broken(error) from error
+                raise broken(error) from error
             running[future] = group
 
     try:
@@ -239,13 +251,14 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
             start(_groups(board.ask(at_once - sum(map(len, running.values()))), size))
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            done = wait(running, return_when=FIRST_COMPLETED).done
+            for future in [each for each in running if each in done]:  # in the order in which they were begun
                 try:
                     error = future.exception()
                 except CancelledError as cancelled:  # not by us
-                    raise _broken(cancelled) from cancelled
+                    raise broken(cancelled) from cancelled
                 if isinstance(error, BrokenExecutor):
-                    raise _broken(error) from error
+                    raise broken(error) from error
                 if error is not None and not is_failure(error):
                     raise error
                 group = running.pop(future)
@@ -256,14 +269,27 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                     board.take_batch(group, error or future.result())
                 else:
                     board.take(group[0], error or future.result())
-    finally:
-        for future, group in running.items():
-            if not future.cancel() and future.done() and not future.cancelled() and future.exception() is None:
-                board.rescue(group, future.result() if how.in_batches else [future.result()])
+    except BaseException as error:
+        started = {future: group for future, group in running.items() if not future.cancel()}
+        try:
+            if not is_broken:  # one that is may never end what it runs
+                _warn_of_waiting(started)
+                wait(started)
+        finally:
+            for future, group in started.items():
+                if future.done() and not future.cancelled():
+                    _rescue(board, how, group, future.exception() or future.result())
+        raise
 
 
-def _broken(error: BaseException) -> EvaluatorError:
-    return EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.")
+def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
+    if n := sum(not each.done() for each in running):
+        _log.warning("The run ends. It waits for %d evaluations that are under way; interrupt it to leave them.", n)
+
+
+def _rescue(board: Board, how: Calling, group: list[Trial], outcome: Any) -> None:
+    """Take what came of an evaluation while the run was being ended."""
+    board.rescue(group, outcome if how.in_batches else [outcome])
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
@@ -278,7 +304,7 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
             if not running:
                 return
             finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in finished:
+            for task in [each for each in running if each in finished]:  # in the order in which they were begun
                 group = running.pop(task)
                 try:
                     outcome = task.result()
@@ -288,11 +314,19 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                     board.take_batch(group, outcome)
                 else:
                     board.take(group[0], outcome)
-    finally:
-        for task, group in running.items():
-            if not task.cancel() and not task.cancelled() and task.exception() is None:
-                board.rescue(group, task.result() if how.in_batches else [task.result()])
-        await asyncio.gather(*running, return_exceptions=True)
+    except BaseException as error:
+        if isinstance(error, Exception):
+            _warn_of_waiting(running)
+        else:
+            for task in running:
+                task.cancel()
+        try:
+            await asyncio.gather(*running, return_exceptions=True)
+        finally:
+            for task, group in running.items():
+                if task.done() and not task.cancelled():
+                    _rescue(board, how, group, task.exception() or task.result())
+        raise
 
 
 def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:

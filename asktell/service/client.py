@@ -207,14 +207,21 @@ class RemoteStudy(Growable):
         cost = None if cost is None else check_cost(cost)
         return self._taken("tell", trial=_named(trial), scores=vector, cost=cost, worker=worker, **_kept(details))
 
-    def observe(self, prompt: str | int, scores: Scores, example: int | str | None = None) -> None:
+    def observe(
+        self,
+        prompt: str | int,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
+    ) -> None:
         """Take scores from elsewhere; see `Study.observe`."""
-        vector = self._goal.vector(scores)
+        vector = None if scores is None and cost is not None else self._goal.vector(scores)
+        paid = {} if cost is None else {"cost": check_cost(cost)}
         if isinstance(prompt, bool) or not isinstance(prompt, str | int):
             raise InvalidArgumentError(f"A prompt is named by its id or text, got {short(prompt)}.")
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
-        self._post("observe", prompt=prompt, scores=vector, example=example)
+        self._post("observe", prompt=prompt, scores=vector, example=example, **paid)
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; see `Study.release`."""

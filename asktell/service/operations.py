@@ -163,8 +163,8 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
 
     @app.post("/v1/studies/{name}/observe", status_code=204)
     def observe(name: StudyName, body: requests.Observe) -> Response:
-        """Take scores from elsewhere: they inform the estimates and cost no budget."""
-        call(studies, name, lambda study: study.observe(body.prompt, body.scores, body.example))
+        """Take scores from elsewhere: they inform the estimates, and are no evaluation of the budget."""
+        call(studies, name, lambda study: study.observe(body.prompt, body.scores, body.example, body.cost))
         return Response(status_code=204)
 
     @app.post("/v1/studies/{name}/release", response_model=answers.Taken)

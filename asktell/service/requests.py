@@ -224,11 +224,12 @@ class TellMany(StrictRequest):
 
 
 class Observe(StrictRequest):
-    """Scores from elsewhere."""
+    """Scores from elsewhere, or null and what was paid for none."""
 
     prompt: PromptId
-    scores: Scores
+    scores: Scores | None
     example: Annotated[StrictInt | Text | None, Field(description="Its position, or its id.")] = None
+    cost: Annotated[Number | None, Field(description="What was paid, if it is to be booked.")] = None
 
 
 class Release(StrictRequest):

@@ -37,11 +37,12 @@ class Failed(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Scores from elsewhere; they cost no budget."""
+    """Scores from elsewhere, or none; they are no evaluation of the budget. `cost`: what was paid, if it is booked."""
 
     arm: int
     example: int | None
-    scores: tuple[float, ...]
+    scores: tuple[float, ...] | None
+    cost: float | None = None
 
 
 class Departure(NamedTuple):

@@ -106,6 +106,10 @@ def _failed(state: State, event: Failed) -> State:
 
 def _observed(state: State, event: Observed) -> State:
     arm, example = event.arm, event.example
+    if event.cost is not None:
+        state = state._replace(cost=state.cost + event.cost, costs=state.costs.plus(arm, event.cost), reserve=None)
+    if event.scores is None:
+        return state
     state = state._replace(history=state.history.append(None, arm, example, event.scores))
     if example is None or state.problem.population is None or arm in state.left:
         return state

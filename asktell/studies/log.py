@@ -8,7 +8,7 @@ A line is what one operation did, as a list of entries; an entry is a list that 
 | `["t", trial, scores, cost]`          | told; without `cost` if none was given                   |
 | `["r", trial]`                        | released                                                 |
 | `["f", trial, reason, cost]`          | failed                                                   |
-| `["o", arm, example, scores]`         | observed elsewhere                                       |
+| `["o", arm, example, scores, cost]`   | observed elsewhere; `scores` null where only money was   |
 | `["d", decision]`                     | decided, as in a saved selector                          |
 | `["l", worker, deadline, [trial, .]]` | leased                                                   |
 | `["x", trial]`                        | a lease ran out                                          |
@@ -58,7 +58,7 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
     Told: lambda e: ["t", e.trial, e.scores] if e.cost is None else ["t", e.trial, e.scores, e.cost],
     Released: lambda e: ["r", e.trial],
     Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
-    Observed: lambda e: ["o", e.arm, e.example, e.scores],
+    Observed: lambda e: ["o", e.arm, e.example, e.scores, *([] if e.cost is None else [e.cost])],
     Decided: lambda e: ["d", records.dump_decided(e)],
     Leased: lambda e: ["l", e.worker, e.deadline, e.trials],
     Expired: lambda e: ["x", e.trial],
@@ -102,8 +102,9 @@ def _load(item: Any, problem: Problem) -> Entry:
         return (Released if kind == "r" else Expired)(_trial(item[1]))
     if kind == "f" and n in (3, 4) and type(item[2]) is str:
         return Failed(_trial(item[1]), item[2], _cost(item[3]) if n == 4 else None)
-    if kind == "o" and n == 4:
-        return Observed(_arm(item[1], problem), _example(item[2], problem), _scores(item[3], problem))
+    if kind == "o" and (n == 5 or (n == 4 and item[3] is not None)):
+        scores = None if item[3] is None else _scores(item[3], problem)
+        return Observed(_arm(item[1], problem), _example(item[2], problem), scores, _cost(item[4]) if n == 5 else None)
     if kind == "d" and n == 2:
         return records.load_decided(item[1], problem)
     if kind in records.LETTERS:

@@ -300,21 +300,28 @@ class Study(Growable):
 
         return self._replica.together(take)
 
-    def observe(self, prompt: str | int, scores: Scores, example: int | str | None = None) -> None:
-        """Take scores from elsewhere (a warm start): they inform the estimates and cost no budget.
+    def observe(
+        self,
+        prompt: str | int,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """Take scores from elsewhere (a warm start): they inform the estimates, and are no evaluation of the budget.
 
         Args:
             prompt: the prompt's id or text.
-            scores: as for `tell`.
+            scores: as for `tell`; None if there are none and only a cost is to be booked.
             example: the example they belong to, its position or its id; it will then not be asked for this prompt.
+            cost: what was paid, as for `Selector.observe`.
 
         Raises:
-            InvalidScoresError: as for `tell`.
-            InvalidArgumentError: the prompt or the example is unknown.
+            InvalidScoresError: as for `tell`; or there are neither scores nor a cost.
+            InvalidArgumentError: the prompt or the example is unknown, or the cost is not a number >= 0.
             StorageError: the storage cannot be used.
         """
         with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.observe(prompt, scores, example)
+            logged.selector.observe(prompt, scores, example, cost)
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; it will be asked again, under the same id.

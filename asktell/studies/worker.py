@@ -52,6 +52,15 @@ class SharedStudy(Protocol):
     def release(self, trial: Trial, *, worker: str) -> bool:
         """See `Study.release`."""
 
+    def observe(
+        self,
+        prompt: str | int,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """See `Study.observe`."""
+
     def heartbeat(self, worker: str, *, lease: float) -> list[Trial]:
         """See `Study.heartbeat`."""
 
@@ -182,6 +191,16 @@ class Worker:
         """See `Study.release`; not waited for, since the lease will run out."""
         self._out.pop(trial.id, None)
         return self.study.release(trial, worker=self.name)
+
+    def observe(
+        self,
+        prompt: str | int,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """See `Study.observe`; if the storage goes away in the middle, it may be taken twice."""
+        self._persist(lambda: self.study.observe(prompt, scores, example, cost))
 
     def repeat_of(self, trial: Trial) -> int:
         """See `Selector.repeat_of`."""

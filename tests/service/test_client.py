@@ -120,6 +120,36 @@ def test_all_know_which_repeat_a_trial_is(kept: Any) -> None:
     assert kept(small()).repeat_of(trials[0]) == 0
 
 
+def test_what_was_observed_may_have_cost_something(kept: Any) -> None:
+    study = kept(small())
+    study.observe("w", [5.0, 1.0], 3, cost=0.5)
+    study.observe("w", None, cost=0.25)
+    assert (study.spent, study.cost) == (0, 0.75)
+    for scores, cost in (([5.0, 1.0], -1.0), (None, None), ([5.0], 1.0)):
+        with pytest.raises((InvalidArgumentError, asktell.InvalidScoresError)):
+            study.observe("w", scores, cost=cost)
+    assert study.cost == 0.75
+
+
+def test_a_run_loses_no_score_that_it_looked_ahead_to(kept: Any) -> None:
+    prompts = {"w": "be brief", "x": "be exact"}
+    study = kept(Selector(prompts, BestFeasible("a"), asktell.Budget(cost=30.0), examples=4, max_failures=9))
+    calls: list[str] = []
+
+    def evaluate(prompt: str, example: int) -> dict[str, float]:
+        calls.append(prompt)
+        if len(calls) == 1:  # before a cost is known there is nothing else to ask
+            raise ConnectionError("down")
+        if len(calls) == 2:
+            study.retire(next(name for name, text in prompts.items() if text == prompt), "not wanted")
+        return {"a": 0.5, "cost": 2.0}
+
+    result = asktell.run(study, evaluate, progress=False)
+    assert result.spent == study.spent == len(calls) - 2
+    assert sum(entry.pulls for entry in result.prompts) == len(calls) - 1
+    assert study.cost == 2.0 * (len(calls) - 1)
+
+
 def test_all_take_the_same_steps(kept: Any) -> None:
     study = kept(small())
     assert (study.budget, study.metrics, study.pending) == (12, ("a", "b"), [])

@@ -102,7 +102,7 @@ FIELDS = {
     "ask": ["n", "worker", "lease"],
     "tell": ["trial", "scores", "cost", "worker"],
     "tell-many": ["tells", "worker"],
-    "observe": ["prompt", "scores", "example"],
+    "observe": ["prompt", "scores", "example", "cost"],
     "release": ["trial", "worker"],
     "fail": ["trial", "reason", "cost", "worker"],
     "heartbeat": ["worker", "trial", "lease"],

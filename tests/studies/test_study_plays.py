@@ -75,7 +75,8 @@ def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
     elif roll < 0.92:
         study.heartbeat(name, rng.choice([None, trial]), lease=30)
     else:
-        study.observe(rng.choice([*table.prompts, "nobody"]), scores, rng.choice([0, 3, 29, 30, None, "x"]))
+        example: Any = rng.choice([0, 3, 29, 30, None, "x"])
+        study.observe(rng.choice([*table.prompts, "nobody"]), scores, example, rng.choice([None, cost]))
 
 
 def facts(study: Study) -> Any:

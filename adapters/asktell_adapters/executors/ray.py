@@ -107,9 +107,16 @@ def _drive(board: Board, crew: Crew[_Batch], size: int, max_attempts: int) -> No
             crew.give(worker, batch, batch.trials)
         if not crew.busy and not again and (nothing or board.selector.done):
             return
-        for batch, outcome in crew.wait():
+        ended = deque(crew.wait())
+        while ended:
+            batch, outcome = ended.popleft()
             if not isinstance(outcome, Lost):
-                board.take_batch(batch.trials, outcome)
+                try:
+                    board.take_batch(batch.trials, outcome)
+                except BaseException:  # the run ends: what came with these is not lost
+                    for other, scores in ended:
+                        board.rescue(other.trials, [] if isinstance(scores, Lost) else scores)
+                    raise
                 continue
             lost = batch.lost + 1
             if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):
