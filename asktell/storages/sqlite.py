@@ -254,6 +254,7 @@ class SQLiteStorage(AbstractStorage):
             try:
                 if before is None or before == _identity(self.path):
                     connection.execute("PRAGMA foreign_keys = ON")
+                    connection.execute("PRAGMA fullfsync = ON")  # macOS: a commit reaches the disk, not its cache
                     self._prepare(connection, create)
                     connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
                     self._open, self._synchronous = connection, ""

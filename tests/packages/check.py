@@ -51,7 +51,7 @@ def find_python(version: str) -> str:
             said = subprocess.run([python, "-c", asks], capture_output=True, text=True).stdout.strip()
         except OSError:
             continue
-        if said == version or version == number and said.removesuffix("t") == number and not free_threaded:
+        if said == version or (version == number and said.removesuffix("t") == number and not free_threaded):
             return python
     sys.exit(f"There is no Python {version} here: not on the PATH, not in {pyenv}.")
 
