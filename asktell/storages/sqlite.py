@@ -210,6 +210,10 @@ class SQLiteStorage(AbstractStorage):
             self._disconnect()
             self._files = {}
 
+    def __del__(self) -> None:
+        if getattr(self, "_open", None) is not None:  # since Python 3.13 sqlite3 warns where nobody closed it
+            self._disconnect()
+
     # Connections and transactions
 
     def _query(self, sql: str, *values: object) -> list[Any]:
