@@ -63,7 +63,7 @@ def test_the_oldest_versions_are_the_lower_bounds() -> None:
     oldest = dict(line.split("==") for line in lines)
     for requirement in PROJECT["dependencies"]:
         name, bound = requirement.split(">=")
-        assert re.fullmatch(rf"{re.escape(bound)}(\.0)?", oldest[name]), name
+        assert f"{oldest[name]}.".startswith(f"{bound}."), name
 
 
 def test_the_citation_is_of_this_version_and_names_the_paper() -> None:
