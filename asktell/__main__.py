@@ -9,7 +9,8 @@ def main() -> int:
     found = entry_points(group="console_scripts", name="asktell")
     if not found:
         print(
-            "asktell: no package here brings the command `asktell`. Run: pip install asktell (not its sources alone)",
+            "asktell: no package here brings the command `asktell`. Run: pip install asktell (in a checkout, whose "
+            "sources alone bring no command: pip install --editable .)",
             file=sys.stderr,
         )
         return 2

@@ -1,4 +1,4 @@
-"""A missing optional package becomes "pip install 'asktell[...]'"."""
+"""A missing optional package becomes "pip install 'asktell[...]'", and the same for a checkout."""
 
 import importlib
 import importlib.util
@@ -8,6 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from asktell.errors import MissingExtraError
+
+
+def how_to_install(extra: str) -> str:
+    """The end of a message: the command that installs an extra, from an index and in a checkout."""
+    return f"Run: pip install 'asktell[{extra}]' (in a checkout: pip install --editable '.[{extra}]')"
 
 
 @contextmanager
@@ -21,9 +26,7 @@ def needs_extra(extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         # torch and llama.cpp also raise ImportError when a shared library is broken: keep their words.
-        raise MissingExtraError(
-            f"{error}. Run: pip install 'asktell[{extra}]'", name=error.name, path=error.path
-        ) from error
+        raise MissingExtraError(f"{error}. {how_to_install(extra)}", name=error.name, path=error.path) from error
 
 
 def check_extra(extra: str, *modules: str) -> None:
@@ -34,7 +37,7 @@ def check_extra(extra: str, *modules: str) -> None:
     """
     for module in modules:
         if sys.modules.get(module) is None and importlib.util.find_spec(module) is None:
-            raise MissingExtraError(f"No module named {module!r}. Run: pip install 'asktell[{extra}]'", name=module)
+            raise MissingExtraError(f"No module named {module!r}. {how_to_install(extra)}", name=module)
 
 
 def import_extra(module: str, extra: str) -> Any:

@@ -4,9 +4,14 @@ import contextlib
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TextIO
+
+_WINDOWS = os.name == "nt"
+_SECONDS_FOR_READERS = 1.0
 
 
 @contextlib.contextmanager
@@ -21,10 +26,10 @@ def replacing(path: Path) -> Iterator[TextIO]:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
             os.chmod(name, stat.S_IMODE(path.stat().st_mode))
-        os.replace(name, path)
+        _replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
@@ -36,6 +41,27 @@ def write_atomically(path: Path, text: str) -> None:
     """Replace a file's content."""
     with replacing(path) as file:
         file.write(text)
+
+
+def sync(handle: int) -> None:
+    """Have what was written on the disk, and not, as `os.fsync` has it on macOS, in the disk's own cache."""
+    try:
+        fcntl = import_module("fcntl")
+        fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+    except (ImportError, AttributeError, OSError):  # not Windows', not Linux's, not that of every file system
+        os.fsync(handle)
+
+
+def _replace(new: str, path: Path) -> None:
+    """On Windows, wait for those who have the old file open: it cannot be replaced under them."""
+    deadline = time.monotonic() + _SECONDS_FOR_READERS
+    while True:
+        try:
+            return os.replace(new, path)
+        except PermissionError:
+            if not _WINDOWS or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -21,6 +21,7 @@ from tests.presets import CONSTRAINED
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 

@@ -1,8 +1,10 @@
 """What runs after a bare `pip install asktell`, and what names its extra instead."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,8 @@ def named(extra, function, *arguments):
     try:
         function(*arguments)
     except MissingExtraError as error:
-        assert f"pip install 'asktell[{{extra}}]'" in str(error), error
+        assert f"pip install 'asktell[{{extra}}]' (in a checkout: " in str(error), error
+        assert f"pip install --editable '.[{{extra}}]')" in str(error), error
     else:
         raise AssertionError(f"{{function}} needs nothing")
 """
@@ -101,3 +104,29 @@ def test_only_files_named_for_it_import_jax(package: object) -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not {name.split(".")[0] for name in names} & {"jax", "jaxlib", "flax", "optax"}, path
+
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.toml")]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_pages_install_from_an_index_and_in_a_checkout(page: Path) -> None:
+    """The first works only once asktell is on an index, and the reader of the sources has the second."""
+    text = page.read_text(encoding="utf-8")
+    for extras in re.findall(r"pip install 'asktell\[([^\]]+)\]'", text):
+        assert f"'.[{extras}]'" in text, f"{page.name}: name the form for a checkout, '.[{extras}]', too"
+    for extras in re.findall(r"'(?:asktell|\.)\[([^\]]+)\]'", text):
+        assert set(extras.split(",")) <= set(EXTRAS), page.name
+
+
+@pytest.mark.parametrize("package", [asktell, asktell_adapters])
+def test_every_extra_that_the_code_names_exists(package: object) -> None:
+    for path in Path(package.__file__).parent.rglob("*.py"):  # type: ignore[attr-defined]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            position = {"needs_extra": 0, "check_extra": 0, "how_to_install": 0, "import_extra": 1}.get(node.func.id)
+            if position is not None and isinstance(node.args[position], ast.Constant):
+                assert node.args[position].value in EXTRAS, f"{path}:{node.lineno}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from asktell import Study
+from tests.elsewhere import FORKING
 
 BUSY_PARENT = """
 import os, signal, sys, threading
@@ -66,7 +67,7 @@ os.write(1, "".join(f"{id}\\n" for id in told).encode())
 
 
 def told_by_parent_and_children(location: str) -> list[int]:
-    command = [sys.executable, "-c", BUSY_PARENT, location]
+    command = [sys.executable, *FORKING, "-c", BUSY_PARENT, location]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return sorted(map(int, done.stdout.split()))
@@ -147,6 +148,6 @@ except StorageError as error:
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_transaction_stays_with_who_began_it(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     location = str(tmp_path / "x.db") if kind == "sqlite" else request.getfixturevalue("postgresql_url")
-    command = [sys.executable, "-c", FORK_IN_THE_MIDDLE, location]
+    command = [sys.executable, *FORKING, "-c", FORK_IN_THE_MIDDLE, location]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "parent\n", "")

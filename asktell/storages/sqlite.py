@@ -210,6 +210,10 @@ class SQLiteStorage(AbstractStorage):
             self._disconnect()
             self._files = {}
 
+    def __del__(self) -> None:
+        if getattr(self, "_open", None) is not None:  # since Python 3.13 sqlite3 warns where nobody closed it
+            self._disconnect()
+
     # Connections and transactions
 
     def _query(self, sql: str, *values: object) -> list[Any]:
@@ -254,6 +258,7 @@ class SQLiteStorage(AbstractStorage):
             try:
                 if before is None or before == _identity(self.path):
                     connection.execute("PRAGMA foreign_keys = ON")
+                    connection.execute("PRAGMA fullfsync = ON")  # macOS: a commit reaches the disk, not its cache
                     self._prepare(connection, create)
                     connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
                     self._open, self._synchronous = connection, ""

@@ -18,6 +18,7 @@ from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Stud
 from asktell.storages import AbstractStorage
 from asktell.storages.base import Line
 from asktell.testing.storage_contract import Connect, StorageContract
+from tests.elsewhere import FORKING
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ if pid:
 
 @pytest.mark.parametrize("options", [[], ["-W", "error"]])
 def test_a_process_ends_without_closing(options: list[str], postgresql_url: str) -> None:
-    command = [sys.executable, *options, "-c", EXIT, postgresql_url]
+    command = [sys.executable, *options, *FORKING, "-c", EXIT, postgresql_url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 

@@ -23,6 +23,7 @@ from asktell.files import replacing, write_atomically
 from asktell.results.evaluations import Evaluation
 from asktell.selector import Selector
 from asktell.studies.study import Study
+from asktell_adapters.cli.locks import is_locked, try_lock
 from asktell_adapters.cli.old_runs import OldRun
 
 if TYPE_CHECKING:
@@ -72,25 +73,26 @@ class RunFolder:
     def runner(self) -> str | None:
         """The id of the process that runs here, None if none does."""
         try:
-            import fcntl
-
             handle = os.open(self.lock_file, os.O_RDWR)
-        except (ImportError, OSError):
+        except OSError:
             return None
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return _owner(handle)
+            return _owner(handle) if is_locked(handle) else None
         finally:
             os.close(handle)
-        return None
 
     def set_aside(self) -> Path:
         """Rename the folder to the first free of `NAME.1`, `NAME.2`, ...; its new path."""
         number = 1
         while (target := self.path.with_name(f"{self.path.name}.{number}")).exists():
             number += 1
-        self.path.rename(target)
+        try:
+            self.path.rename(target)
+        except PermissionError:  # on Windows a folder stays while a file in it is open: the lock
+            target.mkdir()
+            for file in self.path.iterdir():
+                if file != self.lock_file:
+                    file.rename(target / file.name)
         return target
 
     # What the run was started with
@@ -191,30 +193,28 @@ def _lock(path: Path) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
-                os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()}\n".encode())
-                return handle
-        except ImportError:  # no such locks on Windows
-            return handle
-        except OSError as error:
-            if time.monotonic() > deadline:
-                owner = _owner(handle)
-                os.close(handle)
+            if try_lock(handle):
+                if os.path.samestat(os.fstat(handle), os.stat(path)):  # and not of a folder that was set aside
+                    os.lseek(handle, 0, os.SEEK_SET)
+                    os.ftruncate(handle, 0)
+                    os.write(handle, f"{os.getpid()}\n".encode())
+                    return handle
+            elif time.monotonic() > deadline:
                 raise FolderBusyError(
-                    f"Another run (process {owner}) is using {str(path.parent)!r}. To work beside it: asktell run "
-                    "--join. Or wait for it, stop it, or give this one another `output`."
-                ) from error
+                    f"Another run (process {_owner(handle)}) is using {str(path.parent)!r}. To work beside it: asktell "
+                    "run --join. Or wait for it, stop it, or give this one another `output`."
+                )
+        except BaseException:
+            os.close(handle)
+            raise
         os.close(handle)
         time.sleep(0.02)
 
 
 def _owner(handle: int) -> str:
     """The id of the process that holds the lock."""
-    return os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "?"
+    os.lseek(handle, 0, os.SEEK_SET)
+    return os.read(handle, 20).decode("ascii", "replace").strip() or "?"
 
 
 def _read_json(path: Path) -> Any:

@@ -4,10 +4,14 @@ import contextlib
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType
 
 from asktell.terminal import safe
+
+# SIGBREAK is Ctrl-Break, which only Windows has.
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGBREAK") if hasattr(signal, name))
 
 
 class Terminated(BaseException):
@@ -16,20 +20,20 @@ class Terminated(BaseException):
 
 @contextlib.contextmanager
 def signals() -> Iterator[None]:
-    """SIGTERM ends the run as Ctrl-C does: with everything saved."""
+    """SIGTERM, or Ctrl-Break, ends the run as Ctrl-C does: with everything saved."""
 
     def terminate(number: int, frame: FrameType | None) -> None:
         raise Terminated
 
-    try:
-        before = signal.signal(signal.SIGTERM, terminate)
-    except ValueError:  # not in the main thread
+    if threading.current_thread() is not threading.main_thread():  # only that one may
         yield
         return
+    before = [(ending, signal.signal(ending, terminate)) for ending in _ENDING]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for ending, handler in before:
+            signal.signal(ending, handler)
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ def fingerprint(path: Path) -> str:
         if not file.is_file():
             continue
         size = file.stat().st_size
-        inside = str(file.relative_to(path)) if file != path else ""
+        inside = file.relative_to(path).as_posix() if file != path else ""
         digest.update(f"{inside} {size} ".encode())
         with file.open("rb") as opened:
             if size <= 2**20 + _PIECES * _PIECE:

@@ -165,9 +165,12 @@ class NodeWorker:
         process, self._process = self._process, None
         if process is None:
             return
-        if os.name == "posix":
+        if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows has no groups, but a command that follows who started whom
+            with contextlib.suppress(OSError):
+                subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True)
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):

@@ -1,0 +1,45 @@
+"""Signals that end a run, on systems that have others."""
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from asktell_adapters.cli import process
+
+# SIGUSR2 plays Ctrl-Break, which Linux lacks.
+RUN = """
+import os, signal, sys, time
+signal.SIGBREAK = signal.SIGUSR2
+from asktell_adapters.cli.process import Terminated, signals
+ending = getattr(signal, sys.argv[1])
+before = signal.getsignal(ending)
+try:
+    with signals():
+        os.kill(os.getpid(), ending)
+        time.sleep(30)
+except Terminated:
+    print("saved", signal.getsignal(ending) == before)
+"""
+
+
+@pytest.mark.parametrize("ending", ["SIGTERM", "SIGBREAK"])
+def test_ctrl_break_ends_a_run_as_sigterm_does(ending: str) -> None:
+    done = subprocess.run([sys.executable, "-c", RUN, ending], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "saved True\n", done.stderr
+
+
+def test_another_thread_may_not_and_runs_all_the_same() -> None:
+    ran: list[object] = []
+
+    def run() -> None:
+        with process.signals():
+            ran.append(signal.getsignal(signal.SIGTERM))
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert ran == [before]

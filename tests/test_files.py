@@ -1,0 +1,70 @@
+"""Files are replaced whole, on systems too that sync and replace in another way."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asktell import files
+from asktell.files import sync, write_atomically
+from tests.elsewhere import WINDOWS
+
+
+def test_where_folders_cannot_be_opened_files_are_replaced_all_the_same(tmp_path: Path) -> None:
+    code = f"{WINDOWS}\nfrom pathlib import Path\nfrom asktell.files import write_atomically\n"
+    code += "write_atomically(Path(sys.argv[1]), 'old')\nwrite_atomically(Path(sys.argv[1]), 'new')"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "file")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "file").read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_macos_is_asked_to_write_through_its_disks_cache(supported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def control(handle: int, what: int) -> None:
+        assert what == 51
+        asked.append("full")
+        if not supported:
+            raise OSError(45, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fsync", lambda handle: asked.append("plain"))
+    sync(0)
+    assert asked == (["full"] if supported else ["full", "plain"])
+
+
+def readers(monkeypatch: pytest.MonkeyPatch, patience: int) -> None:
+    """For so many attempts, somebody has the file open."""
+    replace, refused = os.replace, iter(range(patience))
+
+    def busy(new: str, path: Path) -> None:
+        if next(refused, None) is not None:
+            raise PermissionError(13, "Access is denied")
+        replace(new, path)
+
+    monkeypatch.setattr(os, "replace", busy)
+
+
+def test_windows_waits_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_WINDOWS", True)
+    readers(monkeypatch, 3)
+    write_atomically(tmp_path / "file", "new")
+    assert (tmp_path / "file").read_text() == "new"
+
+
+@pytest.mark.parametrize("windows", [True, False])
+def test_nobody_waits_for_ever_or_where_it_does_not_help(
+    windows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_WINDOWS", windows)
+    monkeypatch.setattr(files, "_SECONDS_FOR_READERS", 0.05)
+    readers(monkeypatch, 10**6 if windows else 1)
+    with pytest.raises(PermissionError):
+        write_atomically(tmp_path / "file", "new")
+    assert list(tmp_path.iterdir()) == []
