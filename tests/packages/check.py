@@ -22,7 +22,8 @@ ROOT = HERE.parents[1]
 UV = Path(sys.executable).with_name("uv")
 
 OLDEST = "3.11"
-EXTRAS = "structured,analysis,metrics,plot,postgresql,service"  # what the tests of the engine use
+EXTRAS = "analysis,plot,postgresql,service"  # what the tests of the engine use
+STRUCTURED = "structured"  # its bounds would raise the engine's own, so the oldest versions of both are never together
 TESTS = [
     *["elimination", "intervals", "numerics", "posterior", "records", "results", "running", "schedulers", "state"],
     *["storages", "studies", "test_*.py", "adapters/cli/test_locks.py", "adapters/cli/test_process.py"],
@@ -81,36 +82,50 @@ def check_extras(extras: Sequence[str], folder: Path) -> None:
         run(python, "-I", smoke, *([extra] if extra else []), cwd=folder)
 
 
-def check_pythons(versions: Sequence[str], folder: Path) -> None:
+def check_oldest_structured(folder: Path) -> None:
+    print(f"== oldest versions of the extra {STRUCTURED}, Python {OLDEST}", flush=True)
+    locked = ["--constraint", HERE / f"oldest-{STRUCTURED}.txt"]
+    what = f"asktell[{STRUCTURED}] @ {wheel().as_uri()}"
+    python = environment(folder / "oldest-structured", find_python(OLDEST), what, *locked)
+    run(python, "-I", shutil.copy(HERE / "smoke.py", folder), STRUCTURED, cwd=folder)
+
+
+def check_pythons(versions: Sequence[str], folder: Path, tests: Sequence[str] = TESTS) -> None:
     with tarfile.open(next((ROOT / "dist").glob("*.tar.gz"))) as sdist:
         sdist.extractall(folder, filter="data")
     (sources,) = (path for path in folder.iterdir() if path.is_dir())
     for package in ("asktell", "adapters"):
         shutil.rmtree(sources / package)
-    paths = [str(path.relative_to(sources)) for name in TESTS for path in sorted((sources / "tests").glob(name))]
+    paths = [str(path.relative_to(sources)) for name in tests for path in sorted((sources / "tests").glob(name))]
     for version in versions:
         oldest = version == "oldest"
         print(f"== {f'oldest versions, Python {OLDEST}' if oldest else f'Python {version}'}", flush=True)
         python = environment(
             folder / f"python-{version}",
             find_python(OLDEST if oldest else version),
-            f"asktell[{EXTRAS}] @ {wheel().as_uri()}",
+            f"asktell[{EXTRAS if oldest else f'{EXTRAS},{STRUCTURED}'}] @ {wheel().as_uri()}",
             *["--requirement", HERE / "tests.txt"],
             *(["--constraint", HERE / "oldest.txt"] if oldest else []),
         )
         # Old packages with newer ones below them warn for themselves.
-        warnings = ["-W", "default"] if oldest else []
-        pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=quick", *warnings]
+        flags = ["-W", "default", "--skip-missing-extras"] if oldest else []
+        pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=quick", *flags]
         run(*pytest, *paths, cwd=sources, OPENBLAS_NUM_THREADS="1")
+        if oldest:
+            check_oldest_structured(folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["extras", "pythons"])
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="of these files and folders below tests/ only")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="asktell-packages-") as folder:
-        {"extras": check_extras, "pythons": check_pythons}[arguments.what](arguments.names, Path(folder))
+        if arguments.what == "extras":
+            check_extras(arguments.names, Path(folder))
+        else:
+            check_pythons(arguments.names, Path(folder), arguments.tests)
 
 
 if __name__ == "__main__":
