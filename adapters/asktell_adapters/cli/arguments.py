@@ -284,14 +284,22 @@ def _add_growth(add: _Add) -> None:
     add_retire.add_argument("--reason", required=True, help="for the result")
     add_extend = add(
         "extend",
-        "give a run more budget",
-        "So many more evaluations, or so much more money; a run that has ended goes on with the same command.",
-        "example: asktell extend summarize.toml --evaluations 100",
+        "give a run more budget or examples",
+        "So many more evaluations, so much more money, or more examples behind those there are; a run that has ended\n"
+        "goes on with the same command.",
+        "example: asktell extend summarize.toml --evaluations 100\n"
+        "         asktell extend summarize.toml --examples     (rows were appended to its data)",
     )
     add_extend.add_argument("run", metavar="RUN", help=where)
     add_extend.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
     add_extend.add_argument("--evaluations", metavar="N", type=int, help="how many more")
     add_extend.add_argument("--cost", metavar="X", type=float, help="how much more, where the budget is a cost")
+    add_extend.add_argument(
+        "--examples",
+        metavar="ID",
+        nargs="*",
+        help="alone: the rows that the data of a CONFIG.toml have more; else the ids of new examples, or how many",
+    )
 
 
 def _add_studies(add: _Add) -> None:
