@@ -69,7 +69,9 @@ def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _begins(rows: Any, first: Any) -> bool:
-    return rows is first is None or (None not in (rows, first) and list(rows[: len(first)]) == list(first))
+    if rows is None or first is None:
+        return rows is first
+    return list(rows[: len(first)]) == list(first)
 
 
 def _shown(flat: Mapping[str, Any], name: str) -> str:

@@ -20,7 +20,10 @@ KEYS = {
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
     "prompts": ("file", "texts"),
-    "data": ("file", "loader", "arguments", "input", "reference", "id", "limit", "shuffle"),
+    "data": (
+        *("file", "delimiter", "encoding", "sheet", "split", "loader", "arguments"),
+        *("input", "reference", "id", "sample", "seed", "limit", "shuffle"),
+    ),
     "cache": ("file", "max_mb", "max_age_days"),
     "improve": ("generations", "candidates", "parents", "patience", "certainty", "writer"),
     "goal": ("type", "maximize", "minimize", "at_least", "at_most", "ranges"),
