@@ -75,7 +75,7 @@ class Table:
             if value is not None and name not in kind.options:
                 goes = ", ".join(end or "folders" for end, other in _KINDS.items() if name in other.options)
                 raise InvalidArgumentError(f"{path}: {name} goes with {goes}; got {name}={value!r}.")
-        given = {name: options[name] for name in kind.options}
+        given: dict[str, Any] = {name: options[name] for name in kind.options}
         if "delimiter" in kind.options:
             given["delimiter"] = delimiter or ("\t" if suffix == ".tsv" else None)
             given["wanted"] = wanted

@@ -70,8 +70,8 @@ def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _begins(rows: Any, first: Any) -> bool:
     if rows is None or first is None:
-        return rows is first
-    return list(rows[: len(first)]) == list(first)
+        return bool(rows is first)
+    return bool(list(rows[: len(first)]) == list(first))
 
 
 def _shown(flat: Mapping[str, Any], name: str) -> str:
