@@ -121,9 +121,10 @@ def opinion(
         n = judge.n * orders * (1 - share)
         calls += n
         read += n * llm_reads
-        price = prices.get(id(llm)) or getattr(getattr(llm, "api", None), "price", None)
+        price: Price | None = prices.get(id(llm)) or getattr(getattr(llm, "api", None), "price", None)
         if price is None:
             cost = most_cost = None
+            continue
         if cost is not None and per_call is not None:
             cost += n * (price.of(round(llm_reads), 0) + price.of(0, 1) * per_call)
         if most_cost is not None:
