@@ -29,7 +29,7 @@ class Checked:
     """What one evaluation has come to so far."""
 
     prompt: str | int
-    example: str
+    example: str  # its id, or the number of its row
     request: Request
     answer: Completion | None = None
     scores: dict[str, float] = field(default_factory=dict)
@@ -65,7 +65,10 @@ def check(arguments: argparse.Namespace) -> int:
     position = _example(config, arguments.example)
     with logging_to_stderr():
         evaluator = config.evaluator()
-        checked = Checked(id_, config.dataset.ids[position], evaluator.request(text, position))
+        name = config.dataset.ids[position]
+        if config.dataset.names is None:  # a digest, which tells nobody anything
+            name = config.examples[position].id or name
+        checked = Checked(id_, name, evaluator.request(text, position))
         try:
             _evaluate(evaluator, checked, evaluator.example(position))
             # A selection refuses scores that are missing, not finite, or out of the goal's ranges.

@@ -64,7 +64,7 @@ def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether the data are those of a set-up with rows behind them, or the same ones."""
     before, after = saved.get("data"), now["data"]
     if not isinstance(before, Mapping) or not before.get("rows"):
-        return before == after
+        return bool(before == after)
     return all(_begins(after.get(key), before.get(key)) for key in ("rows", "ids"))
 
 
