@@ -89,7 +89,7 @@ def _add_beginning(add: _Add) -> None:
         "init",
         "write a configuration to begin with",
         "Write a CONFIG with comments, and small files of prompts and examples where none are named. In a terminal it\n"
-        "asks what it is not told. For promptfoo and Inspect, with data and models of their own, it writes a program.",
+        "asks what it is not told.",
         "example: asktell init\n"
         "         asktell init support.toml --kind openai --model gpt-4o-mini --data tickets.csv \\\n"
         "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'",

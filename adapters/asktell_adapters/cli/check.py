@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from asktell.arguments import nearest, some
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.errors import ConfigError, EvaluatorError, InvalidArgumentError
 from asktell.running.run import outside_of_loops
 from asktell.terminal import one_line
+from asktell.trial import Trial
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr
 from asktell_adapters.llms.base import Completion, Example, Request
@@ -63,6 +64,8 @@ def check(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.config)
     id_, text = _prompt(config, arguments.prompt)
     position = _example(config, arguments.example)
+    if config.harness is not None:
+        return _check_harness(config, Trial(0, id_, text, position), arguments.json)
     with logging_to_stderr():
         evaluator = config.evaluator()
         name = config.dataset.ids[position]
@@ -79,6 +82,28 @@ def check(arguments: argparse.Namespace) -> int:
                 show(line) if not arguments.json else print(line)
     if not arguments.json:
         show(f"This works. What the whole run takes: asktell run {arguments.config} --estimate")
+    return 0
+
+
+def _check_harness(config: "Config", trial: Trial, as_json: bool) -> int:
+    """The same of a harness, which alone knows what was sent."""
+    assert config.harness is not None
+    start = time.perf_counter()
+    (scores,) = config.harness.evaluate_batch([trial])
+    seconds = time.perf_counter() - start
+    if isinstance(scores, BaseException):
+        raise EvaluatorError(f"the evaluation failed: {type(scores).__name__}: {scores}") from scores
+    if as_json:
+        print(json.dumps({"prompt": trial.prompt_id, "scores": dict(scores), "seconds": round(seconds, 3)}, indent=1))
+    else:
+        show(f"prompt {trial.prompt_id!r}: {trial.prompt}\non: {config.examples[trial.example or 0].input}\n--- scores")
+        show("\n".join(f"{name}  {score:.4g}" for name, score in scores.items()))
+        show(f"---\nseconds: {seconds:.2g}")
+    missing = [name for name in config.selector.goal.metrics if name not in scores]
+    if missing:
+        raise ConfigError(f"{config.path.name}: [goal] names {missing}, but the scores are {sorted(scores)}.")
+    if not as_json:
+        show(f"This works. Next: asktell run {config.path}")
     return 0
 
 

@@ -73,56 +73,65 @@ MODELS = {
     ),
 }
 
-PROGRAMS = {
+HARNESSES = {
     "promptfoo": (
         "a promptfoo config: its prompts, tests, providers and assertions",
-        '''\
-"""Which prompt of promptfooconfig.yaml is best? promptfoo evaluates, asktell chooses what. A stopped run goes on.
+        """\
+# Which prompt of a promptfoo config is best?   asktell check NAME, then asktell run NAME
+# Needs promptfoo in this folder, or installed: npm install promptfoo. Its providers' keys are in the environment.
 
-Needs promptfoo in this folder (npm install promptfoo), and its providers' keys in the environment.
-"""
+budget = 32                                  # evaluations; asktell extend gives more later
+# budget = { cost = 1.0 }                    # or money, where the providers say what they cost
+concurrency = 4                              # evaluations at once
 
-import asktell
-from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
+[evaluator]                                  # has data, models and metrics of its own
+type = "promptfoo"
+config = "promptfooconfig.yaml"              # its prompts and tests
+# provider = "openai:gpt-4o-mini"            # which one, where there are several: its label or id
+# rows = "rows.jsonl"                        # keeps each result as promptfoo gives it
 
-with PromptfooEvaluator("promptfooconfig.yaml", rows="rows.jsonl") as evaluator:
-    # Or the `metric` of an assertion, and bounds: subject_to={"cost": asktell.at_most(0.01)}
-    goal = asktell.BestFeasible("score")
-    budget = BUDGET * len(evaluator.prompts)
-    selector = asktell.Selector(evaluator.prompts, goal, budget, examples=len(evaluator.tests))
-    with asktell.Study.create("sqlite:///promptfoo.db", "promptfoo", selector, exist_ok=True) as study:
-        print(asktell.run(study, evaluator, concurrency=4))
-        study.report("promptfoo.html")
-''',
+[goal]
+maximize = "score"                           # promptfoo's own; or the metric of an assertion
+# at_most = { latency = 5.0 }                # only among the prompts whose mean keeps this
+""",
     ),
     "inspect": (
         "an Inspect task: its samples, solvers and scorers",
-        '''\
-"""Which prompt is best for an Inspect task? Inspect evaluates, asktell chooses what. A stopped run goes on.
+        """\
+# Which prompt is best for an Inspect task?   asktell check NAME, then asktell run NAME
+# Needs: pip install 'asktell[inspect]', and the package and the key of your model's provider
 
-Needs: pip install 'asktell[inspect]' openai, and your model's key in the environment.
-"""
+budget = 32                                  # evaluations; asktell extend gives more later
+concurrency = 10                             # samples in one call of Inspect
 
-import asktell
-from asktell_adapters.datasets import load_prompts
-from asktell_adapters.harnesses.inspect_task import InspectTask
+[prompts]
+file = PROMPTS
+
+[evaluator]                                  # has data, models and metrics of its own
+type = "inspect"
+task = "inspect_task:task"                   # module:function, which returns a Task; beside this file
+model = MODEL
+log_dir = "logs"                             # inspect view --log-dir logs
+
+[goal]
+maximize = "includes"                        # a scorer's name
+# at_most = { output_tokens = 100 }          # only among the prompts whose mean keeps this
+""",
+    ),
+}
+
+TASK = '''\
+"""An Inspect task to begin with."""
+
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.scorer import includes
 
-# Your own: from my_tasks import my_task; task = my_task()
-task = Task([Sample(input=f"What is {n} + {n}?", target=str(2 * n)) for n in range(20)], scorer=includes())
-prompts = load_prompts(PROMPTS)
 
-goal = asktell.BestFeasible("includes")  # a scorer's name; see docs/how-to/use-inspect.md for the others
-evaluator = InspectTask(task, MODEL, metrics=goal.metrics, log_dir="logs", max_retries=2)
-selector = asktell.Selector(prompts, goal, budget=BUDGET * len(prompts), examples=len(evaluator.examples))
-with asktell.Study.create("sqlite:///inspect.db", "inspect", selector, exist_ok=True) as study:
-    print(asktell.run(study, evaluator, concurrency=10))
-    study.report("inspect.html")
-''',
-    ),
-}
+def task() -> Task:
+    """A few sums."""
+    return Task([Sample(input=f"What is {n} + {n}?", target=str(2 * n)) for n in range(20)], scorer=includes())
+'''
 
 
 @dataclass
@@ -174,25 +183,25 @@ class Plan:
         yield _with("# confirm_above = 5.0", "asks before a run that may cost more, with a price")
         yield ""
         yield "[prompts]"
-        yield _with(f"file = {_quoted(_relative(self.prompts, home))}", "a prompt a line, or a block; or a table")
+        yield _with(f"file = {quoted(relative(self.prompts, home))}", "a prompt a line, or a block; or a table")
         yield ""
         yield "[data]"
-        yield f"file = {_quoted(_relative(self.data, home))}"
-        yield _with(f"input = {_quoted(self.input)}", "the columns; others may be named in a template")
-        wanted = "false" if self.reference is None else _quoted(self.reference)
+        yield f"file = {quoted(relative(self.data, home))}"
+        yield _with(f"input = {quoted(self.input)}", "the columns; others may be named in a template")
+        wanted = "false" if self.reference is None else quoted(self.reference)
         yield _with(f"reference = {wanted}", "the wanted answer; false where there is none")
         if self.encoding:
-            yield f"encoding = {_quoted(self.encoding)}"
+            yield f"encoding = {quoted(self.encoding)}"
         yield _with("# sample = 200", "so many rows, drawn at random with seed = 0")
         yield ""
         yield "[model]"
-        yield f"type = {_quoted(self.kind)}"
-        yield f"model = {_quoted(self.model)}"
+        yield f"type = {quoted(self.kind)}"
+        yield f"model = {quoted(self.model)}"
         yield _with("max_new_tokens = 256", "longer answers are cut")
         if self.base_url:
-            yield f"base_url = {_quoted(self.base_url)}"
+            yield f"base_url = {quoted(self.base_url)}"
         if self.key is not None:
-            yield _with(f"api_key_env = {_quoted(self.key)}", "the variable that holds the key, never the key itself")
+            yield _with(f"api_key_env = {quoted(self.key)}", "the variable that holds the key, never the key itself")
         if self.price:
             yield _with(f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}", "per million tokens")
         yield from (_with(*advice) for advice in MODELS[self.kind].advice if not self._says(advice[0]))
@@ -210,10 +219,10 @@ class Plan:
             yield "max_new_tokens = 512"
             yield ""
             yield "[metrics.quality.criteria]"
-            yield from (f"{_bare(name)} = {_quoted(text)}" for name, text in self.rubric.items())
+            yield from (f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items())
         yield ""
         yield "[goal]"
-        yield f"maximize = {_quoted('quality' if self.rubric else 'token_f1')}"
+        yield f"maximize = {quoted('quality' if self.rubric else 'token_f1')}"
         yield _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this")
 
     def _says(self, line: str) -> bool:
@@ -225,16 +234,18 @@ def _with(line: str, comment: str) -> str:
     return f"{line:<44} # {comment}"
 
 
-def _relative(file: Path, home: Path) -> str:
+def relative(file: Path, home: Path) -> str:
+    """A path as a file in `home` is to name it."""
     try:
         return file.resolve().relative_to(home).as_posix()
     except ValueError:
         return Path(os.path.relpath(file.resolve(), home)).as_posix()
 
 
-def _quoted(text: Any) -> str:
+def quoted(text: Any) -> str:
+    """A text as TOML has it."""
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _bare(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)

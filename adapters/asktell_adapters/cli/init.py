@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from asktell.arguments import nearest
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.cli.arguments import KINDS
-from asktell_adapters.cli.first_config import MODELS, PER_PROMPT, PROGRAMS, PROMPTS, Plan
+from asktell_adapters.cli.first_config import HARNESSES, MODELS, PER_PROMPT, PROMPTS, TASK, Plan, quoted, relative
 from asktell_adapters.cli.output import show
 from asktell_adapters.datasets import load_prompts
 from asktell_adapters.rows import Table
@@ -29,10 +29,10 @@ def init(arguments: argparse.Namespace) -> int:
     """`asktell init`."""
     ask = _Asking(sys.stdin.isatty() and not arguments.yes)
     kind = arguments.kind or ask.one_of("What answers?", {name: _what(name) for name in KINDS})
-    if kind in PROGRAMS:
-        return _script(kind, arguments, ask)
     path: Path = arguments.config or Path("selection.toml")
     _free(path, arguments.force)
+    if kind in HARNESSES:
+        return _harness(kind, path, arguments, ask)
     plan = _plan(kind, path, arguments, ask)
     made = plan.examples_of_ours()
     config = _written(path, plan.text(), made)
@@ -67,7 +67,7 @@ def _written(path: Path, text: str, beside: Mapping[Path, str]) -> "Config":
 
 
 def _what(kind: str) -> str:
-    return MODELS[kind].what if kind in MODELS else PROGRAMS[kind][0]
+    return MODELS[kind].what if kind in MODELS else HARNESSES[kind][0]
 
 
 def _free(path: Path, force: bool) -> None:
@@ -184,28 +184,24 @@ def _rubric(given: Sequence[str]) -> dict[str, str]:
     return rubric
 
 
-def _script(kind: str, arguments: argparse.Namespace, ask: _Asking) -> int:
-    """A program for a harness, which has models, data and metrics of its own."""
-    path = arguments.config or Path(f"choose_with_{kind}.py")
-    if path.suffix != ".py":
-        raise InvalidArgumentError(
-            f"{kind} has its own data, models and metrics, so that a Python program is written: name a file NAME.py, "
-            f"got {str(path)!r}."
-        )
-    _free(path, arguments.force)
-    text = PROGRAMS[kind][1].replace("BUDGET", str(PER_PROMPT))
-    made = [path]
+def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> int:
+    """The configuration for what has models, data and metrics of its own."""
+    text = HARNESSES[kind][1].replace("NAME", str(path))
+    made: list[Path] = [path]
     if kind == "inspect":
-        prompts = arguments.prompts or path.parent / "prompts.txt"
-        if arguments.prompts is None and not prompts.exists():
-            prompts.write_text(PROMPTS, encoding="utf-8")
-            made.append(prompts)
         model = arguments.model or ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")
-        text = text.replace("PROMPTS", repr(str(prompts))).replace("MODEL", repr(model))
+        prompts = arguments.prompts or path.parent / "prompts.txt"
+        for file, content in ((prompts, PROMPTS), (path.parent / "inspect_task.py", TASK)):
+            if not file.exists():
+                file.write_text(content, encoding="utf-8")
+                made.append(file)
+        home = path.resolve().parent
+        text = text.replace("PROMPTS", quoted(relative(prompts, home))).replace("MODEL", quoted(model))
     path.write_text(text, encoding="utf-8")
     show(f"Wrote {', '.join(map(str, made))}.")
     show("Next:")
-    show(f"  python {path}")
+    show(f"  asktell check {path}")
+    show(f"  asktell run {path}")
     return 0
 
 

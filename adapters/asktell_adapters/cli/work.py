@@ -111,7 +111,9 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
     """Run, or go on, as the one process that was started in this folder."""
     evaluator = None
     if arguments.fresh or not folder.used:
-        evaluator = config.evaluator()  # before a folder is made or set aside: the last place for a mistake
+        evaluator = (
+            config.harness or config.evaluator()
+        )  # before a folder is made or set aside: the last place for a mistake
     if arguments.fresh and folder.used:
         with folder.locked():
             print(f"The old run is now in {safe(str(folder.set_aside()))}", file=sys.stderr)
@@ -182,7 +184,7 @@ def _work(
     if study.done and config.improving is None:
         return study.result()
     _check_examples(study, config)
-    evaluator = evaluator or config.evaluator()
+    evaluator = evaluator or config.harness or config.evaluator()
     if not arguments.join:  # it was asked about when it began
         confirm(config, study, evaluator, arguments.yes)
     worker = study.worker(arguments.worker or name, lease=arguments.lease)

@@ -25,7 +25,7 @@ def describe(
     setup = {
         **settings,
         "goal": {"type": "best-feasible", **data["goal"]},
-        "metrics": {name: {} if given is True else given for name, given in turned_on(data["metrics"])},
+        "metrics": {name: {} if given is True else given for name, given in turned_on(data.get("metrics", {}))},
         "model": {name: value for name, value in model.items() if name not in TUNING},
         "prompts": {"count": len(prompts), "sha256": digest(list(items(prompts)))},
         "data": {

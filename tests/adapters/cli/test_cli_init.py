@@ -5,12 +5,13 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 from asktell_adapters.cli.arguments import KINDS
-from asktell_adapters.cli.first_config import MODELS, PROGRAMS
+from asktell_adapters.cli.first_config import HARNESSES, MODELS
 from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
@@ -71,7 +72,7 @@ def test_every_line_of_advice_can_be_taken(kind: str, home: Path) -> None:
 
 
 def test_the_kinds_are_those_of_the_command_line() -> None:
-    assert set(KINDS) == {*MODELS, *PROGRAMS}
+    assert set(KINDS) == {*MODELS, *HARNESSES}
 
 
 def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
@@ -124,7 +125,6 @@ def test_nothing_is_replaced_unless_told(home: Path, capsys: Any) -> None:
         ("--kind openai --data d.csv --reference nothing", "no column 'nothing'"),
         ("--kind openai --prompts d.csv", "no column 'prompt'"),
         ("--kind openai --budget 0", "budget"),
-        ("--kind promptfoo", "name a file NAME.py"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(options: str, said: str, home: Path, capsys: Any) -> None:
@@ -151,14 +151,90 @@ def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pyt
     assert config.model["api_key_env"] == "MY_KEY"
 
 
-@pytest.mark.parametrize("kind", PROGRAMS)
-def test_for_a_harness_a_program_is_written(kind: str, home: Path, capsys: Any) -> None:
-    assert asktell(f"init --kind {kind}") == 0
-    path = home / f"choose_with_{kind}.py"
-    compile(path.read_text(), str(path), "exec")
-    assert not re.search(r"\b(PROMPTS|MODEL|BUDGET)\b", path.read_text())
-    assert f"python choose_with_{kind}.py" in capsys.readouterr().out
-    assert (home / "prompts.txt").exists() == (kind == "inspect")
+class Fake:
+    """A harness that is not installed here: it scores by the prompt's length."""
+
+    tests: ClassVar[Any] = [{"description": "", "vars": {"n": n}} for n in range(5)]
+    examples = tuple(SimpleNamespace(input=f"What is {n}?", id=n + 1) for n in range(20))
+    prompts: ClassVar[Any] = {"prompt-1": "a", "prompt-2": "abc"}
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.given = arguments, options
+
+    def evaluate_batch(self, trials: Any) -> list[Any]:
+        return [{"score": len(t.prompt) / 100, "includes": len(t.prompt) / 100, "cost": 0.5} for t in trials]
+
+
+@pytest.mark.parametrize("kind", HARNESSES)
+def test_a_harness_is_configured_checked_and_run(
+    kind: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    import asktell_adapters.harnesses.inspect_task
+    import asktell_adapters.harnesses.promptfoo
+
+    monkeypatch.setattr(asktell_adapters.harnesses.promptfoo, "PromptfooEvaluator", Fake)
+    monkeypatch.setattr(asktell_adapters.harnesses.inspect_task, "InspectTask", Fake)
+    assert asktell(f"init a.toml --kind {kind}") == 0
+    assert "asktell check a.toml" in capsys.readouterr().out
+    if kind == "inspect":
+        compile((home / "inspect_task.py").read_text(), "inspect_task.py", "exec")
+        (home / "a.toml").write_text((home / "a.toml").read_text().replace("inspect_task:", "task_of_a_test:"))
+        (home / "task_of_a_test.py").write_text("def task():\n    return 'the task'\n")
+    config = load_config(home / "a.toml")
+    assert config.harness is not None
+    given, options = config.harness.evaluator.given
+    if kind == "inspect":
+        assert (given[0], given[1], options["log_dir"].name) == ("the task", "openai/gpt-4o-mini", "logs")
+        assert config.dataset.names == tuple(str(n + 1) for n in range(20))
+    else:
+        assert given[0] == home / "promptfooconfig.yaml"
+        assert config.selector.prompts.ids == ["prompt-1", "prompt-2"]
+        assert (len(config.dataset), config.dataset.names) == (5, None)
+    assert asktell("check a.toml") == 0
+    assert re.search(r"\nincludes  0\.\d+\n", capsys.readouterr().out)
+    assert asktell("run a.toml --estimate") == 2
+    assert "not those of [evaluator]" in capsys.readouterr().err
+    assert asktell("run a.toml") == 0
+    assert "final" in (said := capsys.readouterr().out)
+    longest = max(config.selector.prompts.texts, key=len)
+    assert longest[:20] in said.split("prompt\n")[1].split("\n")[0]
+    assert asktell("improve a.toml") == 2
+    assert "'evaluator' at the top goes with asktell run" in capsys.readouterr().err
+    assert asktell("report a.toml") == 0
+    text = (home / "a.toml").read_text()
+    (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
+    assert asktell("check a.toml") == 2
+    assert "but the scores are ['cost', 'includes', 'score']" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("", "'type' in [evaluator] or a loader is needed"),
+        ("type = 'promtfoo'", "must be one of 'promptfoo', 'inspect'"),
+        ("loader = 'harness_of_a_test:empty'", "there are none"),
+        ("loader = 'harness_of_a_test:no_batches'", "must return an object with evaluate_batch"),
+        (
+            "loader = 'harness_of_a_test:good'\n[model]\ntype = 'openai'",
+            "'model' at the top does not go with [evaluator]",
+        ),
+    ],
+)
+def test_mistakes_in_the_table_of_an_evaluator_are_named(table: str, said: str, home: Path, capsys: Any) -> None:
+    (home / "harness_of_a_test.py").write_text(
+        "class Good:\n    examples = ['a', 'b']\n    def evaluate_batch(self, trials):\n"
+        "        return [{'s': 1.0 if t.prompt_id else 0.5} for t in trials]\n"
+        "class Empty(Good):\n    examples = []\n"
+        "class NoBatches:\n    examples = ['a']\n"
+        "good, empty, no_batches = Good, Empty, NoBatches\n"
+    )
+    text = "budget = 4\n[prompts]\ntexts = ['p', 'q']\n[goal]\nmaximize = 's'\n[evaluator]\n"
+    (home / "a.toml").write_text(text + table)
+    assert asktell("run a.toml") == 2
+    assert said in capsys.readouterr().err
+    (home / "a.toml").write_text(text + "loader = 'harness_of_a_test:good'")
+    assert asktell("run a.toml") == 0
+    assert "1   1 +- 0" in capsys.readouterr().out
 
 
 # check
