@@ -313,7 +313,7 @@ def _add_growth(add: _Add) -> None:
         "prompts", metavar="ID=TEXT", nargs="*", help="TEXT alone where prompts are named by their positions"
     )
     add_add.usage = "asktell add [OPTIONS] RUN [NAME] (ID=TEXT ... | --file FILE)"
-    add_add.add_argument("--file", metavar="FILE", type=Path, help="of prompts: .txt, .json or .csv, as in CONFIG")
+    add_add.add_argument("--file", metavar="FILE", type=Path, help="of prompts, as in CONFIG")
     add_retire = add(
         "retire",
         "take a prompt out of a run",

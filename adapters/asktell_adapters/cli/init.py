@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from asktell_adapters.config import Config
 
 _KEY = "OPENAI_API_KEY"
+_OF_MODELS = ("base_url", "api_key_env", "price", "data", "input", "reference", "encoding", "rubric")
 _INPUTS = ("input", "text", "question", "document", "article", "content", "message", "query")
 _REFERENCES = ("reference", "answer", "expected", "target", "label", "summary", "output", "ideal")
 _RUBRIC = "The answer does what was asked, correctly and completely."
@@ -186,6 +187,12 @@ def _rubric(given: Sequence[str]) -> dict[str, str]:
 
 def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> int:
     """The configuration for what has models, data and metrics of its own."""
+    for name in (*_OF_MODELS, *(["model"] if kind == "promptfoo" else [])):
+        if getattr(arguments, name) is not None:
+            raise InvalidArgumentError(f"--{name.replace('_', '-')} does not go with {kind}, which has that itself.")
+    if arguments.prompts is not None and (kind == "promptfoo" or not arguments.prompts.exists()):
+        had = "its config has the prompts" if kind == "promptfoo" else "there is no such file"
+        raise InvalidArgumentError(f"--prompts {str(arguments.prompts)!r}: {had}.")
     text = HARNESSES[kind][1].replace("NAME", str(path))
     made: list[Path] = [path]
     if kind == "inspect":
@@ -197,6 +204,8 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
                 made.append(file)
         home = path.resolve().parent
         text = text.replace("PROMPTS", quoted(relative(prompts, home))).replace("MODEL", quoted(model))
+    if arguments.budget is not None:
+        text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     path.write_text(text, encoding="utf-8")
     show(f"Wrote {', '.join(map(str, made))}.")
     show("Next:")

@@ -125,6 +125,9 @@ def test_nothing_is_replaced_unless_told(home: Path, capsys: Any) -> None:
         ("--kind openai --data d.csv --reference nothing", "no column 'nothing'"),
         ("--kind openai --prompts d.csv", "no column 'prompt'"),
         ("--kind openai --budget 0", "budget"),
+        ("--kind promptfoo --data d.csv", "--data does not go with promptfoo"),
+        ("--kind promptfoo --prompts d.csv", "its config has the prompts"),
+        ("--kind inspect --prompts none.txt", "there is no such file"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(options: str, said: str, home: Path, capsys: Any) -> None:
