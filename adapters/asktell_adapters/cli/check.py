@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import inspect
 import json
 import time
@@ -61,7 +62,11 @@ def check(arguments: argparse.Namespace) -> int:
     """`asktell check`."""
     from asktell_adapters.config import load_config
 
-    config = load_config(arguments.config)
+    with contextlib.closing(load_config(arguments.config)) as config:
+        return _check(config, arguments)
+
+
+def _check(config: "Config", arguments: argparse.Namespace) -> int:
     id_, text = _prompt(config, arguments.prompt)
     position = _example(config, arguments.example)
     if config.harness is not None:

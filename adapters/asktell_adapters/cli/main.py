@@ -64,7 +64,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from asktell_adapters.cli.work import run_config
     from asktell_adapters.config import load_config
 
-    run_config(load_config(arguments.config), arguments)
+    with contextlib.closing(load_config(arguments.config)) as config:
+        run_config(config, arguments)
     return _OK
 
 

@@ -71,6 +71,11 @@ class Config:
         """The data set."""
         return self.dataset.examples
 
+    def close(self) -> None:
+        """End what a harness has started."""
+        if self.harness is not None and callable(close := getattr(self.harness.evaluator, "close", None)):
+            close()
+
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
         """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`.
 

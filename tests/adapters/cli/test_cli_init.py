@@ -161,8 +161,13 @@ class Fake:
     examples = tuple(SimpleNamespace(input=f"What is {n}?", id=n + 1) for n in range(20))
     prompts: ClassVar[Any] = {"prompt-1": "a", "prompt-2": "abc"}
 
+    closed: ClassVar[list[Any]] = []
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.given = arguments, options
+
+    def close(self) -> None:
+        self.closed.append(self)
 
     def evaluate_batch(self, trials: Any) -> list[Any]:
         return [{"score": len(t.prompt) / 100, "includes": len(t.prompt) / 100, "cost": 0.5} for t in trials]
@@ -204,6 +209,8 @@ def test_a_harness_is_configured_checked_and_run(
     assert asktell("improve a.toml") == 2
     assert "'evaluator' at the top goes with asktell run" in capsys.readouterr().err
     assert asktell("report a.toml") == 0
+    assert len(Fake.closed) == 3, "a check, an estimate and a run"
+    Fake.closed.clear()
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
     assert asktell("check a.toml") == 2
