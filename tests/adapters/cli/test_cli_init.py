@@ -180,6 +180,7 @@ def test_a_harness_is_configured_checked_and_run(
     import asktell_adapters.harnesses.inspect_task
     import asktell_adapters.harnesses.promptfoo
 
+    monkeypatch.setattr(Fake, "closed", [])
     monkeypatch.setattr(asktell_adapters.harnesses.promptfoo, "PromptfooEvaluator", Fake)
     monkeypatch.setattr(asktell_adapters.harnesses.inspect_task, "InspectTask", Fake)
     assert asktell(f"init a.toml --kind {kind}") == 0
@@ -210,7 +211,6 @@ def test_a_harness_is_configured_checked_and_run(
     assert "'evaluator' at the top goes with asktell run" in capsys.readouterr().err
     assert asktell("report a.toml") == 0
     assert len(Fake.closed) == 3, "a check, an estimate and a run"
-    Fake.closed.clear()
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
     assert asktell("check a.toml") == 2
