@@ -125,8 +125,10 @@ class Growing:
         with self._lock:
             known = joining.request(self._state, key, Extended)
             if known is not None:
-                was = known[1].evaluations, known[1].cost, known[1].examples
-                joining.check_again(key, was == (evaluations or 0, cost or 0.0, numbered(examples)[0] or 0))
+                n_examples, ids = numbered(examples)
+                given = evaluations or 0, cost or 0.0, n_examples or 0, None if ids is None else ids.ids
+                was = known[1].evaluations, known[1].cost, known[1].examples, known[1].ids
+                joining.check_again(key, was == given)
                 return
             event = joining.extension(self._state, evaluations, cost, examples, key)
             check_method(self._method, event)

@@ -1,20 +1,18 @@
-"""Data sets and prompts from files: JSONL, CSV, JSON and text, and the packaged ACLSum."""
+"""Data sets and prompts from files, and the packaged ACLSum."""
 
-import csv
 import importlib.util
-import io
-import json
+import random
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from asktell.arguments import whole
 from asktell.errors import InvalidArgumentError, MissingExtraError
 from asktell_adapters.llms.base import Example
+from asktell_adapters.rows import KINDS, Table, as_text, from_json, jsonl, read_text
 
 ASPECTS = ("challenge", "approach", "outcome")
+_ROLES = "Name the columns with input, reference and id."
 _SPLITS = {"train": "train", "validation": "val", "val": "val", "test": "test"}
 
 
@@ -24,38 +22,60 @@ def load_examples(
     input: str = "input",  # noqa: A002 - the names of the Example's own fields
     reference: str | None = "reference",
     id: str | None = None,  # noqa: A002
+    sample: int | None = None,
+    seed: int = 0,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    split: str | None = None,
 ) -> list[Example]:
-    """Examples of a `.jsonl` (one object a line) or `.csv` (with a header) file, in the file's order.
+    """Examples of a table, in its order: .csv, .tsv, .json, .jsonl, .parquet, .xlsx, or a folder of `datasets`.
 
     Args:
-        path: the file, in UTF-8.
+        path: the file, or a folder that `Dataset.save_to_disk` wrote.
         input: the column (key) of the input text.
-        reference: the column of the reference: a text, or in JSONL a list of texts; None for a data set without.
+        reference: the column of the reference: a text, or where the file can hold one a list of texts; None for a data
+            set without. Numbers, as labels are, become texts.
         id: the column of the row's name; by default the line's number.
+        sample: take at most so many rows, drawn at random; by default all.
+        seed: of that draw: the same rows each time.
+        delimiter: of a CSV or TSV file; by default a tab in TSV, else the first of , ; tab | by which the header has
+            the columns.
+        encoding: of a file of text; by default UTF-8, or what its byte order mark says.
+        sheet: of an Excel file; by default the first.
+        split: of a folder that holds several.
 
-    The other columns become the example's `fields`.
+    The other columns become the example's `fields`. Rows without anything in them are left out.
 
     Raises:
         InvalidArgumentError: no such file, another kind of file, or a row that does not fit; file and line are named.
+        MissingExtraError: a package for this kind of file is missing.
     """
-    path = _existing(path)
-    rows = {".jsonl": _jsonl_rows, ".csv": _csv_rows}.get(path.suffix.lower())
-    if rows is None:
-        raise InvalidArgumentError(f"{path}: examples come from .jsonl or .csv files, not {path.suffix!r}.")
+    wanted = [column for column in (input, reference, id) if column is not None]
+    table = Table(path, wanted, delimiter=delimiter, encoding=encoding, sheet=sheet, split=split)
     examples = []
-    for line, row in rows(path):
-        for column in (input, reference, id):
-            if column is not None and row.get(column) is None:
-                raise InvalidArgumentError(f"{path}, line {line}: no {column!r}; the row has {sorted(map(str, row))}.")
-        others = {name: value for name, value in row.items() if name not in (input, reference, id)}
-        name = str(line) if id is None else str(row[id])
+    for row in table.rows:
+        for column in wanted:
+            table.check_column(row, column, _ROLES)
+        others = {name: value for name, value in row.values.items() if name not in wanted}
+        name = str(row.number) if id is None else str(row.values[id])
+        target = None if reference is None else as_text(row.values[reference])
         try:
-            examples.append(Example(row[input], None if reference is None else row[reference], name, others))
+            examples.append(Example(as_text(row.values[input]), target, name, others))
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{path}, line {line}: {error}") from error
-    if not examples:
-        raise InvalidArgumentError(f"{path}: the file has no rows.")
-    return examples
+            raise InvalidArgumentError(f"{table.where(row)}: {error}") from error
+    return examples if sample is None else draw(examples, sample, seed)
+
+
+def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
+    """At most so many examples, drawn at random without replacement, in their order.
+
+    Raises:
+        InvalidArgumentError: it is not 1 or more.
+    """
+    whole("sample", sample, 1)
+    rows = random.Random(seed).sample(range(len(examples)), min(sample, len(examples)))
+    return [examples[row] for row in sorted(rows)]
 
 
 def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
@@ -63,22 +83,26 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
 
     - `.txt`: one prompt a line; if blank lines separate blocks, one prompt a block (and every block may span lines).
     - `.json`: a list of texts, or an object id -> text.
-    - `.csv`: a column `prompt` and, if there are ids, a column `id`.
+    - `.csv`, `.tsv`, `.jsonl`, `.parquet`, `.xlsx`: a column `prompt` and, if there are ids, a column `id`.
 
     Raises:
         InvalidArgumentError: no such file, another kind of file, or not prompts; file and line are named.
+        MissingExtraError: a package for this kind of file is missing.
     """
-    path = _existing(path)
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise InvalidArgumentError(f"There is no file {str(path)!r}.")
     kind = path.suffix.lower()
     prompts: list[str] | dict[str, str]
     if kind == ".txt":
-        prompts = _text_prompts(_read(path))
+        prompts = _text_prompts(read_text(path))
     elif kind == ".json":
         prompts = _json_prompts(path)
-    elif kind == ".csv":
-        prompts = _csv_prompts(path)
+    elif kind in KINDS:
+        prompts = _table_prompts(path)
     else:
-        raise InvalidArgumentError(f"{path}: prompts come from .txt, .json or .csv files, not {path.suffix!r}.")
+        known = ", ".join((".txt", *sorted(KINDS)))
+        raise InvalidArgumentError(f"{path}: prompts come from {known} files, not {path.suffix!r}.")
     if not prompts:
         raise InvalidArgumentError(f"{path}: the file has no prompts.")
     return prompts
@@ -117,7 +141,7 @@ def load_aclsum(
         raise InvalidArgumentError(f"section must be one of {list(sections)}, got {section!r}.")
     examples = []
     for part in wanted:
-        for _, paper in _jsonl_rows(_aclsum_folder() / f"{part}.jsonl"):
+        for _, paper in jsonl(_aclsum_folder() / f"{part}.jsonl"):
             sentences = [_detokenized(text) if detokenize else text for text in paper["sentences"][section]]
             reference = "\n".join(paper["summary"][name].strip() for name in aspects)
             fields = {"title": paper["title"], "split": part}
@@ -153,78 +177,6 @@ def _detokenized(text: str) -> str:
     return re.sub(r'" ([^"]*?) "', r'"\1"', text)
 
 
-def _existing(path: str | Path) -> Path:
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise InvalidArgumentError(f"There is no file {str(path)!r}.")
-    return path
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")  # Line ends inside CSV fields stay as they are.
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise InvalidArgumentError(f"{path}, line {line}: not UTF-8 ({error.reason}).") from error
-
-
-def _json(text: str, path: Path, line: int) -> Any:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(pairs)
-        if len(result) < len(pairs):
-            twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
-            raise InvalidArgumentError(f"{path}, line {line}: the key {twice!r} occurs twice.")
-        return result
-
-    try:
-        return json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        where = f"line {line + error.lineno - 1}, column {error.colno}"
-        raise InvalidArgumentError(f"{path}, {where}: not JSON: {error.msg}.") from error
-
-
-def _jsonl_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    # Not splitlines(): JSON may hold line separators of Unicode as they are.
-    for line, text in enumerate(_read(path).split("\n"), start=1):
-        if text.strip():
-            row = _json(text, path, line)
-            if not isinstance(row, dict):
-                raise InvalidArgumentError(f"{path}, line {line}: a row must be an object, got {type(row).__name__}.")
-            yield line, row
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    text = _read(path)
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    with _fields_of(len(text)):
-        try:
-            header = list(reader.fieldnames or [])
-            rows = [(reader.line_num, row) for row in reader]
-        except csv.Error as error:
-            raise InvalidArgumentError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from error
-    if len(set(header)) < len(header):
-        raise InvalidArgumentError(f"{path}, line 1: a column occurs twice in {header}.")
-    for line, row in rows:
-        if None in row or None in row.values():
-            raise InvalidArgumentError(f"{path}, line {line}: not {len(header)} columns, as the header has.")
-        yield line, row
-
-
-_one_limit_at_a_time = threading.Lock()
-
-
-@contextmanager
-def _fields_of(characters: int) -> Iterator[None]:
-    """Let CSV fields be so long; by default 131,072 characters, for everybody in the process."""
-    with _one_limit_at_a_time:
-        before = csv.field_size_limit()
-        csv.field_size_limit(max(before, characters))
-        try:
-            yield
-        finally:
-            csv.field_size_limit(before)
-
-
 def _text_prompts(text: str) -> list[str]:
     text = text.strip()
     parts = re.split(r"\n[ \t\r]*\n", text)
@@ -232,7 +184,7 @@ def _text_prompts(text: str) -> list[str]:
 
 
 def _json_prompts(path: Path) -> list[str] | dict[str, str]:
-    found = _json(_read(path), path, 1)
+    found = from_json(read_text(path), path, 1)
     if not isinstance(found, list | dict):
         raise InvalidArgumentError(
             f"{path}: expected a list of texts or an object id -> text, got {type(found).__name__}."
@@ -243,14 +195,16 @@ def _json_prompts(path: Path) -> list[str] | dict[str, str]:
     return found
 
 
-def _csv_prompts(path: Path) -> list[str] | dict[str, str]:
-    rows = list(_csv_rows(path))
+def _table_prompts(path: Path) -> list[str] | dict[str, str]:
+    table = Table(path, ("prompt", "id"))
     named: dict[str, str] = {}
-    for line, row in rows:
-        if not (row.get("prompt") or "").strip():
-            raise InvalidArgumentError(f"{path}, line {line}: no 'prompt'; the columns are {sorted(row)}.")
-        if "id" in row:
-            if row["id"] in named:
-                raise InvalidArgumentError(f"{path}, line {line}: the id {row['id']!r} occurs twice.")
-            named[row["id"]] = row["prompt"]
-    return named or [row["prompt"] for _, row in rows]
+    for row in table.rows:
+        table.check_column(row, "prompt")
+        if not str(row.values["prompt"]).strip():
+            raise InvalidArgumentError(f"{table.where(row)}: 'prompt' is empty.")
+        if "id" in row.values:
+            name = str(as_text(row.values["id"]))
+            if name in named:
+                raise InvalidArgumentError(f"{table.where(row)}: the id {name!r} occurs twice.")
+            named[name] = str(as_text(row.values["prompt"]))
+    return named or [str(as_text(row.values["prompt"])) for row in table.rows]

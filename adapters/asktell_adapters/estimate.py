@@ -11,15 +11,14 @@ from typing import Any, Protocol, final
 from asktell.arguments import check_number, whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.running.run import outside_of_loops
-from asktell_adapters.cache import CachedLLM
+from asktell_adapters._opinions import JudgeEstimate, Sample, count, in_cache, opinion
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.metrics.judge import Judge
 
 MOST_COUNTED = 200
 """Requests whose tokens are counted; those of the others are taken to be as many on average."""
-_CHARACTERS_PER_TOKEN = 4  # about, in English
-_TOKENS_PER_TURN = 4  # of a chat template, about
 
 
 class Selection(Protocol):
@@ -39,17 +38,20 @@ class Estimate:
 
     Attributes:
         evaluations: at most, by the budget; of a budget in cost, as many as it is expected to pay for.
-        calls: those of them that the LLM is asked for; the others' answers are in the cache.
+        calls: those of them that the LLM is asked for; the others' answers are in the cache. What judges are asked is
+            in `judges`.
         prompt_tokens: to be read, all calls together, on average of the requests counted.
         completion_tokens: to be written, as the real calls were answered; without any, None.
         most_completion_tokens: if every answer is as long as it may be.
-        cost: expected, in the currency of the price; None without a price or without real calls.
-        most_cost: with the longest answers, and never above the budget; None without a price.
+        cost: expected, judges included, in the currency of the price; None without a price or without real calls.
+        most_cost: with the longest answers, judges included, and never above the budget; None without a price. A judge
+            whose own price is not known is in neither.
         seconds: None where nothing says how fast the LLM is.
         counted: requests whose tokens were counted.
         exact_tokens: whether the model's own tokenizer counted them; otherwise a token for four characters was taken.
         real_calls: answers that were asked for to learn this, and were not in the cache.
         real_cost: what they cost.
+        judges: what each of them will take.
     """
 
     evaluations: int
@@ -64,6 +66,7 @@ class Estimate:
     exact_tokens: bool
     real_calls: int
     real_cost: float
+    judges: tuple[JudgeEstimate, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes, as JSON data."""
@@ -80,14 +83,41 @@ class Estimate:
         longest = f"at most {self.most_completion_tokens:,}"
         written = self.completion_tokens
         yield "tokens written", longest if written is None else f"about {written:,}, {longest}"
+        for judge in self.judges:
+            yield f"judge {judge.name}"[:14], ", ".join(_of_judge(judge))
         if self.most_cost is None:
             yield "money", "no price is known"
         else:
             longest = f"at most {self.most_cost:.4g}"
-            yield "money", longest if self.cost is None else f"about {self.cost:.4g}, {longest}"
+            money = longest if self.cost is None else f"about {self.cost:.4g}, {longest}"
+            yield "money", money + _shares(self.judges)
         yield "time", "unknown until something is asked" if self.seconds is None else f"about {_duration(self.seconds)}"
-        if self.real_calls:
-            yield "real calls", f"{self.real_calls}, for {self.real_cost:.4g}"
+        if self.real_calls or any(judge.real_calls for judge in self.judges):
+            opinions = sum(judge.real_calls for judge in self.judges)
+            more = f" and {opinions} of judges" if opinions else ""
+            cost = self.real_cost + sum(judge.real_cost for judge in self.judges)
+            yield "real calls", f"{self.real_calls}{more}, for {cost:.4g}"
+
+
+def _of_judge(judge: JudgeEstimate) -> Iterator[str]:
+    yield f"{judge.calls:,} calls"
+    yield f"about {judge.prompt_tokens:,} tokens read"
+    longest = f"at most {judge.most_completion_tokens:,} written"
+    yield longest if judge.completion_tokens is None else f"about {judge.completion_tokens:,}, {longest}"
+
+
+def _shares(judges: Sequence[JudgeEstimate]) -> str:
+    """What of the money is the judges', in words."""
+    known = [judge for judge in judges if judge.most_cost is not None]
+    unknown = [repr(judge.name) for judge in judges if judge.most_cost is None]
+    said = []
+    if known:
+        most = sum(judge.most_cost or 0.0 for judge in known)
+        about = "" if any(judge.cost is None for judge in known) else f"{sum(j.cost or 0.0 for j in known):.4g}, "
+        said.append(f"judges: {about}at most {most:.4g}")
+    if unknown:
+        said.append(f"without the judge {', '.join(unknown)}, who has no price")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def estimate(
@@ -126,39 +156,60 @@ def estimate(
     price = price or getattr(getattr(llm, "api", None), "price", None)
     result = selection.result()
     active = [entry.prompt for entry in result.prompts if entry.status == "active"]
-    requests = _drawn(evaluator, active, max(MOST_COUNTED, real_calls), random.Random(seed))
-    tokens, exact = _count(llm, requests[:MOST_COUNTED])
-    known = _share_known(evaluator, requests[:MOST_COUNTED])
-    asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls else _Asked([], 0, 0.0, 0.0)
+    cells = _drawn(evaluator, active, result.repeats, max(MOST_COUNTED, real_calls), random.Random(seed))
+    requests = [evaluator.request(*cell) for cell in cells]
+    tokens, exact = count(llm, requests[:MOST_COUNTED])
+    found = in_cache(evaluator.answers, requests[:MOST_COUNTED])
+    known = sum(answer is not None for answer in found) / len(found) if found else 0.0
+    asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls else _Asked({}, 0, 0.0, 0.0)
     longest = evaluator.max_new_tokens
     read = sum(tokens) / len(tokens) if tokens else 0.0
     written = asked.mean_tokens
     per_call = None if price is None or written is None else price.of(round(read), 0) + price.of(0, 1) * written
     most_per_call = None if price is None else price.of(round(read), longest)
-    cells = len(result.prompts) * len(evaluator.examples)
-    evaluations = max(0, min(selection.budget, cells) - selection.spent)
+    samples = [
+        Sample(asked.answers.get(i, answer), i in asked.answers, evaluator.example(cells[i][1]), cells[i][2])
+        for i, answer in enumerate(found)
+    ]
+    prices = {} if price is None else {id(llm): price}
+    opinions = [
+        opinion(name, metric, samples, written, longest, prices)
+        for name, metric in evaluator.metrics.items()
+        if isinstance(metric, Judge) and samples
+    ]
+    n_cells = len(result.prompts) * len(evaluator.examples) * result.repeats
+    evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
     money = None if result.max_cost is None else max(0.0, result.max_cost - result.cost)
     if money is not None:
         if most_per_call is None:
             raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
         paid = (per_call or most_per_call) * (1 - known)
+        paid += sum((each.cost if each.cost is not None else each.most_cost) or 0.0 for each in opinions)
         evaluations = min(evaluations, int(money / paid)) if paid else evaluations
     calls = round(evaluations * (1 - known))
-    most = None if most_per_call is None else calls * most_per_call
+    judges = tuple(each.times(evaluations) for each in opinions)
+    costs = [None if per_call is None else calls * per_call, *(judge.cost for judge in judges)]
+    most = [None if most_per_call is None else calls * most_per_call, *(judge.most_cost for judge in judges)]
+    # A judge of unknown price is left out; a part whose length is unknown makes the sum so.
+    priced = [cost for cost, bound in zip(costs, most, strict=True) if bound is not None]
     pace = seconds_per_call if seconds_per_call is not None else asked.seconds_per_call
+    seconds = None if pace is None else calls * max(pace, _slowest(llm, read + longest))
+    if seconds is not None:
+        seconds += evaluations * sum(each.seconds or 0.0 for each in opinions)
     return Estimate(
         evaluations=evaluations,
         calls=calls,
         prompt_tokens=round(calls * read),
         completion_tokens=None if written is None else round(calls * written),
         most_completion_tokens=calls * longest,
-        cost=None if per_call is None else _no_more(calls * per_call, money),
-        most_cost=None if most is None else _no_more(most, money),
-        seconds=None if pace is None else calls * max(pace, _slowest(llm, read + longest)),
+        cost=None if not priced or None in priced else _no_more(sum(filter(None, priced)), money),
+        most_cost=_no_more(sum(filter(None, most)), money) if priced else None,
+        seconds=seconds,
         counted=len(tokens),
         exact_tokens=exact,
         real_calls=asked.n_fresh,
         real_cost=asked.cost,
+        judges=judges,
     )
 
 
@@ -166,14 +217,15 @@ def estimate(
 class _Asked:
     """What the real calls have shown."""
 
-    answers: list[Completion]
+    answers: dict[int, Completion]  # by the requests' positions
     n_fresh: int
     cost: float
     seconds: float
 
     @property
     def mean_tokens(self) -> float | None:
-        return sum(a.completion_tokens for a in self.answers) / len(self.answers) if self.answers else None
+        tokens = [answer.completion_tokens for answer in self.answers.values()]
+        return sum(tokens) / len(tokens) if tokens else None
 
     @property
     def seconds_per_call(self) -> float | None:
@@ -181,35 +233,15 @@ class _Asked:
 
 
 def _drawn(
-    evaluator: LLMEvaluator | AsyncLLMEvaluator, prompts: Sequence[str], n: int, rng: random.Random
-) -> list[Request]:
+    evaluator: LLMEvaluator | AsyncLLMEvaluator, prompts: Sequence[str], repeats: int, n: int, rng: random.Random
+) -> list[tuple[str, int, int]]:
+    """Prompt, example and repeat of some evaluations."""
+    # At temperature 0 a repeat is asked the same again.
+    repeats = repeats if evaluator.temperature else 1
     n_examples = len(evaluator.examples)
-    cells = len(prompts) * n_examples
-    return [
-        evaluator.request(prompts[cell // n_examples], cell % n_examples)
-        for cell in rng.sample(range(cells), min(n, cells))
-    ]
-
-
-def _count(llm: Any, requests: list[Request]) -> tuple[list[int], bool]:
-    """Tokens of each, and whether the model's tokenizer said so."""
-    if callable(counter := getattr(llm, "count_tokens", None)):
-        try:
-            return list(counter(requests)), True
-        except EvaluatorError:  # one that does not fit; the run says so of that one
-            pass
-    texts = [[turn["content"] for turn in request.messages] for request in requests]
-    return [sum(len(text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for text in each) for each in texts], False
-
-
-def _share_known(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request]) -> float:
-    """The part of the answers that the cache has."""
-    answers = evaluator.answers
-    if not isinstance(answers, CachedLLM) or not requests:
-        return 0.0
-    fresh = CachedLLM(answers.llm, answers.cache)  # which counts for itself
-    fresh.look_up([fresh.key(request) for request in requests])
-    return fresh.hits / len(requests)
+    cells = len(prompts) * n_examples * repeats
+    drawn = (divmod(cell, n_examples) for cell in rng.sample(range(cells), min(n, cells)))
+    return [(prompts[row % len(prompts)], example, row // len(prompts)) for row, example in drawn]
 
 
 def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], concurrency: int) -> _Asked:
@@ -225,10 +257,10 @@ def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], c
     else:
         found, at_once = evaluator.answers.complete(requests), 0
     seconds = time.perf_counter() - start
-    answers = [answer for answer in found if isinstance(answer, Completion)]
+    answers = {i: answer for i, answer in enumerate(found) if isinstance(answer, Completion)}
     if not answers:
         raise EvaluatorError(f"none of {len(requests)} real calls was answered, the first with: {found[0]!r}")
-    fresh = [answer for answer in answers if not answer.from_cache]
+    fresh = [answer for answer in answers.values() if not answer.from_cache]
     if at_once:  # what takes long waits elsewhere
         seconds = sum(answer.latency for answer in fresh) / concurrency
     costs = [answer.cost for answer in fresh]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
 from asktell.arguments import nearest
-from asktell.elimination import rule_of
+from asktell.elimination import ConstrainedRanking, rule_of
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
     BLUP,
@@ -132,6 +132,17 @@ def check_method(method: Method, event: Growth) -> None:
         what = "add()" if isinstance(event, Added) else "extend()"
         raise IncompatibleMethodError(
             f"{what} goes with the methods 'auto' and 'race' (asktell.Adaptive, asktell.Race): this one, "
-            f"{type(method.scheduler).__name__}, has planned its rounds for the prompts and the budget of the start. "
-            "Make another selector, and give it the scores so far by observe()."
+            f"{_called(method)}, has planned its rounds for the prompts and the budget of the start. Make another "
+            "selector, and give it the scores so far by observe()."
         )
+
+
+def _called(method: Elimination) -> str:
+    """The preset's name, or that of the scheduler of another composition."""
+    for name, made in _PRESETS.items():
+        schedulers = made.scheduler(True), made.scheduler(False)
+        parts = type(method.allocator), type(method.estimator)
+        for_best = made.goal is None or (made.goal is BestFeasible) == isinstance(method.rule, ConstrainedRanking)
+        if method.scheduler in schedulers and parts == (made.allocator, made.estimator) and for_best:
+            return repr(name)
+    return f"a composition with {type(method.scheduler).__name__}"

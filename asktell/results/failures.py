@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")  # what differs from evaluation to evaluation: names, numbers
+# What differs from evaluation to evaluation: names, numbers.
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 _COMPARED = 300  # characters of a reason
 
 

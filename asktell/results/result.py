@@ -17,7 +17,7 @@ from asktell.results.comparison import Comparison
 from asktell.results.entries import PromptResult
 from asktell.results.failures import FailureGroup, in_words
 from asktell.results.pairs import Comparer, compare_two
-from asktell.terminal import aligned, one_line, safe, with_doubt, with_error
+from asktell.terminal import filled, in_blocks, safe, with_doubt, with_error
 
 if TYPE_CHECKING:
     import pandas
@@ -29,7 +29,8 @@ STOPPED_EARLY = "stopped early: the answer is settled"
 CONFIDENCE = 0.95
 """The confidence of what is said about the baseline."""
 _ROWS_SHOWN = 10
-_WIDTH, _LEAST_TEXT = 110, 24
+WIDTH = 110
+"""Characters of a line, where nothing says how wide the terminal is."""
 
 Moments: TypeAlias = Callable[[], list[dict[str, Any]]]
 """How the answer settled."""
@@ -288,7 +289,7 @@ class Result:
         return f"<Result: {safe(str(self.goal))}; selected [{ids}{more}]; {self.spending}, {state}>"
 
     def __str__(self) -> str:
-        lines = heading(self)
+        lines = [part for line in heading(self) for part in filled(line, WIDTH)]
         if not self.selected:
             said = ["Nothing selected: no prompt has been evaluated successfully.", *in_words(self.failures, most=1)]
             return "\n".join([*lines, *map(safe, said)])
@@ -334,7 +335,8 @@ def _legend(entry: PromptResult, examples: int | None, noisy: bool) -> list[str]
         return []
     numbers = ", ".join(f"{safe(name)} {error:.2g}" for name, error in wider.items())
     what = "what is scored on average on the" if noisy else "the"
-    return [f"+- speaks of {what} {examples} examples given; of new ones like them, the first row's is {numbers}."]
+    said = f"+- speaks of {what} {examples} examples given; of new ones like them, the first row's is {numbers}."
+    return filled(said, WIDTH)
 
 
 def probabilities(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
@@ -351,7 +353,4 @@ def _table(entries: list[PromptResult], goal: Goal, dominated: Mapping[str | int
     columns.append(["pulls", *(str(entry.pulls) for entry in entries)])
     if any(entry.id in dominated for entry in entries):
         columns.append(["dominated by", *(str(dominated.get(entry.id, "")) for entry in entries)])
-    lines = aligned(list(zip(*columns, strict=True)))
-    room = max(_LEAST_TEXT, _WIDTH - len(lines[0]) - 2)
-    texts = ["prompt", *(one_line(entry.prompt, room) for entry in entries)]
-    return [f"{line}  {text}".rstrip() for line, text in zip(lines, texts, strict=True)]
+    return list(in_blocks(columns[:1], columns[1:], ["prompt", *(entry.prompt for entry in entries)], WIDTH))

@@ -21,7 +21,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
-from asktell_adapters.metrics import output_tokens
+from asktell_adapters.metrics import Judge, output_tokens
 
 PRICE = Price(input=1e4, output=1e5)  # a cent a token read, ten a token written
 
@@ -132,6 +132,129 @@ def test_real_calls_that_all_fail_say_why() -> None:
         estimate(evaluator(ScriptedLLM(fail)), selector(), real_calls=2)
     with pytest.raises(InvalidArgumentError, match="real_calls must be a whole number"):
         estimate(evaluator(ScriptedLLM(fail)), selector(), real_calls=-1)
+
+
+# Judges
+
+
+def grades(request: Request) -> Completion:
+    return Completion('{"reason": "", "grades": {"good": 4}}', 1000, 25, latency=1.0, cost=0.5)
+
+
+def verdicts(request: Request) -> Completion:
+    return Completion('{"reason": "", "grades": {"good": "first"}}', 1000, 25, cost=0.5)
+
+
+class Priced(Counting):
+    """The same, judging, at a price of its own: a cent a token read, two a token written."""
+
+    def __init__(self, reply: Any = grades) -> None:
+        super().__init__()
+        self.scripted = ScriptedLLM(reply, "judge")
+        self.complete, self.identity = self.scripted.complete, self.scripted.identity
+        self.api = type("Api", (), {"price": Price(1e4, 2e4)})()
+
+
+def judged(judge: Judge, **options: Any) -> LLMEvaluator:
+    examples = [Example(text, fields={"today": "good"}) for text in ("abcd", "efgh", "ijkl")]
+    return LLMEvaluator(
+        Counting(), examples, {"output_tokens": output_tokens, "quality": judge}, system=None,
+        template="{prompt}{input}", max_new_tokens=20, **options,
+    )  # fmt: skip
+
+
+def length(judge: Judge, answer: str) -> int:
+    """Tokens of a request to it, by the tokenizer that counts characters."""
+    requests: Any = judge.requests(Completion(answer), Example("abcd", fields={"today": "good"}), 0)
+    return sum(len(turn["content"]) for turn in requests[0].messages)
+
+
+@pytest.mark.parametrize(
+    ("n_llms", "options", "per_answer"),
+    [
+        (1, {}, 1),
+        (1, {"n": 3, "temperature": 0.7}, 3),
+        (1, {"against": "today"}, 2),
+        (2, {"against": "today", "n": 2, "temperature": 1.0}, 8),
+    ],
+)
+def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per_answer: int) -> None:
+    llms = [Priced(verdicts if "against" in options else grades) for _ in range(n_llms)]
+    judge = Judge(llms, {"good": "It is good."}, max_new_tokens=40, **options)
+    found = estimate(judged(judge), selector(), price=PRICE)
+    assert all(not llm.scripted.requests for llm in llms)
+    (told,) = found.judges
+    assert (told.name, told.calls, told.most_completion_tokens) == ("quality", 5 * per_answer, 5 * per_answer * 40)
+    assert (told.completion_tokens, told.cost, told.real_calls) == (None, None, 0)
+    assert told.prompt_tokens == 5 * per_answer * (length(judge, "") + 20)
+    most = 5 * per_answer * (0.01 * (length(judge, "") + 20) + 0.02 * 40)
+    assert told.most_cost == pytest.approx(most)
+    assert found.most_cost == pytest.approx(5 * (8 * 0.01 + 20 * 0.1) + most)
+    assert found.cost is None
+    assert f"judge quality  {5 * per_answer} calls" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["judges"][0]["calls"] == 5 * per_answer
+
+    really = estimate(judged(judge), selector(), price=PRICE, real_calls=2)
+    (told,) = really.judges
+    assert told.real_calls == 2 * per_answer == sum(len(llm.scripted.requests) for llm in llms)
+    assert told.real_cost == pytest.approx(0.5 * 2 * per_answer)
+    assert told.completion_tokens == 5 * per_answer * 25
+    read = told.prompt_tokens / (5 * per_answer)
+    assert length(judge, "") < read < length(judge, "") + 20
+    assert told.cost == pytest.approx(5 * per_answer * (0.01 * read + 0.02 * 25), rel=0.001)
+    assert really.cost == pytest.approx(5 * (8 * 0.01 + 6 * 0.1) + told.cost)
+    assert f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}" in str(really)
+
+
+def test_a_judge_whose_price_is_unknown_is_left_out_and_named() -> None:
+    found = estimate(judged(Judge(ScriptedLLM(grades), {"good": "It is."})), selector(), price=PRICE)
+    assert found.judges[0].most_cost is None
+    assert found.most_cost == pytest.approx(5 * (8 * 0.01 + 20 * 0.1))
+    assert "without the judge 'quality', who has no price" in str(found)
+
+
+def test_the_runs_own_llm_judges_at_its_price() -> None:
+    scoring = judged(Judge(ScriptedLLM(grades), {"good": "It is."}, max_new_tokens=10))
+    judge: Any = scoring.metrics["quality"]
+    judge.ask(scoring.llm)
+    found = estimate(scoring, selector(), price=PRICE)
+    assert found.judges[0].most_cost == pytest.approx(5 * (0.01 * (length(judge, "") + 20) + 10 * 0.1))
+
+
+def test_opinions_that_the_cache_has_cost_nothing(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "answers.db")
+    judge = Judge(Priced(), {"good": "It is."}, cache=cache)
+    first = estimate(judged(judge, cache=cache), selector(6), price=PRICE, real_calls=3)
+    second = estimate(judged(judge, cache=cache), selector(6), price=PRICE, real_calls=3)
+    # The answers are all the same, and so the opinion is asked for once an example.
+    assert (first.calls, first.judges[0].calls) == (6, 6)
+    assert (second.calls, second.judges[0].calls, second.judges[0].real_calls) == (3, 3, 0)
+
+
+def test_a_budget_in_cost_pays_for_judges_too() -> None:
+    judge = Judge(Priced(), {"good": "It is good."}, max_new_tokens=40)
+    budget = asktell.Budget(cost=100.0)
+    found = estimate(judged(judge), selector(budget), price=PRICE)
+    each = 8 * 0.01 + 20 * 0.1 + 0.01 * (length(judge, "") + 20) + 0.02 * 40
+    assert found.evaluations == min(6, int(100 / each))
+
+
+def test_a_judge_that_judges_nothing_says_why() -> None:
+    judge = Judge(ScriptedLLM(lambda request: Completion("hm")), {"good": "It is good."})
+    with pytest.raises(EvaluatorError, match=r"'quality' judged none of 2 real answers.*no judgement"):
+        estimate(judged(judge), selector(), real_calls=2)
+    with pytest.raises(EvaluatorError, match="no answer to compare with"):
+        estimate(judged(Judge(ScriptedLLM(grades), {"good": "It is."}, against="nobody")), selector())
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_repeats_are_evaluations_of_their_own(temperature: float) -> None:
+    repeated = asktell.Selector(
+        ["pppp", "qqqq"], asktell.BestFeasible(asktell.minimize("output_tokens")), 100, examples=3, repeats=3
+    )
+    found = estimate(evaluator(Counting(), temperature=temperature), repeated)
+    assert (found.evaluations, found.calls) == (18, 18)
+    assert found.counted == (18 if temperature else 6)
 
 
 CONFIG = """

@@ -23,6 +23,8 @@ HEAVY = [
     "tenacity",
     "evaluate",
     "datasets",
+    "pyarrow",
+    "openpyxl",
     "rouge_score",
     "llama_cpp",
     "xllamacpp",

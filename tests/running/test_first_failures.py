@@ -199,3 +199,17 @@ def test_what_came_in_the_batch_that_ends_a_run_is_told() -> None:
         asktell.run(selector, Evaluator(), concurrency=4, progress=False, max_failures_in_a_row=3)
     assert selector.spent == 1
     assert not selector.pending
+
+
+@pytest.mark.parametrize("scores", [lambda n: n + 1.5, lambda n: -n - 2, lambda n: 10.0 ** (30 + n)])
+def test_scores_outside_their_range_are_one_kind_of_failure_whatever_they_are(scores: Any) -> None:
+    selector = Selector(["x", "y", "z"], BestFeasible(asktell.maximize("a", range=(0, 1))), 24, examples=12)
+    calls = []
+
+    def evaluate(prompt: str, example: int) -> float:
+        calls.append(prompt)
+        return float(scores(len(calls)))
+
+    with pytest.raises(EvaluatorError, match=r"all failed in the same way.*within its range"):
+        asktell.run(selector, evaluate, progress=False)
+    assert len(calls) <= 7

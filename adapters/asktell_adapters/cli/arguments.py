@@ -9,11 +9,14 @@ from typing import TypeAlias
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 _Add: TypeAlias = Callable[[str, str, str, str], argparse.ArgumentParser]
 
+KINDS = ("openai", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect")
+"""What `asktell init` begins with."""
+
 PICTURES = (".png", ".svg", ".pdf")
 """The kinds of files that a plot is drawn into."""
 
 _EXAMPLE = """\
-example: a file summarize.toml
+example: a file summarize.toml (asktell init writes one)
 
   output = "runs/summarize"
   budget = 60
@@ -29,7 +32,6 @@ example: a file summarize.toml
   [model]
   type = "llama-cpp"                # or huggingface, vllm, openai
   model = "smollm2"                 # or the path of a GGUF file
-  max_new_tokens = 60
 
   [metrics]
   rouge = true
@@ -42,7 +44,6 @@ example: a file summarize.toml
 and then
 
   asktell run summarize.toml        # Ctrl-C stops it; the same command goes on
-  asktell status summarize.toml
   asktell result summarize.toml --plot result.png
 """
 
@@ -71,6 +72,7 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         made.set_defaults(command=commands[name])
         return made
 
+    _add_beginning(add)
     _add_runs(add)
     _add_looks(add)
     _add_compare(add)
@@ -80,6 +82,47 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     _add_growth(add)
     _add_studies(add)
     return parser
+
+
+def _add_beginning(add: _Add) -> None:
+    made = add(
+        "init",
+        "write a configuration to begin with",
+        "Write a CONFIG with comments, and small files of prompts and examples where none are named. In a terminal it\n"
+        "asks what it is not told.",
+        "example: asktell init\n"
+        "         asktell init support.toml --kind openai --model gpt-4o-mini --data tickets.csv \\\n"
+        "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'",
+    )
+    made.add_argument("config", metavar="CONFIG.toml", type=Path, nargs="?", help="default: selection.toml")
+    made.add_argument("--kind", choices=KINDS, help="what answers")
+    made.add_argument("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written")
+    made.add_argument("--prompts", metavar="FILE", type=Path, help="of prompts")
+    made.add_argument("--data", metavar="FILE", type=Path, help="of examples: .csv, .json, .parquet, .xlsx and others")
+    made.add_argument("--rubric", metavar="[NAME=]TEXT", action="append", help="what makes an answer good; repeatable")
+    for name, metavar, help_ in (
+        ("--model", "NAME", "which model"),
+        ("--base-url", "URL", "of another API than OpenAI's"),
+        ("--api-key-env", "NAME", "environment variable that holds the key (default: OPENAI_API_KEY)"),
+        ("--input", "COLUMN", "of the input"),
+        ("--reference", "COLUMN", "of the wanted answer; 'none' for none"),
+        ("--encoding", "NAME", "of a file of text that is not UTF-8"),
+    ):
+        made.add_argument(name, metavar=metavar, help=help_)
+    made.add_argument("--budget", metavar="N", type=int, help="evaluations")
+    made.add_argument("--force", action="store_true", help="replace a configuration that is there")
+    made.add_argument("--yes", action="store_true", help="ask nothing: take the defaults")
+    made = add(
+        "check",
+        "one evaluation of everything, before a run",
+        "Put one prompt on one example through the model, the metrics and the judges, and print what was sent, what\n"
+        "came, the scores and the cost. Nothing else is spent, and nothing is written into the run's folder.",
+        "example: asktell check summarize.toml\n         asktell check summarize.toml --prompt brief --example r7",
+    )
+    made.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
+    made.add_argument("--prompt", metavar="ID", help="default: the first one")
+    made.add_argument("--example", metavar="ID", help="its id, or its row's number; default: the first one")
+    made.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_runs(add: _Add) -> None:
@@ -270,7 +313,7 @@ def _add_growth(add: _Add) -> None:
         "prompts", metavar="ID=TEXT", nargs="*", help="TEXT alone where prompts are named by their positions"
     )
     add_add.usage = "asktell add [OPTIONS] RUN [NAME] (ID=TEXT ... | --file FILE)"
-    add_add.add_argument("--file", metavar="FILE", type=Path, help="of prompts: .txt, .json or .csv, as in CONFIG")
+    add_add.add_argument("--file", metavar="FILE", type=Path, help="of prompts, as in CONFIG")
     add_retire = add(
         "retire",
         "take a prompt out of a run",
@@ -284,14 +327,22 @@ def _add_growth(add: _Add) -> None:
     add_retire.add_argument("--reason", required=True, help="for the result")
     add_extend = add(
         "extend",
-        "give a run more budget",
-        "So many more evaluations, or so much more money; a run that has ended goes on with the same command.",
-        "example: asktell extend summarize.toml --evaluations 100",
+        "give a run more budget or examples",
+        "So many more evaluations, so much more money, or more examples behind those there are; a run that has ended\n"
+        "goes on with the same command.",
+        "example: asktell extend summarize.toml --evaluations 100\n"
+        "         asktell extend summarize.toml --examples     (rows were appended to its data)",
     )
     add_extend.add_argument("run", metavar="RUN", help=where)
     add_extend.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
     add_extend.add_argument("--evaluations", metavar="N", type=int, help="how many more")
     add_extend.add_argument("--cost", metavar="X", type=float, help="how much more, where the budget is a cost")
+    add_extend.add_argument(
+        "--examples",
+        metavar="ID",
+        nargs="*",
+        help="alone: the rows that the data of a CONFIG.toml have more; else the ids of new examples, or how many",
+    )
 
 
 def _add_studies(add: _Add) -> None:

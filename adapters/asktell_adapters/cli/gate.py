@@ -157,7 +157,7 @@ def _judge(
         baseline=str(baseline.id),
         repeats=problem.repeats,
     )
-    evaluator = config.evaluator()
+    evaluator = config.harness or config.evaluator()
 
     def look(selector: Any, trial: object) -> None:
         too_dear = problem.max_cost is not None and selector.state.cost >= problem.max_cost

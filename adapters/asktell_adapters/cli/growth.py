@@ -4,18 +4,21 @@ import argparse
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from asktell.errors import InvalidArgumentError
 from asktell.methods import Elimination
 from asktell.selector import Selector
 from asktell.state import RETIRED, Added, Retired, State
+from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import AnyStudy, Place
 from asktell_adapters.datasets import load_prompts
 
-_GROWING = ("prompts", "budget", "max_cost", "features", "state", "version", "asktell")
+_GROWING = ("prompts", "budget", "max_cost", "features", "examples", "example_ids", "state", "version", "asktell")
 _CONFIG = "config: "  # begins the keys of what a configuration has brought
 
 
@@ -30,6 +33,9 @@ def add(arguments: argparse.Namespace) -> int:
             prompts = load_prompts(arguments.file)
         elif not isinstance(study.selector.prompts.ids, range):
             prompts = _named(texts)
+        for id_, text in prompts.items() if isinstance(prompts, dict) else enumerate(prompts):
+            if not text.strip():
+                raise InvalidArgumentError(f"The prompt {id_!r} is empty; what is to join needs a text.")
         ids = study.add(prompts)
         show(f"Joined: {', '.join(map(str, ids))}. {_where(study)}")
     return 0
@@ -47,10 +53,49 @@ def retire(arguments: argparse.Namespace) -> int:
 
 def extend(arguments: argparse.Namespace) -> int:
     """`asktell extend`."""
-    with Place(arguments.run, arguments.name).open() as study:
-        study.extend(arguments.evaluations, arguments.cost)
+    place = Place(arguments.run, arguments.name)
+    with place.open() as study:
+        examples: Any = arguments.examples
+        if examples == []:
+            with _appended(place, Path(arguments.run), study) as examples:
+                study.extend(arguments.evaluations, arguments.cost, examples)
+        else:
+            if examples is not None and study.example_ids is None:
+                examples = _number(examples)
+            study.extend(arguments.evaluations, arguments.cost, examples)
         show(_where(study))
     return 0
+
+
+@contextmanager
+def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
+    """The ids of the rows that a configuration's data have behind those of its run; then the run has them.
+
+    Raises:
+        InvalidArgumentError: it is no configuration, there are none, or the other rows are not as they were.
+    """
+    from asktell_adapters.config import differences, load_config, only_more_rows
+
+    if place.folder is None or not path.is_file():
+        raise InvalidArgumentError(
+            "--examples alone takes the rows that were appended to the data of a CONFIG.toml: give that as RUN; or "
+            "name the new examples, --examples ID ..."
+        )
+    config, folder = load_config(path), RunFolder(place.folder)
+    saved = folder.read_setup() or {}
+    now = {**saved, "data": config.setup["data"]}
+    new = _new_examples(study.selector, config.selector) if only_more_rows(saved, now) else None
+    if not new:
+        found = "; ".join(differences(saved, now)) or "no rows were appended"
+        raise InvalidArgumentError(f"{path.name}: {found}. New rows come behind the old ones, which stay as they are.")
+    yield new
+    folder.write_setup(now)
+
+
+def _number(words: Sequence[str]) -> int:
+    if len(words) != 1 or not words[0].isdecimal():
+        raise InvalidArgumentError(f"The examples of this run have no ids: --examples N, got {' '.join(words)!r}.")
+    return int(words[0])
 
 
 def _place_and(where: str, words: Sequence[str]) -> tuple[Place, list[str]]:
@@ -112,23 +157,30 @@ def growth_of(state: State) -> str:
 # A configuration
 
 
-def grow(study: AnyStudy, wanted: Selector) -> bool:
-    """Let a study have the prompts and the budget that a selector has more of.
+def grow(study: AnyStudy, wanted: Selector) -> list[str] | None:
+    """Let a study have the prompts, the budget and the examples that a selector has more of; what it got, in words.
 
-    False, and nothing was done, if that cannot be: they differ in more than that, the selector has less, the prompts
-    that are there are others or stand elsewhere, or the method has planned its rounds.
+    None, and nothing was done, if that cannot be: they differ in more than that, the selector has less, the prompts or
+    the examples that are there are others or stand elsewhere, or the method has planned its rounds.
     """
     now = study.selector
     before, after = (json.loads(selector.to_json()) for selector in (now, wanted))
     others = [key for key in {**before, **after} if key not in _GROWING and before.get(key) != after.get(key)]
     if others or isinstance(now.method, Elimination) or (now.max_cost is None) != (wanted.max_cost is None):
-        return False
+        return None
     new = _new_prompts(now, wanted, before["prompts"] == after["prompts"])
+    examples = _new_examples(now, wanted)
     first = now.state.origin
-    if new is None or wanted.budget < first.budget or (wanted.max_cost or 0) < (first.max_cost or 0):
-        return False
+    is_less = wanted.budget < first.budget or (wanted.max_cost or 0) < (first.max_cost or 0)
+    if new is None or examples is None or is_less:
+        return None
+    got = []
     if new:
-        study.add(new, key=f"{_CONFIG}{hashlib.sha256(json.dumps(new).encode()).hexdigest()[:16]}")
+        study.add(new, key=f"{_CONFIG}{_digest(new)}")
+        got.append(f"{len(new)} prompts")
+    if examples:
+        study.extend(examples=examples, key=f"{_CONFIG}examples {_digest(examples)}")
+        got.append(f"{len(examples)} examples")
     now = study.selector
     evaluations = 0 if now.state.problem.is_bound_by_cost_alone else max(0, wanted.budget - now.budget)
     cost = max(0.0, (wanted.max_cost or 0.0) - (now.max_cost or 0.0))
@@ -136,7 +188,21 @@ def grow(study: AnyStudy, wanted: Selector) -> bool:
         # Of several that start with the same file at once, one extends.
         key = f"{_CONFIG}{now.budget}, {now.max_cost} to {wanted.budget}, {wanted.max_cost}"
         study.extend(evaluations or None, cost or None, key=key)
-    return True
+        got += [f"{evaluations} evaluations"] if evaluations else []
+        got += [f"a cost of {cost:.4g}"] if cost else []
+    return got
+
+
+def _digest(data: object) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
+
+
+def _new_examples(now: Selector, wanted: Selector) -> list[str] | None:
+    """The ids of those that the study lacks; None if it has others, or in another order, or now fewer are given."""
+    there, given = now.example_ids, wanted.example_ids
+    if there is None or given is None:
+        return [] if now.state.problem.n_examples == wanted.state.problem.n_examples else None
+    return list(given[len(there) :]) if given[: len(there)] == there else None
 
 
 def _new_prompts(now: Selector, wanted: Selector, as_at_first: bool) -> list[str] | dict[str, str] | None:

@@ -64,8 +64,21 @@ def _run(arguments: argparse.Namespace) -> int:
     from asktell_adapters.cli.work import run_config
     from asktell_adapters.config import load_config
 
-    run_config(load_config(arguments.config), arguments)
+    with contextlib.closing(load_config(arguments.config)) as config:
+        run_config(config, arguments)
     return _OK
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.init import init
+
+    return init(arguments)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.check import check
+
+    return check(arguments)
 
 
 def _improve(arguments: argparse.Namespace) -> int:
@@ -166,6 +179,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 _COMMANDS: dict[str, Command] = {
+    "init": _init,
+    "check": _check,
     "run": _run,
     "improve": _improve,
     "status": _status,

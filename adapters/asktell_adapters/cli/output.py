@@ -9,8 +9,8 @@ from asktell.arguments import MOST_EVALUATIONS
 from asktell.extras import needs_extra
 from asktell.results import PromptResult, Result
 from asktell.results.failures import in_words
-from asktell.results.result import heading, probabilities
-from asktell.terminal import aligned, one_line, safe, with_error
+from asktell.results.result import WIDTH, heading, probabilities
+from asktell.terminal import filled, in_blocks, one_line, safe, with_error
 
 
 def show(text: str) -> None:
@@ -47,12 +47,14 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
         names = result.goal.metrics
         cells = ", ".join(f"{name} {cell}" for name, cell in zip(names, _estimates(entry, names), strict=True))
         infeasible = ", infeasible" if entry.feasible is False else ""
-        rows += [(label, f"{entry.id}: {cells}{infeasible}"), ("", one_line(entry.prompt, 100))]
+        rows += [(label, f"{entry.id}: {cells}{infeasible}"), ("", one_line(entry.prompt, WIDTH - 13))]
         label = ""
     if len(result.selected) > 10:
         rows.append(("", f"... and {len(result.selected) - 10} more"))
     for name, text in rows:
-        yield f"{name:<12} {text}"
+        for line in filled(text, WIDTH - 13):
+            yield f"{name:<12} {line}"
+            name = ""
 
 
 def _counted(result: Result) -> str:
@@ -64,12 +66,14 @@ def _counted(result: Result) -> str:
 def report(result: Result) -> Iterator[str]:
     """The table of all prompts, and what is to be said about it."""
     metrics = result.goal.metrics
-    yield from heading(result)
+    width = shutil.get_terminal_size((WIDTH, 24)).columns
+    for line in heading(result):
+        yield from filled(line, width)
     chosen = {entry.id for entry in result.selected}
     open_ = {entry.id for entry in result.unresolved}
     ranked = _ranked(result)
     chances = list(zip(*probabilities(ranked, result.goal), strict=True)) or [()] * (len(ranked) + 1)
-    rows = [["", "id", *metrics, *chances[0], "pulls", "status"]]
+    rows = [["", "id", *metrics, *chances[0], "pulls", "status", "prompt"]]
     for entry, chance in zip(ranked, chances[1:], strict=True):
         mark = "*" if entry.id in chosen else "?" if entry.id in open_ else ""
         status = entry.status if entry.round is None else f"{entry.status}, round {entry.round}"
@@ -77,11 +81,9 @@ def report(result: Result) -> Iterator[str]:
             status += ", infeasible"
         if entry.id in result.dominated:
             status += f", dominated by {result.dominated[entry.id]}"
-        rows.append([mark, str(entry.id), *_estimates(entry, metrics), *chance, str(entry.pulls), status])
-    lines = aligned(rows)
-    room = max(20, shutil.get_terminal_size((110, 24)).columns - len(lines[0]) - 2)
-    for line, text in zip(lines, ["prompt", *(entry.prompt for entry in ranked)], strict=True):
-        yield f"{line}  {one_line(text, room)}".rstrip()
+        rows.append([mark, str(entry.id), *_estimates(entry, metrics), *chance, str(entry.pulls), status, entry.prompt])
+    columns = list(zip(*rows, strict=True))
+    yield from in_blocks(columns[:2], columns[2:-1], columns[-1], width)
     yield "*: selected" + ("; ?: could not be told apart from the selected ones" if open_ - chosen else "")
     yield from (one_line(line, 200) for line in in_words(result.failures, most=10))
     for entry in result.prompts:

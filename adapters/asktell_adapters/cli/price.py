@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
 
 def say_estimate(config: "Config", arguments: argparse.Namespace) -> None:
-    """`asktell run CONFIG --estimate`: of what is left of the run, if it has begun."""
+    """`asktell run CONFIG --estimate`: of what is left of the run, if it has begun.
+
+    Raises:
+        InvalidArgumentError: a harness evaluates, which alone knows what it will ask.
+    """
+    if config.harness is not None:
+        raise InvalidArgumentError(
+            "--estimate knows the requests of [model], and not those of [evaluator]: asktell check."
+        )
     if arguments.study is not None:
         name = arguments.name or config.path.stem
         with Study.create(arguments.study, name, config.selector, exist_ok=True) as study:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asktell.errors import InvalidArgumentError, InvalidStateError, StudyExistsError
+from asktell.examples import changes
 from asktell.results import Result
 from asktell.running.failures import FIRST_ALIKE, FailureLimit
 from asktell.running.outcomes import one_each
@@ -87,14 +88,14 @@ def _at_url(config: "Config", url: str, name: str) -> AnyStudy:
             return RemoteStudy.create(url, name, config.selector, exist_ok=True)
         return Study.create(url, name, config.selector, exist_ok=True)
     except StudyExistsError as error:
-        from asktell_adapters.config import changed_digests
+        from asktell_adapters.config import changed_rows
 
         study = open_study(url, name)
-        if growth.grow(study, config.selector):
+        if growth.grow(study, config.selector) is not None:
             return study
         with study:
             then = study.example_ids
-        if config.dataset.names is None and then and (rows := changed_digests(then, config.dataset.ids)):
+        if then and (rows := changed_rows(then, config.dataset)):
             raise StudyExistsError(
                 f"The study {name!r} was made with other data: {rows}. Choose another name."
             ) from error
@@ -110,7 +111,9 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
     """Run, or go on, as the one process that was started in this folder."""
     evaluator = None
     if arguments.fresh or not folder.used:
-        evaluator = config.evaluator()  # before a folder is made or set aside: the last place for a mistake
+        evaluator = (
+            config.harness or config.evaluator()
+        )  # before a folder is made or set aside: the last place for a mistake
     if arguments.fresh and folder.used:
         with folder.locked():
             print(f"The old run is now in {safe(str(folder.set_aside()))}", file=sys.stderr)
@@ -180,7 +183,8 @@ def _work(
     """Evaluate as one of a study's workers, until it is done."""
     if study.done and config.improving is None:
         return study.result()
-    evaluator = evaluator or config.evaluator()
+    _check_examples(study, config)
+    evaluator = evaluator or config.harness or config.evaluator()
     if not arguments.join:  # it was asked about when it began
         confirm(config, study, evaluator, arguments.yes)
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
@@ -248,21 +252,24 @@ class TimedCalls:
 
 
 def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> None:
-    """Refuse another set-up, unless it only has more prompts or a larger budget: those the study gets.
+    """Refuse another set-up, unless it only has more prompts, examples or budget: those the study gets.
 
     Raises:
         InvalidArgumentError: it is another one; the message says what differs.
     """
-    from asktell_adapters.config import differences
+    from asktell_adapters.config import differences, only_more_rows
 
     if found := differences(saved, config.setup):
-        same = {key: config.setup[key] for key in ("budget", "prompts")}
-        if not differences({**saved, **same}, config.setup) and folder.study_name is not None:
+        same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
+        others = differences({**saved, **same}, config.setup) or not only_more_rows(saved, config.setup)
+        if not others and folder.study_name is not None and not _is_less(saved["budget"], same["budget"]):
             with folder.open_study() as study:
-                if not _is_less(saved["budget"], same["budget"]) and growth.grow(study, config.selector):
-                    print(f"Going on with more: {'; '.join(found)}.", file=sys.stderr)
-                    folder.write_setup(config.setup)
-                    return
+                got = growth.grow(study, config.selector)
+            if got is not None:
+                more = f"Going on with more: {', '.join(got)}" if got else "The run has all of that by now"
+                print(f"{config.path.name} has changed: {'; '.join(found)}. {more}.", file=sys.stderr)
+                folder.write_setup(config.setup)
+                return
         if saved.get("prompts") != config.setup["prompts"] and folder.study_name is not None:
             found = [item for item in found if not item.startswith("prompts ")]
             with folder.open_study() as study:
@@ -271,6 +278,20 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
             f"{config.path.name}: the run in {str(folder.path)!r} was started with another set-up: {'; '.join(found)}. "
             "Undo the change to go on with it, give another `output`, or start anew with --fresh (the old folder is "
             "kept)."
+        )
+
+
+def _check_examples(study: AnyStudy, config: "Config") -> None:
+    """See that every example of the study is there to be evaluated on.
+
+    Raises:
+        InvalidArgumentError: some joined that the data set lacks.
+    """
+    ids = study.example_ids
+    if ids is not None and len(ids) != len(config.dataset):
+        lacks = changes(ids, config.dataset.ids)
+        raise InvalidArgumentError(
+            f"{config.path.name}: examples joined this run that [data] does not have: {lacks}. Append their rows."
         )
 
 

@@ -5,6 +5,16 @@ files describe the same run.
 """
 
 from asktell_adapters.config.load import Config, load_cache, load_config, output_folder
-from asktell_adapters.config.setup import changed_digests, differences
+from asktell_adapters.config.secret_check import refuse_secrets
+from asktell_adapters.config.setup import changed_rows, differences, only_more_rows
 
-__all__ = ["Config", "changed_digests", "differences", "load_cache", "load_config", "output_folder"]
+__all__ = [
+    "Config",
+    "changed_rows",
+    "differences",
+    "load_cache",
+    "load_config",
+    "only_more_rows",
+    "output_folder",
+    "refuse_secrets",
+]

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, final
 
+from asktell.arguments import nearest
 from asktell.errors import ConfigError, InvalidArgumentError
 from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import Table, listed
 from asktell_adapters.llms.base import Example
+from asktell_adapters.rows import as_text
 
 Prompts: TypeAlias = list[str] | dict[str, str]
 
+_OF_FILES = ("delimiter", "encoding", "sheet", "split")
 _DIGITS = 12  # of a row's digest: among 100,000 rows two agree by chance once in 50,000 data sets
 
 
@@ -95,24 +98,39 @@ def read_examples(table: Table) -> DataSet:
         "reference": table.take("reference", "text or false", "reference") or None,
         "id": table.take("id", "text", None),
     }
+    options = {name: table.take(name, "text") for name in _OF_FILES if name in table}
     if "file" in table:
         if "arguments" in table:
             raise table.error("arguments", "goes with loader, not with file")
         with table.named():
-            examples = datasets.load_examples(table.beside(table.take("file", "text")), **columns)
+            examples = datasets.load_examples(table.beside(table.take("file", "text")), **columns, **options)
         named = columns["id"] is not None
     else:
+        for name in options:
+            raise table.error(name, "goes with file, not with loader")
         loader = table.take("loader", "text")
         found = call_named(table, loader, table.take("arguments", "table", {}))
         examples, named = _as_examples(table, loader, found, columns)
+    examples = _taken(table, examples)
+    return DataSet(tuple(examples), _names(table, examples, named, columns["id"]))
+
+
+def _taken(table: Table, examples: list[Example]) -> list[Example]:
+    """Those that are to be worked on, in their order."""
+    for name in ("sample", "limit"):
+        if table.take(name, "whole", 1) < 1:
+            raise table.error(name, "must be at least 1", table.data[name])
+    if "sample" in table:
+        for name in ("limit", "shuffle"):
+            if table.data.get(name, False) is not False:
+                raise table.error(name, "does not go with sample, which draws rows at random; give one of them")
+        return datasets.draw(examples, table.take("sample", "whole"), table.take("seed", "whole", 0))
+    if "seed" in table:
+        raise table.error("seed", "is that of sample, which is missing here; shuffle has a seed of its own")
     shuffle = table.take("shuffle", "whole or false", False)
     if shuffle is not False:
         random.Random(shuffle).shuffle(examples)
-    limit = table.take("limit", "whole", len(examples))
-    if limit < 1:
-        raise table.error("limit", "must be at least 1", limit)
-    examples = examples[:limit]
-    return DataSet(tuple(examples), _names(table, examples, named, columns["id"]))
+    return examples[: table.take("limit", "whole", len(examples))]
 
 
 def _names(table: Table, examples: Sequence[Example], named: bool, column: str | None) -> tuple[str, ...] | None:
@@ -153,7 +171,8 @@ def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, An
         for column in columns.values():
             if column is not None and row.get(column) is None:
                 raise ConfigError(
-                    f"{table.file}: [data]: row {number} of {loader!r} has no {column!r}; it has "
+                    f"{table.file}: [data]: row {number} of {loader!r} has no {column!r}"
+                    f"{nearest(column, [str(name) for name in row])}; it has "
                     f"{listed([str(name) for name in row])}. Name the columns with input, reference (false for "
                     "none) and id."
                 )
@@ -161,7 +180,7 @@ def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, An
         others = {str(name): value for name, value in row.items() if name not in columns.values()}
         name = str(number) if columns["id"] is None else str(row[columns["id"]])
         try:
-            examples.append(Example(row[columns["input"]], reference, name, others))
+            examples.append(Example(as_text(row[columns["input"]]), as_text(reference), name, others))
         except InvalidArgumentError as error:
             raise ConfigError(f"{table.file}: [data]: row {number} of {loader!r}: {error}") from error
     if not examples:

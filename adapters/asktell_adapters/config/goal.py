@@ -10,8 +10,8 @@ from asktell.records.goal_words import TYPES, parse_goal
 from asktell_adapters.config.tables import Table, is_number, listed
 
 
-def read_goal(table: Table, computed: Mapping[str, Any]) -> Goal:
-    """The goal of `[goal]`; `computed` are the metrics that there are."""
+def read_goal(table: Table, computed: Mapping[str, Any] | None) -> Goal:
+    """The goal of `[goal]`; `computed` are the metrics that there are, None where a harness decides that."""
     kind = table.take("type", "text", TYPES[0])
     if kind not in TYPES:
         raise table.error("type", f"must be {' or '.join(map(repr, TYPES))}{nearest(kind, TYPES)}", kind)
@@ -21,7 +21,7 @@ def read_goal(table: Table, computed: Mapping[str, Any]) -> Goal:
     used = [name for names in best.values() for name in ([names] if isinstance(names, str) else names)]
     used += [name for bounded in bounds.values() for name in bounded]
     for name in (*used, *ranges):
-        if name not in computed:
+        if computed is not None and name not in computed:
             raise ConfigError(
                 f"{table.file}: [goal] names the metric {name!r}, which is not computed"
                 f"{nearest(name, list(computed))}; [metrics] has {listed(list(computed))}."

@@ -15,6 +15,7 @@ from asktell_adapters.config.cache import read_cache
 from asktell_adapters.config.data import DataSet, read_examples, read_prompts
 from asktell_adapters.config.evaluator import make_evaluator
 from asktell_adapters.config.goal import read_goal
+from asktell_adapters.config.harness import Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics
 from asktell_adapters.config.model import read_model
@@ -48,6 +49,7 @@ class Config:
         confirm_above: a run that may cost more is asked about first; None: never.
         improving: how prompts are written and selected in turn; None where they are only selected. The selector then
             has the budget of the first generation.
+        harness: what evaluates, where that is no LLM with metrics of this file.
     """
 
     path: Path
@@ -62,19 +64,27 @@ class Config:
     cache: AnswerCache | None = None
     confirm_above: float | None = None
     improving: Improving | None = None
+    harness: Harness | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
         """The data set."""
         return self.dataset.examples
 
+    def close(self) -> None:
+        """End what a harness has started."""
+        if self.harness is not None and callable(close := getattr(self.harness.evaluator, "close", None)):
+            close()
+
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
-        """The evaluator, its model loaded. Scores carry the LLM's answer, as `details["output"]`.
+        """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`.
 
         Raises:
             AsktellError: the model or a metric cannot be used.
             MissingExtraError: a package is missing.
         """
+        if self.harness is not None:
+            raise ConfigError(f"{self.path.name}: this goes with [model], and not with [evaluator].")
         model = Table(self.path, "model", dict(self.model), ())
         seed = self.selector.state.problem.seed
         return make_evaluator(model, self.examples, self.metrics, self.concurrency, seed, self.cache)
@@ -112,9 +122,18 @@ def load_config(path: Path, improve: bool = False) -> Config:
     refuse_secrets(path.name, data)
     top = Table(path, "", data, KEYS[""])
     output = _output(top)
-    dataset = read_examples(top.table("data", KEYS["data"]))
-    model = read_model(top)
-    computed = read_metrics(top, dataset.examples, model)
+    with top.named():
+        harness = read_harness(top)
+    computed: dict[str, Metric] | None = None
+    model: dict[str, Any] = {}
+    if harness is None:
+        dataset = read_examples(top.table("data", KEYS["data"]))
+        model = read_model(top)
+        computed = read_metrics(top, dataset.examples, model)
+    else:
+        dataset = harness.dataset
+        if improve:
+            raise top.error("evaluator", "goes with asktell run; asktell improve shows an LLM's answers to a writer")
     goal = read_goal(top.table("goal", KEYS["goal"]), computed)
     budget = top.take("budget", "whole or table")
     features = top.take("features", "text", None)
@@ -127,7 +146,8 @@ def load_config(path: Path, improve: bool = False) -> Config:
         **({"baseline": top.take("baseline", "text or whole")} if "baseline" in top else {}),
         **({"repeats": top.take("repeats", "whole")} if "repeats" in top else {}),
     }
-    prompts = read_prompts(top.table("prompts", KEYS["prompts"]))
+    prompts = harness.prompts if harness is not None and "prompts" not in top else None
+    prompts = prompts or read_prompts(top.table("prompts", KEYS["prompts"]))
     with top.named():
         whole = _budget(top, budget, computed, model)
         improving = read_improve(top, model, whole)  # checked in any case: the file is one for both
@@ -142,8 +162,10 @@ def load_config(path: Path, improve: bool = False) -> Config:
     concurrency = top.take("concurrency", "whole", _CONCURRENCY.get(str(kind), batch_size))
     if concurrency < 1:
         raise top.error("concurrency", "must be at least 1", concurrency)
-    if kind == "vllm":  # its engine makes batches of its own of whatever it is given
+    if kind == "vllm" or harness is not None:  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
+    if harness is not None:
+        settings["evaluator"] = data["evaluator"]
     setup = describe({"budget": budget, **settings, "features": features}, data, model, prompts, dataset)
     batch_size = min(batch_size, concurrency)
     return Config(
@@ -151,7 +173,7 @@ def load_config(path: Path, improve: bool = False) -> Config:
         output,
         selector,
         dataset,
-        computed,
+        computed or {},
         model,
         concurrency,
         batch_size,
@@ -159,17 +181,20 @@ def load_config(path: Path, improve: bool = False) -> Config:
         read_cache(top),
         _confirm_above(top, model),
         improving if improve else None,
+        harness,
     )
 
 
-def _budget(top: Table, given: int | dict[str, Any], computed: Mapping[str, Any], model: Mapping[str, Any]) -> Any:
+def _budget(
+    top: Table, given: int | dict[str, Any], computed: Mapping[str, Any] | None, model: Mapping[str, Any]
+) -> Any:
     if isinstance(given, int):
         return given
     table = top.inner("budget", given, KEYS["budget"])
     kinds = {"evaluations": "whole", "cost": "number", "max_cost_per_evaluation": "number"}
     with table.named():
         budget = Budget(**{key: table.take(key, kind) for key, kind in kinds.items() if key in table})
-    if budget.cost is not None and "cost" not in computed and "price" not in model:
+    if budget.cost is not None and computed is not None and "cost" not in computed and "price" not in model:
         raise table.error("cost", "needs to know what an evaluation costs: give [model] a price, or [metrics] cost")
     return budget
 

@@ -25,7 +25,7 @@ def describe(
     setup = {
         **settings,
         "goal": {"type": "best-feasible", **data["goal"]},
-        "metrics": {name: {} if given is True else given for name, given in turned_on(data["metrics"])},
+        "metrics": {name: {} if given is True else given for name, given in turned_on(data.get("metrics", {}))},
         "model": {name: value for name, value in model.items() if name not in TUNING},
         "prompts": {"count": len(prompts), "sha256": digest(list(items(prompts)))},
         "data": {
@@ -60,6 +60,20 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the data are those of a set-up with rows behind them, or the same ones."""
+    before, after = saved.get("data"), now["data"]
+    if not isinstance(before, Mapping) or not before.get("rows"):
+        return bool(before == after)
+    return all(_begins(after.get(key), before.get(key)) for key in ("rows", "ids"))
+
+
+def _begins(rows: Any, first: Any) -> bool:
+    if rows is None or first is None:
+        return bool(rows is first)
+    return bool(list(rows[: len(first)]) == list(first))
+
+
 def _shown(flat: Mapping[str, Any], name: str) -> str:
     return short(flat[name]) if name in flat else "not given"
 
@@ -81,7 +95,17 @@ def _changed_rows(before: object, after: Mapping[str, Any]) -> str:
         was = dict(zip(before["ids"], before["rows"], strict=True))
         now = zip(after["ids"], after["rows"], strict=True)
         return str(found._replace(edited=[id_ for id_, row in now if was.get(id_, row) != row]))
-    return changed_digests(distinct(before["rows"]), distinct(after["rows"]))
+    found_by_digest = changed_digests(distinct(before["rows"]), distinct(after["rows"]))
+    if found_by_digest and before.get("ids"):
+        found_by_digest += "; they had distinct ids then, and do not now"
+    return found_by_digest
+
+
+def changed_rows(then: Sequence[str], dataset: DataSet) -> str:
+    """What became of the examples with those ids, in words; empty where they are there, in this order."""
+    if dataset.ids[: len(then)] == tuple(then):
+        return ""
+    return changed_digests(then, dataset.ids) if dataset.names is None else str(changes(then, dataset.ids))
 
 
 def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:

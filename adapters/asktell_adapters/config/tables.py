@@ -16,11 +16,15 @@ KEYS = {
     "": (
         *("output", "budget", "method", "confidence", "tolerance", "features", "seed", "sampling", "max_failures"),
         *("baseline", "repeats", "concurrency", "confirm_above"),
-        *("prompts", "data", "model", "metrics", "goal", "cache", "improve"),
+        *("prompts", "data", "model", "metrics", "evaluator", "goal", "cache", "improve"),
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
     "prompts": ("file", "texts"),
-    "data": ("file", "loader", "arguments", "input", "reference", "id", "limit", "shuffle"),
+    "data": (
+        *("file", "delimiter", "encoding", "sheet", "split", "loader", "arguments"),
+        *("input", "reference", "id", "sample", "seed", "limit", "shuffle"),
+    ),
+    "evaluator": ("type", "config", "provider", "rows", "task", "model", "log_dir", "loader", "arguments"),
     "cache": ("file", "max_mb", "max_age_days"),
     "improve": ("generations", "candidates", "parents", "patience", "certainty", "writer"),
     "goal": ("type", "maximize", "minimize", "at_least", "at_most", "ranges"),

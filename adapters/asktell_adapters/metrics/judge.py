@@ -139,6 +139,7 @@ class Judge:
         self.n = n
         self.seed = seed
         self.name = name
+        self.max_new_tokens = max_new_tokens
         self.spent = Spent()
         self._request = Request.chat(
             "", max_new_tokens=max_new_tokens, temperature=temperature, repeat=0, schema=self.rubric.schema()
@@ -164,6 +165,11 @@ class Judge:
         self._asked = self.llms if cache is None else tuple(CachedLLM(each, cache) for each in self.llms)
 
     @property
+    def answers(self) -> tuple[Any, ...]:
+        """Who is asked: the LLMs, behind the cache if there is one."""
+        return self._asked
+
+    @property
     def range(self) -> tuple[float, float]:
         """The lowest and the highest score."""
         return self.rubric.range
@@ -182,14 +188,14 @@ class Judge:
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
         """Scores in the order of the answers, all asked for at once; what fails yields its exception in its place."""
-        asked = [self._requests(*each) for each in answered]
+        asked = [self.requests(*each) for each in answered]
         flat = [request for requests in asked if not isinstance(requests, Exception) for request in requests]
         replies = [iter(self._complete(llm, flat) if flat else []) for llm in self._asked]
         return [self._judgement(requests, replies) for requests in asked]
 
     async def ascore(self, completion: Completion, example: Example, repeat: int = 0, /) -> Judgement:
         """The score of one answer, in an event loop; raises as a call does."""
-        requests = self._requests(completion, example, repeat)
+        requests = self.requests(completion, example, repeat)
         if isinstance(requests, Exception):
             raise requests
         replies = await asyncio.gather(*(self._acomplete(llm, requests) for llm in self._asked))
@@ -198,8 +204,11 @@ class Judge:
             raise found
         return found
 
-    def _requests(self, completion: Completion, example: Example, repeat: int) -> list[Request] | Exception:
-        """What each LLM is asked about an answer: `n` times; of a pair both orders each time."""
+    def requests(self, completion: Completion, example: Example, repeat: int) -> list[Request] | Exception:
+        """What each LLM is asked about an answer: `n` times; of a pair both orders each time.
+
+        An EvaluatorError is returned where the example lacks the reference, or the answer to compare with.
+        """
         try:
             orders = [self._answers(completion.text, example)]
             # By itself an example has a reference or not; asked for one, it must have it.

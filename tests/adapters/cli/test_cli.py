@@ -494,7 +494,7 @@ def test_a_run_that_finished_early_says_why(tmp_path: Path, capsys: Any) -> None
     early = "finished early: the prompts left have seen every example"
     out = capsys.readouterr().out
     assert f"evaluations  16 of 24 (67%); {early}" in out
-    assert out.count(f"(final, 16 of 24 evaluations spent; {early})") == 2  # run and result
+    assert " ".join(out.split()).count(f"(final, 16 of 24 evaluations spent; {early})") == 2  # run and result
 
 
 def test_result_lists_every_prompt_the_selected_ones_first(project: Project, capsys: Any) -> None:

@@ -58,15 +58,24 @@ def mixed(rows: Rows) -> Rows:
     return [*edited(rows)[1:6], new, rows[7]]
 
 
+def more(rows: Rows) -> dict[str, Any]:
+    return {"input": "more", "reference": "x", **({"id": "more"} if "id" in rows[0] else {})}
+
+
 CHANGES: list[tuple[Callable[[Rows], Rows], str, str]] = [
     (swapped, "8 examples then, 8 now: 1 moved ('r1')", "1 moved (row 1)"),
     (edited, "8 examples then, 8 now: 1 edited ('r2')", "1 edited (row 3)"),
     (lambda rows: rows[:7], "8 examples then, 7 now: 1 missing ('r7')", "1 missing (row 8)"),
     (lambda rows: rows[1:], "1 missing ('r0')", "1 missing (row 1)"),
     (
-        lambda rows: [*rows, {"input": "more", "reference": "x", **({"id": "more"} if "id" in rows[0] else {})}],
+        lambda rows: swapped([*rows, more(rows)]),
+        "8 examples then, 9 now: 1 moved ('r1'); 1 added ('more')",
+        "1 moved (row 1); 1 added (row 9)",
+    ),
+    (
+        lambda rows: [more(rows), *rows],
         "8 examples then, 9 now: 1 added ('more')",
-        "1 added (row 9)",
+        "1 added (row 1)",
     ),
     (
         mixed,
@@ -93,6 +102,74 @@ def test_what_became_of_the_rows_is_said(data: Data, named: bool, case: int, cap
     assert data.project.folder.result_file.read_bytes() == before
     data.rows = rows
     assert data.project.run("--as-it-is") == 0
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("where", ["folder", "url"])
+def test_a_run_goes_on_with_rows_that_were_appended(data: Data, where: str, named: bool, capsys: Any) -> None:
+    project, url = data.project, str(data.project.home / "x.db")
+    if named:
+        data.named("id")
+
+    def run() -> int:
+        return project.run() if where == "folder" else cli.main(["run", str(project.config), "--study", url])
+
+    assert run() == 0
+    paid = list(project.paid)
+    data.rows = [*data.rows, more(data.rows), {**more(data.rows), "input": "and more", "id": "last"}]
+    project.write(changes={"budget = 24": "budget = 60"})
+    assert run() == 0
+    assert project.paid[:24] == paid
+    assert len(project.paid) == 60
+    assert {text for _, text in project.paid} >= {"more", "and more"}
+    if where == "folder":
+        assert "Going on with more: 2 examples, 36 evaluations." in capsys.readouterr().err
+        assert project.result["example_ids"] == list(data.ids())
+    assert run() == 0
+    assert len(project.paid) == 60
+    data.rows = data.rows[:8]
+    assert run() == 2
+    assert "2 missing" in capsys.readouterr().err
+
+
+def test_rows_are_appended_by_hand(data: Data, capsys: Any) -> None:
+    project = data.project
+    data.named("id")
+    assert project.run() == 0
+    extend = ["extend", str(project.config)]
+    assert cli.main([*extend, "--examples"]) == 2
+    assert "no rows were appended" in capsys.readouterr().err
+    assert cli.main([*extend[:1], str(project.folder.path), "--examples"]) == 2
+    assert "give that as RUN" in capsys.readouterr().err
+    rows = data.rows
+    data.rows = edited([*rows, more(rows)])
+    assert cli.main([*extend, "--examples"]) == 2
+    assert "1 edited ('r2'); 1 added ('more')" in capsys.readouterr().err
+    data.rows = [*rows, more(rows)]
+    assert cli.main([*extend, "--examples", "--evaluations", "30"]) == 0
+    with project.folder.open_study() as study:
+        assert study.example_ids == data.ids()
+        assert study.budget == 54
+    capsys.readouterr()
+    assert project.run() == 0
+    assert "has changed" not in capsys.readouterr().err
+    assert len(project.paid) == 54
+    assert cli.main([*extend, "--examples", "r2"]) == 2
+    assert "r2" in capsys.readouterr().err
+    assert cli.main([*extend, "--examples", "by hand", "--evaluations", "1"]) == 0
+    assert project.run() == 2
+    assert "joined this run that [data] does not have: 1 missing ('by hand')" in capsys.readouterr().err
+    data.rows = [*rows, more(rows), {**more(rows), "input": "new", "id": "by hand"}]
+    assert project.run() == 0
+    assert "The run has all of that by now." in capsys.readouterr().err
+
+
+def test_an_example_without_an_id_does_not_join_those_that_have_one(data: Data, capsys: Any) -> None:
+    data.named("id")
+    assert data.project.run() == 0
+    data.rows = [*data.rows, {"input": "more", "reference": "x"}]
+    assert data.project.run() == 2
+    assert "1 added (row 9); they had distinct ids then, and do not now" in capsys.readouterr().err
 
 
 def test_ids_are_those_of_a_column_or_else_digests(data: Data, capsys: Any) -> None:

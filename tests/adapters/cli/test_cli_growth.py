@@ -47,11 +47,13 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project
     [
         (["add", "RUN", "no id"], "ID=TEXT"),
         (["add", "RUN", "p1=another"], "p1"),
+        (["add", "RUN", "y= "], "'y' is empty"),
         (["add", "RUN", "new=Answer with noise 2"], "'p2'"),
         (["add", "RUN"], "either"),
         (["retire", "RUN", "nobody", "--reason", "x"], "nobody"),
         (["extend", "RUN"], "needs evaluations"),
         (["extend", "RUN", "--evaluations", "-5"], "evaluations"),
+        (["extend", "RUN", "--examples", "a", "a"], "distinct"),
         (["extend", "RUN", "--cost", "5"], "whatever they cost"),
     ],
 )
@@ -102,6 +104,17 @@ def test_a_configuration_that_names_more_goes_on(where: str, project: Project, c
     assert "32 of 32" in capsys.readouterr().out
     project.write(changes={"budget = 24": "budget = 23"})
     assert run() == 2
+
+
+def test_a_budget_that_the_run_has_by_now_is_not_called_more(project: Project, capsys: Any) -> None:
+    assert project.run() == 0
+    assert asktell("extend", project.config, "--evaluations", 20) == 0
+    project.write(changes={"budget = 24": "budget = 30"})
+    assert project.run() == 0
+    assert len(project.paid) == 44
+    said = capsys.readouterr().err
+    assert "budget (24 then, 30 now). The run has all of that by now." in said
+    assert "Going on with more" not in said
 
 
 def test_a_budget_of_money_grows_in_the_configuration(project: Project) -> None:

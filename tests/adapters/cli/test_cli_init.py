@@ -1,0 +1,323 @@
+"""`asktell init` and `asktell check`: a configuration that runs, and one evaluation of it seen whole."""
+
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from asktell_adapters.cli.arguments import KINDS
+from asktell_adapters.cli.first_config import HARNESSES, MODELS
+from asktell_adapters.cli.main import main
+from asktell_adapters.config import load_config
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.adapters.cli.test_cli import Project
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return tmp_path
+
+
+def asktell(command: str) -> int:
+    return main(shlex.split(command))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+# init
+
+
+@pytest.mark.parametrize("rubric", [False, True])
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_is_written_can_be_read_for_every_kind(kind: str, rubric: bool, home: Path, capsys: Any) -> None:
+    assert asktell(f"init a.toml --kind {kind} {'--rubric helpful=Helps.' if rubric else ''}") == 0
+    config = load_config(home / "a.toml")
+    assert config.model["type"] == kind
+    assert (len(config.selector.prompts), len(config.examples), config.selector.budget) == (4, 8, 32)
+    assert config.selector.goal.metrics == (("quality",) if rubric else ("token_f1",))
+    said = capsys.readouterr().out
+    assert "Wrote a.toml, prompts.txt, examples.csv: 4 prompts, 8 examples." in said
+    assert [line in said for line in ("asktell check a.toml", "asktell run a.toml --estimate")] == [True, True]
+    assert ("export OPENAI_API_KEY" in said) == (kind == "openai")
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_line_of_advice_can_be_taken(kind: str, home: Path) -> None:
+    assert asktell(f"init a.toml --kind {kind} --rubric Good.") == 0
+    text = (home / "a.toml").read_text()
+    advice = re.findall(r"^# (\w+ = .*)$", text, re.MULTILINE)
+    assert len(advice) >= 5
+    for line in advice:
+        taken = text.replace(f"# {line}", line)
+        if line.startswith("budget"):
+            taken = taken.replace("budget = 32", "")
+        if line.startswith(("budget", "confirm_above")):  # which go with a price
+            if kind != "openai":
+                continue
+            taken = taken.replace("# price", "price")
+        (home / "b.toml").write_text(taken)
+        load_config(home / "b.toml")
+
+
+def test_the_kinds_are_those_of_the_command_line() -> None:
+    assert set(KINDS) == {*MODELS, *HARNESSES}
+
+
+def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
+    (home / "data").mkdir()
+    (home / "data" / "tickets.csv").write_bytes("nr;text;reply\n1;Où est-il ?;à côté\n2;b;c\n".encode("cp1252"))
+    (home / "p.json").write_text('{"a": "A", "b": "B"}')
+    made = "init runs.toml --kind openai --model m --base-url http://localhost:1/v1 --api-key-env MY_KEY --price 1 2"
+    assert asktell(f"{made} --data data/tickets.csv --prompts p.json --reference reply --budget 3") == 0
+    config = load_config(home / "runs.toml")
+    assert [(e.input, e.reference) for e in config.examples] == [("Où est-il ?", "à côté"), ("b", "c")]
+    assert config.selector.prompts.ids == ["a", "b"]
+    assert config.selector.budget == 3
+    assert config.model["api_key_env"] == "MY_KEY"
+    assert config.model["price"] == {"input": 1, "output": 2}
+    assert sorted(path.name for path in home.iterdir()) == ["data", "p.json", "runs.toml"]
+
+
+def test_without_a_wanted_answer_a_judge_grades(home: Path) -> None:
+    (home / "d.jsonl").write_text('{"article": "a", "id": "x"}\n')
+    assert (
+        asktell("init --kind openai --data d.jsonl --rubric 'Is right.' --rubric 'short=Is short: \"one\" line.'") == 0
+    )
+    config: Any = load_config(home / "selection.toml")
+    assert config.dataset.names == ("x",)
+    criteria = config.metrics["quality"].rubric.criteria
+    assert {name: each.text for name, each in criteria.items()} == {
+        "criterion 1": "Is right.", "short": 'Is short: "one" line.',
+    }  # fmt: skip
+
+
+def test_nothing_is_replaced_unless_told(home: Path, capsys: Any) -> None:
+    (home / "prompts.txt").write_text("mine\nalso mine\n")
+    (home / "a.toml").write_text("mine")
+    assert asktell("init a.toml --kind openai") == 2
+    assert "'a.toml' already" in capsys.readouterr().err
+    assert (home / "a.toml").read_text() == "mine"
+    assert asktell("init a.toml --kind openai --force") == 0
+    assert load_config(home / "a.toml").selector.prompts.texts == ["mine", "also mine"]
+    assert (home / "prompts.txt").read_text() == "mine\nalso mine\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--kind openai --api-key-env sk-abcdefghijklmnopqrstuvwx", "never the key"),
+        ("--kind openai --base-url https://me:secret@example.org", "a URL with a password"),
+        ("--kind llama-cpp --price 1 2", "go with --kind openai"),
+        ("--kind openai --data none.csv", "There is no file 'none.csv'"),
+        ("--kind openai --data d.csv --input questoin", "no column 'questoin' (did you mean 'question'?)"),
+        ("--kind openai --data d.csv --reference nothing", "no column 'nothing'"),
+        ("--kind openai --prompts d.csv", "no column 'prompt'"),
+        ("--kind openai --budget 0", "budget"),
+        ("--kind promptfoo --data d.csv", "--data does not go with promptfoo"),
+        ("--kind promptfoo --prompts d.csv", "its config has the prompts"),
+        ("--kind inspect --prompts none.txt", "there is no such file"),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_written(options: str, said: str, home: Path, capsys: Any) -> None:
+    (home / "d.csv").write_text("question,answer\na,b\n")
+    assert asktell(f"init a.toml {options}") == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "secret" not in error.replace("secrets", "")
+    assert "sk-abc" not in error
+    assert [path.name for path in home.iterdir()] == ["d.csv"]
+
+
+def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    (home / "d.csv").write_text("question;answer;who\na;b;c\n")
+    answers = ["openia", "openai", "m", "", "sk-x", "MY_KEY", "", "none.csv", "d.csv", "nobody", "who", "answer", ""]
+    monkeypatch.setattr("sys.stdin", Terminal("\n".join([*answers, ""])))
+    assert asktell("init") == 0
+    asked = capsys.readouterr().err
+    assert "(did you mean 'openai'?)" in asked
+    assert "There is no file 'none.csv'" in asked
+    assert "has no column 'nobody'" in asked
+    config = load_config(home / "selection.toml")
+    assert (config.examples[0].input, config.examples[0].reference) == ("c", "b")
+    assert config.model["api_key_env"] == "MY_KEY"
+
+
+class Fake:
+    """A harness that is not installed here: it scores by the prompt's length."""
+
+    tests: ClassVar[Any] = [{"description": "", "vars": {"n": n}} for n in range(5)]
+    examples = tuple(SimpleNamespace(input=f"What is {n}?", id=n + 1) for n in range(20))
+    prompts: ClassVar[Any] = {"prompt-1": "a", "prompt-2": "abc"}
+
+    closed: ClassVar[list[Any]] = []
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.given = arguments, options
+
+    def close(self) -> None:
+        self.closed.append(self)
+
+    def evaluate_batch(self, trials: Any) -> list[Any]:
+        return [{"score": len(t.prompt) / 100, "includes": len(t.prompt) / 100, "cost": 0.5} for t in trials]
+
+
+@pytest.mark.parametrize("kind", HARNESSES)
+def test_a_harness_is_configured_checked_and_run(
+    kind: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    import asktell_adapters.harnesses.inspect_task
+    import asktell_adapters.harnesses.promptfoo
+
+    monkeypatch.setattr(Fake, "closed", [])
+    monkeypatch.setattr(asktell_adapters.harnesses.promptfoo, "PromptfooEvaluator", Fake)
+    monkeypatch.setattr(asktell_adapters.harnesses.inspect_task, "InspectTask", Fake)
+    assert asktell(f"init a.toml --kind {kind}") == 0
+    assert "asktell check a.toml" in capsys.readouterr().out
+    if kind == "inspect":
+        compile((home / "inspect_task.py").read_text(), "inspect_task.py", "exec")
+        (home / "a.toml").write_text((home / "a.toml").read_text().replace("inspect_task:", "task_of_a_test:"))
+        (home / "task_of_a_test.py").write_text("def task():\n    return 'the task'\n")
+    config = load_config(home / "a.toml")
+    assert config.harness is not None
+    given, options = config.harness.evaluator.given
+    if kind == "inspect":
+        assert (given[0], given[1], options["log_dir"].name) == ("the task", "openai/gpt-4o-mini", "logs")
+        assert config.dataset.names == tuple(str(n + 1) for n in range(20))
+    else:
+        assert given[0] == home / "promptfooconfig.yaml"
+        assert config.selector.prompts.ids == ["prompt-1", "prompt-2"]
+        assert (len(config.dataset), config.dataset.names) == (5, None)
+    assert asktell("check a.toml") == 0
+    assert re.search(r"\nincludes  0\.\d+\n", capsys.readouterr().out)
+    assert asktell("run a.toml --estimate") == 2
+    assert "not those of [evaluator]" in capsys.readouterr().err
+    assert asktell("run a.toml") == 0
+    assert "final" in (said := capsys.readouterr().out)
+    longest = max(config.selector.prompts.texts, key=len)
+    assert longest[:20] in said.split("prompt\n")[1].split("\n")[0]
+    assert asktell("improve a.toml") == 2
+    assert "'evaluator' at the top goes with asktell run" in capsys.readouterr().err
+    assert asktell("report a.toml") == 0
+    assert len(Fake.closed) == 3, "a check, an estimate and a run"
+    text = (home / "a.toml").read_text()
+    (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
+    assert asktell("check a.toml") == 2
+    assert "but the scores are ['cost', 'includes', 'score']" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("", "'type' in [evaluator] or a loader is needed"),
+        ("type = 'promtfoo'", "must be one of 'promptfoo', 'inspect'"),
+        ("loader = 'harness_of_a_test:empty'", "there are none"),
+        ("loader = 'harness_of_a_test:no_batches'", "must return an object with evaluate_batch"),
+        (
+            "loader = 'harness_of_a_test:good'\n[model]\ntype = 'openai'",
+            "'model' at the top does not go with [evaluator]",
+        ),
+    ],
+)
+def test_mistakes_in_the_table_of_an_evaluator_are_named(table: str, said: str, home: Path, capsys: Any) -> None:
+    (home / "harness_of_a_test.py").write_text(
+        "class Good:\n    examples = ['a', 'b']\n    def evaluate_batch(self, trials):\n"
+        "        return [{'s': 1.0 if t.prompt_id else 0.5} for t in trials]\n"
+        "class Empty(Good):\n    examples = []\n"
+        "class NoBatches:\n    examples = ['a']\n"
+        "good, empty, no_batches = Good, Empty, NoBatches\n"
+    )
+    text = "budget = 4\n[prompts]\ntexts = ['p', 'q']\n[goal]\nmaximize = 's'\n[evaluator]\n"
+    (home / "a.toml").write_text(text + table)
+    assert asktell("run a.toml") == 2
+    assert said in capsys.readouterr().err
+    (home / "a.toml").write_text(text + "loader = 'harness_of_a_test:good'")
+    assert asktell("run a.toml") == 0
+    assert "1   1 +- 0" in capsys.readouterr().out
+
+
+# check
+
+
+def test_a_check_shows_one_evaluation_and_keeps_nothing(tmp_path: Path, capsys: Any) -> None:
+    project = Project(tmp_path)
+    assert main(["check", str(project.config)]) == 0
+    said = capsys.readouterr().out
+    assert "prompt 'p0' on example" in said
+    assert "--- user, as sent\nAnswer with noise 0\n\nword 0" in said
+    assert "--- answer (0 tokens read, " in said
+    assert re.search(r"token_f1 +0\.\d", said)
+    assert "cost: 0.5; seconds:" in said
+    assert "asktell run" in said
+    assert len(project.paid) == 1
+    assert not project.folder.path.exists()
+
+
+@pytest.mark.parametrize("kind", ["Sync", "Async"])
+def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path, capsys: Any) -> None:
+    project = Project(tmp_path, kind)
+    assert main(["check", str(project.config), "--prompt", "p2", "--example", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["messages"][-1] == {"role": "user", "content": "Answer with noise 2\n\nword word word 2"}
+    assert (found["prompt"], found["cost"]) == ("p2", 0.5)
+    assert set(found["scores"]) == {"token_f1", "brevity", "output_tokens", "cost"}
+    for option, said in (
+        ("--prompt", "There is no prompt 'p9'. Name one by its id: 'p0'"),
+        ("--example", "There is no example 'p9'"),
+    ):
+        assert main(["check", str(project.config), option, "p9"]) == 2
+        assert said in capsys.readouterr().err
+    assert len(project.paid) == 1
+
+
+def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path, capsys: Any) -> None:
+    project = Project(tmp_path)
+    project.write(down=True)
+    assert main(["check", str(project.config)]) == 1
+    shown = capsys.readouterr()
+    assert "--- user, as sent\nAnswer with noise 0" in shown.out
+    assert "This works" not in shown.out
+    assert "the model gave no answer: Down: no \\x1b[31mconnection" in shown.err
+    (tmp_path / "metric_of_check.py").write_text("def m(completion, example):\n    raise ValueError('no luck')\n")
+    project.write(changes={"cost = true": "cost = true\nm = { loader = 'metric_of_check:m' }"})
+    assert main(["check", str(project.config)]) == 1
+    shown = capsys.readouterr()
+    assert "--- answer (" in shown.out
+    assert "metric 'm' failed: ValueError: no luck" in shown.err
+    project.write(changes={"at_least = { brevity = 0.3 }": "ranges = { token_f1 = [0.9, 1] }"})
+    assert main(["check", str(project.config)]) == 2
+    shown = capsys.readouterr()
+    assert re.search(r"token_f1 +0\.\d", shown.out)
+    assert "must be within its range [0.9, 1]" in shown.err
+
+
+def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    verdict = Reply('{"reason": "Names the city.", "grades": {"helpful": 4}}', usage=(200, 20, 0))
+    with FaultyLLMServer([Reply("Paris"), verdict, verdict], api_key="k") as server:
+        made = f"init a.toml --kind openai --model m --base-url {server.base_url} --price 1 10 --rubric helpful=Helps."
+        assert asktell(made) == 0
+        assert asktell("check a.toml") == 0
+        said = capsys.readouterr().out
+        assert "What is the capital of France?" in said
+        assert "\nParis\n" in said
+        assert re.search(r"quality +4   \(helpful 4\)  Names the city\.", said)
+        assert f"cost: {(10 + 5 * 10 + 200 + 20 * 10) / 1e6:.4g}" in said
+        assert len(server.requests) == 2
+        assert asktell("check a.toml") == 0
+        assert "from the cache" in (said := capsys.readouterr().out)
+        assert "cost: 0;" in said
+        assert len(server.requests) == 2
+    assert not (home / "a").exists()

@@ -1,0 +1,41 @@
+"""A configuration that `asktell init` wrote for an Inspect task, checked and run with Inspect."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
+
+from asktell_adapters.cli.main import main
+from asktell_adapters.config import load_config
+
+
+class _Sums(ModelAPI):
+    """Adds, if the system prompt wants one word."""
+
+    async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: Any) -> ModelOutput:  # noqa: A002
+        number = int(input[-1].text.split()[2])
+        wanted = any("in one word." in message.text for message in input[:-1])
+        output = ModelOutput.from_content(self.model_name, str(2 * number) if wanted else "no idea")
+        output.usage = ModelUsage(input_tokens=7, output_tokens=3, total_tokens=10)
+        return output
+
+
+@modelapi(name="sums")
+def _sums() -> type[ModelAPI]:
+    return _Sums
+
+
+def test_what_init_writes_is_checked_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["init", "a.toml", "--kind", "inspect", "--model", "sums/model"]) == 0
+    assert len(load_config(tmp_path / "a.toml").dataset) == 20
+    assert main(["check", "a.toml"]) == 0
+    assert "\nincludes  1\n" in capsys.readouterr().out
+    assert main(["run", "a.toml", "--no-progress"]) == 0
+    said = capsys.readouterr().out
+    assert "(final, " in said
+    assert "Answer the question in one word." in said
+    assert any((tmp_path / "logs").iterdir())
