@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from asktell.chats import readable
+
 
 def safe(text: str) -> str:
     """The text with everything escaped that is not printable, line breaks too."""
@@ -9,8 +11,8 @@ def safe(text: str) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """Safe, in one line, and cut to a width."""
-    flat = safe(" ".join(text[: 4 * width].split()))
+    """Safe, in one line, and cut to a width; a chat as its turns."""
+    flat = safe(" ".join(readable(text)[: 4 * width].split()))
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 
 

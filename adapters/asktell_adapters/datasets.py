@@ -50,7 +50,7 @@ def load_examples(
         others = {name: value for name, value in row.items() if name not in (input, reference, id)}
         name = str(line) if id is None else str(row[id])
         try:
-            examples.append(Example(row[input], None if reference is None else row[reference], name, others))
+            examples.append(Example(row[input], None if reference is None else row[reference], name, others, input))
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{path}, line {line}: {error}") from error
     if not examples:

@@ -13,7 +13,7 @@ from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.running.run import outside_of_loops
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms.base import Completion, Request
+from asktell_adapters.llms.base import Completion, Request, said
 from asktell_adapters.llms.chat_api import Price
 
 MOST_COUNTED = 200
@@ -198,7 +198,7 @@ def _count(llm: Any, requests: list[Request]) -> tuple[list[int], bool]:
             return list(counter(requests)), True
         except EvaluatorError:  # one that does not fit; the run says so of that one
             pass
-    texts = [[turn["content"] for turn in request.messages] for request in requests]
+    texts = [[said(turn) for turn in request.messages] for request in requests]
     return [sum(len(text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for text in each) for each in texts], False
 
 

@@ -161,7 +161,7 @@ def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, An
         others = {str(name): value for name, value in row.items() if name not in columns.values()}
         name = str(number) if columns["id"] is None else str(row[columns["id"]])
         try:
-            examples.append(Example(row[columns["input"]], reference, name, others))
+            examples.append(Example(row[columns["input"]], reference, name, others, columns["input"]))
         except InvalidArgumentError as error:
             raise ConfigError(f"{table.file}: [data]: row {number} of {loader!r}: {error}") from error
     if not examples:

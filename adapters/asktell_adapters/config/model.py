@@ -8,7 +8,6 @@ from asktell.arguments import nearest
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import KEYS, Table, listed
-from asktell_adapters.evaluators.llm import TEMPLATE
 from asktell_adapters.llms.base import SYSTEM_INSTRUCTION
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
@@ -17,6 +16,7 @@ from asktell_adapters.llms.llama_cpp import LlamaCpp
 from asktell_adapters.llms.llama_cpp_python import LlamaCppPython
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.vllm import VLLM
+from asktell_adapters.prompts import TEMPLATE
 
 PACKAGED = "smollm2"
 _HOTTEST = 10

@@ -15,7 +15,7 @@ from asktell.extras import check_extra, import_extra
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.llms._answers import async_http_client, parsed
 from asktell_adapters.llms._pace import Pace
-from asktell_adapters.llms.base import Completion, CompletionError, Request
+from asktell_adapters.llms.base import Completion, CompletionError, Request, said
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
@@ -172,7 +172,7 @@ class OpenAIChat:
         assert self._slots is not None
         timeouts = 0
         body = self.api.body(request)
-        characters = sum(len(message["content"]) for message in request.messages)
+        characters = sum(len(said(message)) for message in request.messages)
         guess = request.max_new_tokens + characters / _CHARACTERS_PER_TOKEN
 
         def note(state: Any) -> None:
