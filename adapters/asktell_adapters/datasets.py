@@ -6,6 +6,7 @@ import io
 import json
 import re
 import threading
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from asktell.errors import InvalidArgumentError, MissingExtraError
 from asktell_adapters.llms.base import Example
+from asktell_adapters.prompts import text_of
 
 ASPECTS = ("challenge", "approach", "outcome")
 _SPLITS = {"train": "train", "validation": "val", "val": "val", "test": "test"}
@@ -62,8 +64,13 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
     """Prompts of a file, as `asktell.Selector` takes them: a list, or id -> prompt where the file has ids.
 
     - `.txt`: one prompt a line; if blank lines separate blocks, one prompt a block (and every block may span lines).
-    - `.json`: a list of texts, or an object id -> text.
+    - `.json`: a list of prompts, or an object id -> prompt. A prompt is a text, or a chat: a list of messages (`role`,
+      `content`), or an object with `messages` and `tools`.
+    - `.jsonl`: a prompt a line, as such, or in an object as `prompt` or `messages`, perhaps with an `id`.
+    - `.toml`: id = prompt; a chat is a list of tables, `[[id]]`.
     - `.csv`: a column `prompt` and, if there are ids, a column `id`.
+
+    A chat becomes the text that `asktell_adapters.prompts.chat` makes of it.
 
     Raises:
         InvalidArgumentError: no such file, another kind of file, or not prompts; file and line are named.
@@ -75,10 +82,15 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
         prompts = _text_prompts(_read(path))
     elif kind == ".json":
         prompts = _json_prompts(path)
+    elif kind == ".jsonl":
+        prompts = _jsonl_prompts(path)
+    elif kind == ".toml":
+        prompts = _prompts_of(path, _toml(path))
     elif kind == ".csv":
         prompts = _csv_prompts(path)
     else:
-        raise InvalidArgumentError(f"{path}: prompts come from .txt, .json or .csv files, not {path.suffix!r}.")
+        kinds = ".txt, .json, .jsonl, .toml or .csv files"
+        raise InvalidArgumentError(f"{path}: prompts come from {kinds}, not {path.suffix!r}.")
     if not prompts:
         raise InvalidArgumentError(f"{path}: the file has no prompts.")
     return prompts
@@ -235,12 +247,55 @@ def _json_prompts(path: Path) -> list[str] | dict[str, str]:
     found = _json(_read(path), path, 1)
     if not isinstance(found, list | dict):
         raise InvalidArgumentError(
-            f"{path}: expected a list of texts or an object id -> text, got {type(found).__name__}."
+            f"{path}: expected a list of prompts or an object id -> prompt, got {type(found).__name__}."
         )
-    for name, prompt in found.items() if isinstance(found, dict) else enumerate(found):
-        if not isinstance(prompt, str) or not prompt.strip():
-            raise InvalidArgumentError(f"{path}: prompt {name!r} must be a text that is not empty, got {prompt!r}.")
-    return found
+    return _prompts_of(path, found)
+
+
+def _prompts_of(path: Path, found: list[Any] | dict[str, Any]) -> list[str] | dict[str, str]:
+    if isinstance(found, list):
+        return [prompt_of(prompt, f"{path}: prompt {number}") for number, prompt in enumerate(found)]
+    return {name: prompt_of(prompt, f"{path}: prompt {name!r}") for name, prompt in found.items()}
+
+
+def prompt_of(prompt: object, where: str) -> str:
+    """A prompt as a file has it, as a text.
+
+    Raises:
+        InvalidArgumentError: it is none; the message begins with `where`.
+    """
+    try:
+        text = text_of(prompt)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from error
+    if not text.strip():
+        raise InvalidArgumentError(f"{where} is empty.")
+    return text
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(_read(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgumentError(f"{path}: not TOML: {error}.") from error
+
+
+def _jsonl_prompts(path: Path) -> list[str] | dict[str, str]:
+    texts: list[str] = []
+    named: dict[str, str] = {}
+    for line, text in enumerate(_read(path).split("\n"), start=1):
+        if not text.strip():
+            continue
+        where, row = f"{path}, line {line}", _json(text, path, line)
+        id_ = row.pop("id", None) if isinstance(row, dict) else None
+        texts.append(prompt_of(row["prompt"] if isinstance(row, dict) and [*row] == ["prompt"] else row, where))
+        if id_ is not None:
+            if not isinstance(id_, str | int) or str(id_) in named:
+                raise InvalidArgumentError(f"{where}: ids are distinct texts, got {id_!r}, perhaps again.")
+            named[str(id_)] = texts[-1]
+    if named and len(named) < len(texts):
+        raise InvalidArgumentError(f"{path}: {len(named)} of {len(texts)} prompts have an 'id'; give all of them one.")
+    return named or texts
 
 
 def _csv_prompts(path: Path) -> list[str] | dict[str, str]:

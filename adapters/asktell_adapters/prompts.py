@@ -205,7 +205,7 @@ class Framing:
         messages, values = [dict(message) for message in made.messages], values_of(example)
         wanted = self.fields is not False and any(_names(said(message)) for message in messages)
         for message in messages if self.fields is not False else ():
-            if "content" in message:
+            if said(message):
                 message["content"] = filled(said(message), values)
         if not wanted and messages[-1]["role"] == "user":
             messages[-1]["content"] += f"\n\n{example.input}"
@@ -241,11 +241,9 @@ def _system(text: str | None) -> tuple[Message, ...]:
     return () if text is None else ({"role": "system", "content": text},)
 
 
-def _names(text: str, escaped: bool = False) -> Iterator[str]:
+def _names(text: str, escaped: bool = False) -> list[str]:
     """The fields of a text, or those that are written to be none."""
-    for left, name, right in _FIELD.findall(text):
-        if min(len(left), len(right)) % 2 != escaped:
-            yield name
+    return [name for left, name, right in _FIELD.findall(text) if min(len(left), len(right)) % 2 != escaped]
 
 
 def _shown(value: object) -> str:

@@ -14,6 +14,7 @@ from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import Table, listed
 from asktell_adapters.llms.base import Example
+from asktell_adapters.prompts import check_fields
 
 Prompts: TypeAlias = list[str] | dict[str, str]
 
@@ -25,7 +26,11 @@ def read_prompts(table: Table) -> Prompts:
     if ("file" in table) == ("texts" in table):
         raise ConfigError(f"{table.file}: [prompts] needs either file = '...' or texts = [...].")
     if "texts" in table:
-        prompts: Prompts = table.take("texts", "texts")
+        given = table.take("texts", "texts")
+        pairs = given.items() if isinstance(given, dict) else enumerate(given)
+        with table.named():
+            texts = {name: datasets.prompt_of(prompt, f"prompt {name!r}") for name, prompt in pairs}
+        prompts: Prompts = texts if isinstance(given, dict) else [*texts.values()]
     else:
         with table.named():
             prompts = datasets.load_prompts(table.beside(table.take("file", "text")))
@@ -35,6 +40,14 @@ def read_prompts(table: Table) -> Prompts:
         if not str(name).isprintable() or not str(name).strip():
             raise ConfigError(f"{table.file}: [prompts]: the id {name!r} cannot be shown; use printable characters.")
     return prompts
+
+
+def read_fields(table: Table, prompts: Prompts, examples: Sequence[Example]) -> bool | None:
+    """Whether names in braces in prompts are fields, as `[prompts]` says; every one is a column then."""
+    fields: bool | None = table.take("fields", "flag", None)
+    with table.named():
+        check_fields(prompts, examples, fields)
+    return fields
 
 
 def items(prompts: Prompts) -> Iterator[tuple[str | int, str]]:

@@ -43,6 +43,7 @@ def make_evaluator(
     concurrency: int,
     seed: int = 0,
     cache: AnswerCache | None = None,
+    fields: bool | None = None,
 ) -> LLMEvaluator | AsyncLLMEvaluator:
     """The evaluator, its model loaded.
 
@@ -65,6 +66,7 @@ def make_evaluator(
             "with_cost": "cost" not in computed and "price" in model,
             "temperature": model.data.get("temperature", 0.0),
             "seed": seed,
+            "fields": fields,
         }
         evaluator: LLMEvaluator | AsyncLLMEvaluator
         if inspect.iscoroutinefunction(getattr(llm, "acomplete", None)):

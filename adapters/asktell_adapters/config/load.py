@@ -12,7 +12,7 @@ from asktell.methods import stopping
 from asktell.selector import Selector
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.cache import read_cache
-from asktell_adapters.config.data import DataSet, read_examples, read_prompts
+from asktell_adapters.config.data import DataSet, read_examples, read_fields, read_prompts
 from asktell_adapters.config.evaluator import make_evaluator
 from asktell_adapters.config.goal import read_goal
 from asktell_adapters.config.improve import Improving, read_improve
@@ -48,6 +48,7 @@ class Config:
         confirm_above: a run that may cost more is asked about first; None: never.
         improving: how prompts are written and selected in turn; None where they are only selected. The selector then
             has the budget of the first generation.
+        fields: whether names in braces in prompts stand for columns; None: in chats only.
     """
 
     path: Path
@@ -62,6 +63,7 @@ class Config:
     cache: AnswerCache | None = None
     confirm_above: float | None = None
     improving: Improving | None = None
+    fields: bool | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -77,7 +79,7 @@ class Config:
         """
         model = Table(self.path, "model", dict(self.model), ())
         seed = self.selector.state.problem.seed
-        return make_evaluator(model, self.examples, self.metrics, self.concurrency, seed, self.cache)
+        return make_evaluator(model, self.examples, self.metrics, self.concurrency, seed, self.cache, self.fields)
 
 
 def output_folder(path: Path) -> Path:
@@ -127,7 +129,9 @@ def load_config(path: Path, improve: bool = False) -> Config:
         **({"baseline": top.take("baseline", "text or whole")} if "baseline" in top else {}),
         **({"repeats": top.take("repeats", "whole")} if "repeats" in top else {}),
     }
-    prompts = read_prompts(top.table("prompts", KEYS["prompts"]))
+    of_prompts = top.table("prompts", KEYS["prompts"])
+    prompts = read_prompts(of_prompts)
+    fields = read_fields(of_prompts, prompts, dataset.examples)
     with top.named():
         whole = _budget(top, budget, computed, model)
         improving = read_improve(top, model, whole)  # checked in any case: the file is one for both
@@ -144,7 +148,8 @@ def load_config(path: Path, improve: bool = False) -> Config:
         raise top.error("concurrency", "must be at least 1", concurrency)
     if kind == "vllm":  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
-    setup = describe({"budget": budget, **settings, "features": features}, data, model, prompts, dataset)
+    settings = {"budget": budget, **settings, "features": features, **({} if fields is None else {"fields": fields})}
+    setup = describe(settings, data, model, prompts, dataset)
     batch_size = min(batch_size, concurrency)
     return Config(
         path,
@@ -159,6 +164,7 @@ def load_config(path: Path, improve: bool = False) -> Config:
         read_cache(top),
         _confirm_above(top, model),
         improving if improve else None,
+        fields,
     )
 
 

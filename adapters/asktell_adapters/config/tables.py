@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ KEYS = {
         *("prompts", "data", "model", "metrics", "goal", "cache", "improve"),
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
-    "prompts": ("file", "texts"),
+    "prompts": ("file", "texts", "fields"),
     "data": ("file", "loader", "arguments", "input", "reference", "id", "limit", "shuffle"),
     "cache": ("file", "max_mb", "max_age_days"),
     "improve": ("generations", "candidates", "parents", "patience", "certainty", "writer"),
@@ -60,14 +60,17 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ),
     ),
     "texts": (
-        "a list of texts, or a table id = text",
+        "a list of prompts, or a table id = prompt; a prompt is a text, or a chat: a list of messages",
         lambda value: (
-            isinstance(value, list | dict)
-            and all(isinstance(text, str) for text in (value.values() if isinstance(value, dict) else value))
+            isinstance(value, list | dict) and all(isinstance(each, str | list | dict) for each in _prompts(value))
         ),
     ),
 }
 """What a value may be: in words, and the test."""
+
+
+def _prompts(given: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return given.values() if isinstance(given, dict) else given
 
 
 class Table:

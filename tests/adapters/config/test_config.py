@@ -405,7 +405,7 @@ MISTAKES = [
     ({"prompts": "file = 'data.jsonl'"}, "prompts come from .txt, .json or .csv"),
     ({"prompts": "texts = []"}, "prompts is empty"),
     ({"prompts": "texts = ['a', ' ']"}, "prompt 1 is empty"),
-    ({"prompts": "texts = ['a', 3]"}, "'texts' in [prompts] must be a list of texts"),
+    ({"prompts": "texts = ['a', 3]"}, "'texts' in [prompts] must be a list of prompts"),
     ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
     ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
     ({"data": "file = 'none.jsonl'"}, "[data]: There is no file"),
