@@ -72,7 +72,14 @@ class ChatAPI:
         return {**body, **self.extra_body}
 
     def completion(
-        self, reply: object, source: str, *, seconds: float = 0.0, attempts: int = 1, paid: float = 1.0
+        self,
+        reply: object,
+        source: str,
+        *,
+        seconds: float = 0.0,
+        attempts: int = 1,
+        paid: float = 1.0,
+        cost: float | None = None,
     ) -> Completion:
         """The completion in a reply, of which nothing is taken on trust.
 
@@ -82,6 +89,7 @@ class ChatAPI:
             seconds: the call took.
             attempts: requests sent.
             paid: times the price: a half in a batch, more where lost answers were charged too.
+            cost: of one such answer, by default by the price.
 
         Raises:
             CompletionError: it is malformed, or the text is empty and may not be.
@@ -94,7 +102,9 @@ class ChatAPI:
                 f"{source} sent a malformed answer, not a chat completion ({error}): {repr(reply)[:200]}",
                 attempts=attempts,
             ) from None
-        cost = paid * (self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0)
+        if cost is None:
+            cost = self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0
+        cost *= paid
         if calls and not text:
             text = calls_text(calls)
         if not text and not self.allow_empty:
