@@ -17,7 +17,7 @@ from asktell_adapters.config.evaluator import make_evaluator
 from asktell_adapters.config.goal import read_goal
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics
-from asktell_adapters.config.model import read_model
+from asktell_adapters.config.model import has_price, read_model
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import KEYS, Table
@@ -26,7 +26,7 @@ from asktell_adapters.llms.base import Example, Metric
 from asktell_adapters.llms.llama_cpp import SLOTS
 from asktell_adapters.optimizers.improving import check_method
 
-_CONCURRENCY = {"openai": 8, "vllm": 64}  # by the model's type; otherwise a batch
+_CONCURRENCY = {"openai": 8, "litellm": 8, "vllm": 64}  # by the model's type; otherwise a batch
 
 
 @final
@@ -175,14 +175,14 @@ def _budget(top: Table, given: int | dict[str, Any], computed: Mapping[str, Any]
     kinds = {"evaluations": "whole", "cost": "number", "max_cost_per_evaluation": "number"}
     with table.named():
         budget = Budget(**{key: table.take(key, kind) for key, kind in kinds.items() if key in table})
-    if budget.cost is not None and "cost" not in computed and "price" not in model:
+    if budget.cost is not None and "cost" not in computed and not has_price(model):
         raise table.error("cost", "needs to know what an evaluation costs: give [model] a price, or [metrics] cost")
     return budget
 
 
 def _confirm_above(top: Table, model: Mapping[str, Any]) -> float | None:
     found: float | None = top.take("confirm_above", "number", None)
-    if found is not None and "price" not in model:
+    if found is not None and not has_price(model):
         raise top.error("confirm_above", "needs to know what an evaluation costs: give [model] a price")
     return found
 

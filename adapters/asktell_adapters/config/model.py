@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from asktell.arguments import nearest
@@ -12,6 +13,7 @@ from asktell_adapters.llms.base import SYSTEM_INSTRUCTION
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
+from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
 from asktell_adapters.llms.llama_cpp_python import LlamaCppPython
 from asktell_adapters.llms.openai import OpenAIChat
@@ -39,6 +41,11 @@ _OPTIONS = {
         "max_wait": "number", "requests_per_minute": "number", "tokens_per_minute": "number", "allow_empty": "flag",
         "limit_field": "text", "send_sampling": "flag", "extra_body": "table",
     },
+    "litellm": {
+        "router": "tables", "router_options": "table", "base_url": "text", "timeout": "number", "max_retries": "whole",
+        "backoff": "number", "max_wait": "number", "requests_per_minute": "number", "tokens_per_minute": "number",
+        "allow_empty": "flag", "send_sampling": "flag", "extra_body": "table",
+    },
 }  # fmt: skip
 TUNING = {
     "n_slots", "n_threads", "n_gpu_layers", "device", "device_map", "batch_size", "api_key_env", "timeout",
@@ -65,7 +72,7 @@ def read_model(top: Table, name: str = "model") -> dict[str, Any]:
             close = nearest(kind, list(_OPTIONS))
             raise model.error("type", f"must be one of {listed(list(_OPTIONS))}{close}", kind)
         options = _OPTIONS[kind]
-        extra = {"openai": ("price",)}.get(kind, ("dtype",) if kind in _LLAMAS else ())
+        extra = {"openai": ("price",), "litellm": ("price",)}.get(kind, ("dtype",) if kind in _LLAMAS else ())
         known = [key for key in KEYS["model"] if key not in ("loader", "arguments", "price")]
         model = top.inner(name, given, (*known, *options, *extra))
         model.take("model", "text")
@@ -92,6 +99,17 @@ def read_model(top: Table, name: str = "model") -> dict[str, Any]:
         "system": model.take("system", "text or false", SYSTEM_INSTRUCTION),
         "template": model.take("template", "text", TEMPLATE),
     }
+
+
+def has_price(model: Mapping[str, Any]) -> bool:
+    """Whether it is known what this model's answers will cost: from the file, or by LiteLLM.
+
+    Raises:
+        MissingExtraError: LiteLLM is missing.
+    """
+    if "price" in model or model.get("type") != "litellm":
+        return "price" in model
+    return LiteLLM(model["model"], router=model.get("router")).is_priced
 
 
 def load_llm(model: Table, concurrency: int) -> Any:
@@ -123,4 +141,6 @@ def load_llm(model: Table, concurrency: int) -> Any:
         local = model.beside(name)
         return VLLM(str(local) if local.exists() else name, **options)
     price = Price(**model.data["price"]) if "price" in model else None
+    if kind == "litellm":
+        return LiteLLM(name, price=price, concurrency=concurrency, **options)
     return OpenAIChat(name, price=price, concurrency=concurrency, **options)

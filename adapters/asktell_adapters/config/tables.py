@@ -48,6 +48,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "number": ("a finite number", is_number),
     "table": ("a table", lambda value: isinstance(value, dict)),
+    "tables": (
+        "a list of tables",
+        lambda value: isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value),
+    ),
     "text or false": ("a text, or false for none", lambda value: isinstance(value, str) or value is False),
     "whole or false": (
         "a whole number, or false for none",

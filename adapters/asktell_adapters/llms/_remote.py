@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
 
 from asktell.errors import InvalidArgumentError
 from asktell.extras import import_extra
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.llms._pace import Pace
 from asktell_adapters.llms.base import Completion, CompletionError, Request, said
-from asktell_adapters.llms.chat_api import ChatAPI
+from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
 MOST_SAID = 1000
@@ -56,6 +57,11 @@ class RemoteChat(ABC):
         self._slots: asyncio.Semaphore | None = None
         self._answered = False  # whether there is a server
         self._schemas = True  # whether it takes schemas, as far as is known
+
+    @property
+    def price(self) -> Price | None:
+        """Per million tokens; None if it is not known."""
+        return self.api.price
 
     @property
     @abstractmethod
@@ -220,6 +226,12 @@ class RemoteChat(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _loop=LoopThread())
+
+
+def without_secrets(url: str) -> str:
+    """The address without a user's name, a password and a query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
 def _ordinary(answer: Completion | BaseException) -> Completion | Exception:

@@ -3,12 +3,11 @@
 import os
 from collections.abc import Mapping
 from typing import Any, Literal, final
-from urllib.parse import urlsplit, urlunsplit
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import check_extra, import_extra
 from asktell_adapters.llms._answers import async_http_client, parsed
-from asktell_adapters.llms._remote import RemoteChat
+from asktell_adapters.llms._remote import RemoteChat, without_secrets
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 
@@ -92,7 +91,7 @@ class OpenAIChat(RemoteChat):
         """What determines its answers, beside the request, as JSON data: no key and no password is in it."""
         return {
             "llm": "openai",
-            "server": _without_secrets(self.base_url or "https://api.openai.com/v1"),
+            "server": without_secrets(self.base_url or "https://api.openai.com/v1"),
             "model": self.api.model,
             "send_sampling": self.api.send_sampling,
             "extra_body": self.api.extra_body,
@@ -152,9 +151,3 @@ class OpenAIChat(RemoteChat):
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.api.model!r}, base_url={self.base_url!r})"
-
-
-def _without_secrets(url: str) -> str:
-    """The address without a user's name, a password and a query."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
