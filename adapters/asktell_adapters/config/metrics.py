@@ -23,12 +23,13 @@ _METRICS: dict[str, dict[str, tuple[str, str]]] = {
     "brevity": {"low": ("tau_low", "number"), "high": ("tau_high", "number")},
     "exact_match": {"normalized": ("normalized", "flag")},
     "token_f1": {},
+    "tool_call": {},
     "output_tokens": {},
     "latency": {},
     "cost": {},
     "judge": {},
 }
-_NEED_REFERENCES = ("rouge", "exact_match", "token_f1")
+_NEED_REFERENCES = ("rouge", "exact_match", "token_f1", "tool_call")
 
 
 def read_metrics(top: Table, examples: Sequence[Example], model: Mapping[str, Any]) -> dict[str, Metric]:
