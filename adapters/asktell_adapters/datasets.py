@@ -85,7 +85,7 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
     elif kind == ".jsonl":
         prompts = _jsonl_prompts(path)
     elif kind == ".toml":
-        prompts = _prompts_of(path, _toml(path))
+        prompts = prompts_of(_toml(path), f"{path}: ")
     elif kind == ".csv":
         prompts = _csv_prompts(path)
     else:
@@ -249,21 +249,21 @@ def _json_prompts(path: Path) -> list[str] | dict[str, str]:
         raise InvalidArgumentError(
             f"{path}: expected a list of prompts or an object id -> prompt, got {type(found).__name__}."
         )
-    return _prompts_of(path, found)
+    return prompts_of(found, f"{path}: ")
 
 
-def _prompts_of(path: Path, found: list[Any] | dict[str, Any]) -> list[str] | dict[str, str]:
-    if isinstance(found, list):
-        return [prompt_of(prompt, f"{path}: prompt {number}") for number, prompt in enumerate(found)]
-    return {name: prompt_of(prompt, f"{path}: prompt {name!r}") for name, prompt in found.items()}
-
-
-def prompt_of(prompt: object, where: str) -> str:
-    """A prompt as a file has it, as a text.
+def prompts_of(found: list[Any] | dict[str, Any], where: str = "") -> list[str] | dict[str, str]:
+    """Prompts as a file has them, texts and chats, as texts.
 
     Raises:
-        InvalidArgumentError: it is none; the message begins with `where`.
+        InvalidArgumentError: one is neither; the message begins with `where`.
     """
+    if isinstance(found, list):
+        return [_prompt_of(prompt, f"{where}prompt {number}") for number, prompt in enumerate(found)]
+    return {name: _prompt_of(prompt, f"{where}prompt {name!r}") for name, prompt in found.items()}
+
+
+def _prompt_of(prompt: object, where: str) -> str:
     try:
         text = text_of(prompt)
     except InvalidArgumentError as error:
@@ -288,7 +288,8 @@ def _jsonl_prompts(path: Path) -> list[str] | dict[str, str]:
             continue
         where, row = f"{path}, line {line}", _json(text, path, line)
         id_ = row.pop("id", None) if isinstance(row, dict) else None
-        texts.append(prompt_of(row["prompt"] if isinstance(row, dict) and [*row] == ["prompt"] else row, where))
+        # As in a table, other columns are nobody's business.
+        texts.append(_prompt_of(row["prompt"] if isinstance(row, dict) and "prompt" in row else row, where))
         if id_ is not None:
             if not isinstance(id_, str | int) or str(id_) in named:
                 raise InvalidArgumentError(f"{where}: ids are distinct texts, got {id_!r}, perhaps again.")

@@ -34,10 +34,7 @@ class Server(FaultyLLMServer):
 
     def _begin(self, body: dict[str, Any], token: str) -> Reply:
         super()._begin(body, token)
-        grade = 5 if "PLEASE" in str(body["messages"]) else 2
-        return (
-            Reply(f'{{"reason": "", "grades": {{"helpful": {grade}}}}}') if "response_format" in body else Reply("ok")
-        )
+        return Reply('{"reason": "", "grades": {"helpful": 4}}' if "response_format" in body else "ok")
 
 
 # Use an API

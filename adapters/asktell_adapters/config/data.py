@@ -26,11 +26,8 @@ def read_prompts(table: Table) -> Prompts:
     if ("file" in table) == ("texts" in table):
         raise ConfigError(f"{table.file}: [prompts] needs either file = '...' or texts = [...].")
     if "texts" in table:
-        given = table.take("texts", "texts")
-        pairs = given.items() if isinstance(given, dict) else enumerate(given)
         with table.named():
-            texts = {name: datasets.prompt_of(prompt, f"prompt {name!r}") for name, prompt in pairs}
-        prompts: Prompts = texts if isinstance(given, dict) else [*texts.values()]
+            prompts: Prompts = datasets.prompts_of(table.take("texts", "texts"))
     else:
         with table.named():
             prompts = datasets.load_prompts(table.beside(table.take("file", "text")))

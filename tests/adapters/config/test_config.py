@@ -402,7 +402,7 @@ MISTAKES = [
     ({"prompts": ""}, "[prompts] needs either file = '...' or texts"),
     ({"prompts": "file = 'a.txt'\ntexts = []"}, "[prompts] needs either"),
     ({"prompts": "file = 'none.txt'"}, "There is no file"),
-    ({"prompts": "file = 'data.jsonl'"}, "prompts come from .txt, .json or .csv"),
+    ({"prompts": "file = 'MODULE.py'"}, "prompts come from .txt, .json, .jsonl, .toml or .csv"),
     ({"prompts": "texts = []"}, "prompts is empty"),
     ({"prompts": "texts = ['a', ' ']"}, "prompt 1 is empty"),
     ({"prompts": "texts = ['a', 3]"}, "'texts' in [prompts] must be a list of prompts"),
