@@ -358,3 +358,13 @@ def test_the_inputs_column_is_a_field_by_its_own_name(tmp_path: Path) -> None:
     assert turns("{context}: {question}", row, fields=True, system=None) == [user("c: Where?")]
     assert dict(row.fields) == {"context": "c"}
     assert row == Example("Where?", "There", "2", {"context": "c"})
+
+
+def test_a_report_shows_a_chat_as_its_turns(tmp_path: Path) -> None:
+    text = chat([system("Be terse."), user("{question}")])
+    selector = asktell.Selector([text, "plain"], asktell.BestFeasible("x"), 2, examples=1)
+    asktell.run(selector, lambda prompt, _: float(len(prompt)), progress=False)
+    selector.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "[system]\\nBe terse.\\n\\n[user]\\n{question}" in page
+    assert '\\"role\\"' not in page
