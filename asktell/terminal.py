@@ -5,6 +5,8 @@ from itertools import accumulate
 from textwrap import wrap
 from typing import TypeAlias
 
+from asktell.chats import readable
+
 Columns: TypeAlias = Sequence[Sequence[str]]
 
 _LEAST_TEXT = 24  # of a table's last column
@@ -16,8 +18,8 @@ def safe(text: str) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """Safe, in one line, and cut to a width."""
-    flat = safe(" ".join(text[: 4 * width].split()))
+    """Safe, in one line, and cut to a width; a chat as its turns."""
+    flat = safe(" ".join(readable(text)[: 4 * width].split()))
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 
 

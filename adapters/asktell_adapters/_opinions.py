@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 from asktell.errors import EvaluatorError
 from asktell_adapters.cache import CachedLLM
-from asktell_adapters.llms.base import Completion, Example, Request
+from asktell_adapters.llms.base import Completion, Example, Request, said
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.metrics.judge import Judge, Spent
 
@@ -174,7 +174,7 @@ def count(llm: Any, requests: Sequence[Request]) -> tuple[list[int], bool]:
             return list(counter(requests)), True
         except EvaluatorError:  # one that does not fit; the run says so of that one
             pass
-    texts = [[turn["content"] for turn in request.messages] for request in requests]
+    texts = [[said(turn) for turn in request.messages] for request in requests]
     return [sum(len(text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for text in each) for each in texts], False
 
 

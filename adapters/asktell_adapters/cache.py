@@ -62,6 +62,7 @@ def answer_key(identity: Mapping[str, Any], request: Request) -> str:
         "seed": request.seed if request.temperature > 0 else 0,
         "repeat": request.repeat or 0,
         **({} if request.schema is None else {"schema": dict(request.schema)}),
+        **({"tools": [dict(tool) for tool in request.tools]} if request.tools else {}),
     }
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -150,7 +151,7 @@ class AnswerCache:
         now = self._clock()
         with self._open(create=True) as connection:
             for key, completion in answers:
-                text = json.dumps({**asdict(completion), "from_cache": False})
+                text = json.dumps(_as_kept(completion))
                 connection.execute("DELETE FROM answers WHERE key = ?", (key,))
                 row = (key, now, now, len(text) + _ROW_BYTES, text)
                 connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
@@ -369,6 +370,13 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+def _as_kept(completion: Completion) -> dict[str, Any]:
+    calls = [dict(call) for call in completion.tool_calls]
+    rest = asdict(replace(completion, from_cache=False, tool_calls=()))
+    del rest["tool_calls"]
+    return {**rest, **({"tool_calls": calls} if calls else {})}
 
 
 def _completion(text: str) -> Completion | None:

@@ -3,12 +3,15 @@
 import importlib.util
 import random
 import re
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from asktell.arguments import whole
 from asktell.errors import InvalidArgumentError, MissingExtraError
 from asktell_adapters.llms.base import Example
+from asktell_adapters.prompts import text_of
 from asktell_adapters.rows import KINDS, Table, as_text, from_json, jsonl, read_text
 
 ASPECTS = ("challenge", "approach", "outcome")
@@ -61,7 +64,7 @@ def load_examples(
         name = str(row.number) if id is None else str(row.values[id])
         target = None if reference is None else as_text(row.values[reference])
         try:
-            examples.append(Example(as_text(row.values[input]), target, name, others))
+            examples.append(Example(as_text(row.values[input]), target, name, others, input))
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{table.where(row)}: {error}") from error
     return examples if sample is None else draw(examples, sample, seed)
@@ -82,8 +85,13 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
     """Prompts of a file, as `asktell.Selector` takes them: a list, or id -> prompt where the file has ids.
 
     - `.txt`: one prompt a line; if blank lines separate blocks, one prompt a block (and every block may span lines).
-    - `.json`: a list of texts, or an object id -> text.
-    - `.csv`, `.tsv`, `.jsonl`, `.parquet`, `.xlsx`: a column `prompt` and, if there are ids, a column `id`.
+    - `.json`: a list of prompts, or an object id -> prompt. A prompt is a text, or a chat: a list of messages (`role`,
+      `content`), or an object with `messages` and `tools`.
+    - `.jsonl`: a prompt a line, as such, or in an object as `prompt` or `messages`, perhaps with an `id`.
+    - `.toml`: id = prompt; a chat is a list of tables, `[[id]]`.
+    - `.csv`, `.tsv`, `.parquet`, `.xlsx`: a column `prompt` and, if there are ids, a column `id`.
+
+    A chat becomes the text that `asktell_adapters.prompts.chat` makes of it.
 
     Raises:
         InvalidArgumentError: no such file, another kind of file, or not prompts; file and line are named.
@@ -98,10 +106,14 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
         prompts = _text_prompts(read_text(path))
     elif kind == ".json":
         prompts = _json_prompts(path)
+    elif kind == ".jsonl":
+        prompts = _jsonl_prompts(path)
+    elif kind == ".toml":
+        prompts = prompts_of(_toml(path), f"{path}: ")
     elif kind in KINDS:
         prompts = _table_prompts(path)
     else:
-        known = ", ".join((".txt", *sorted(KINDS)))
+        known = ", ".join((".txt", *sorted({*KINDS, ".toml"})))
         raise InvalidArgumentError(f"{path}: prompts come from {known} files, not {path.suffix!r}.")
     if not prompts:
         raise InvalidArgumentError(f"{path}: the file has no prompts.")
@@ -187,12 +199,56 @@ def _json_prompts(path: Path) -> list[str] | dict[str, str]:
     found = from_json(read_text(path), path, 1)
     if not isinstance(found, list | dict):
         raise InvalidArgumentError(
-            f"{path}: expected a list of texts or an object id -> text, got {type(found).__name__}."
+            f"{path}: expected a list of prompts or an object id -> prompt, got {type(found).__name__}."
         )
-    for name, prompt in found.items() if isinstance(found, dict) else enumerate(found):
-        if not isinstance(prompt, str) or not prompt.strip():
-            raise InvalidArgumentError(f"{path}: prompt {name!r} must be a text that is not empty, got {prompt!r}.")
-    return found
+    return prompts_of(found, f"{path}: ")
+
+
+def prompts_of(found: list[Any] | dict[str, Any], where: str = "") -> list[str] | dict[str, str]:
+    """Prompts as a file has them, texts and chats, as texts.
+
+    Raises:
+        InvalidArgumentError: one is neither; the message begins with `where`.
+    """
+    if isinstance(found, list):
+        return [_prompt_of(prompt, f"{where}prompt {number}") for number, prompt in enumerate(found)]
+    return {name: _prompt_of(prompt, f"{where}prompt {name!r}") for name, prompt in found.items()}
+
+
+def _prompt_of(prompt: object, where: str) -> str:
+    try:
+        text = text_of(prompt)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from error
+    if not text.strip():
+        raise InvalidArgumentError(f"{where} is empty.")
+    return text
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgumentError(f"{path}: not TOML: {error}.") from error
+
+
+def _jsonl_prompts(path: Path) -> list[str] | dict[str, str]:
+    texts: list[str] = []
+    named: dict[str, str] = {}
+    for line, text in enumerate(read_text(path).split("\n"), start=1):
+        if not text.strip():
+            continue
+        where, row = f"{path}, line {line}", from_json(text, path, line)
+        id_ = row.pop("id", None) if isinstance(row, dict) else None
+        # As in a table, other columns are nobody's business.
+        texts.append(_prompt_of(row["prompt"] if isinstance(row, dict) and "prompt" in row else row, where))
+        if id_ is not None:
+            if not isinstance(id_, str | int) or str(id_) in named:
+                raise InvalidArgumentError(f"{where}: ids are distinct texts, got {id_!r}, perhaps again.")
+            named[str(id_)] = texts[-1]
+    if named and len(named) < len(texts):
+        raise InvalidArgumentError(f"{path}: {len(named)} of {len(texts)} prompts have an 'id'; give all of them one.")
+    return named or texts
 
 
 def _table_prompts(path: Path) -> list[str] | dict[str, str]:

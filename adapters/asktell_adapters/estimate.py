@@ -153,7 +153,7 @@ def estimate(
     if seconds_per_call is not None:
         check_number("seconds_per_call", seconds_per_call, 0.0, 1e9)
     llm = evaluator.llm
-    price = price or getattr(getattr(llm, "api", None), "price", None)
+    price = price or getattr(llm, "price", None)
     result = selection.result()
     active = [entry.prompt for entry in result.prompts if entry.status == "active"]
     cells = _drawn(evaluator, active, result.repeats, max(MOST_COUNTED, real_calls), random.Random(seed))

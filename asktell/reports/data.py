@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from asktell.chats import readable
 from asktell.methods import Method
 from asktell.reports import words
 from asktell.reports.cells import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
@@ -90,7 +91,7 @@ def document(
         "feasible": result.feasible,
         "comparison": None if result.comparison is None else result.comparison.to_dict(),
         "order": order.tolist(),
-        "prompts": _prompts(result, _texts(prompts)),
+        "prompts": _prompts(result, [readable(text) for text in prompts.texts]),
         "spending_by_prompt": spending(state, order),
         "settling": settling(state, method, answer, told.costs, patience),
         "heat_map": heat_map(grid, order),
@@ -139,7 +140,7 @@ def _goal(result: Result) -> dict[str, Any]:
 
 
 def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
-    """The prompts, a list per column."""
+    """The prompts, a list per column, `texts` as they are to be read."""
     entries, metrics = result.prompts, result.goal.metrics
 
     def column(field: str) -> list[Any]:
@@ -151,8 +152,8 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     return {
         "ids": [str(entry.id) for entry in entries],
         "numbered": isinstance(entries[0].id, int),
-        "texts": texts,
-        "lengths": [len(entry.prompt) for entry in entries],
+        "texts": _fitting(texts),
+        "lengths": [len(text) for text in texts],
         "estimates": by_metric("estimate"),
         "errors": by_metric("standard_error"),
         "population_errors": by_metric("standard_error_population"),
@@ -161,9 +162,8 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     }
 
 
-def _texts(prompts: Prompts) -> list[str]:
+def _fitting(texts: list[str]) -> list[str]:
     """The texts, those that are too long for all of them to fit cut to the same length."""
-    texts = list(prompts.texts)
     most = max(map(len, texts))
     while sum(map(_size, texts)) > _MOST_TEXT:
         most = most * 3 // 4

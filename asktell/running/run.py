@@ -63,6 +63,8 @@ def run(
             object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
             each trial. One whose third argument is called `repeat` (or `repeats`, the second of `evaluate_batch`) also
             gets how often the prompt was asked on the example before, or a list of that: see `Selector.repeat_of`.
+            One with a method `check_prompts` is given all prompts, id -> text, before the first is evaluated, and may
+            raise.
             Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's cost, also if
             it is one of the goal's metrics; or a sequence in the goal's order; or a number, if there is one metric.
         executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit's jobs.
@@ -113,6 +115,7 @@ def run(
     at_once = concurrency or _DEFAULT_CONCURRENCY
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
     with open_board(selector, progress, on_tell, max_failures_in_a_row) as board:
+        _check_prompts(evaluator, board)
         if how.is_async:
             import asyncio
 
@@ -122,6 +125,14 @@ def run(
         else:
             _run_here(board, how, at_once if how.in_batches else 1, size)
         return board.selector.result()
+
+
+def _check_prompts(evaluator: Evaluator, board: Board) -> None:
+    """Let an evaluator that can say so refuse prompts before anything is spent."""
+    if callable(check := getattr(evaluator, "check_prompts", None)):
+        result = board.selector.result()
+        if not result.spent:
+            check({str(entry.id): entry.prompt for entry in result.prompts})
 
 
 class Calling(NamedTuple):

@@ -97,9 +97,9 @@ def test_prompts_of_every_format(tmp_path: Path, name: str, content: str, expect
     [
         ("p.txt", " \n", "no prompts"),
         ("p.json", "[]", "no prompts"),
-        ("p.json", '"one"', "expected a list of texts or an object"),
-        ("p.json", '["one", 2]', "prompt 1 must be a text"),
-        ("p.json", '{"a": " "}', "prompt 'a' must be a text"),
+        ("p.json", '"one"', "expected a list of prompts or an object"),
+        ("p.json", '["one", 2]', "prompt 1: a prompt is a text, a list of messages"),
+        ("p.json", '{"a": " "}', "prompt 'a' is empty"),
         ("p.json", '{"a": "x", "a": "y"}', "the key 'a' occurs twice"),
         ("p.json", '["one"', "line 1, column 7: not JSON"),
         ("p.csv", "text\none\n", r"line 2: there is no column 'prompt'; there are 'text'"),

@@ -20,6 +20,7 @@ HEAVY = [
     "torch",
     "transformers",
     "openai",
+    "litellm",
     "tenacity",
     "evaluate",
     "datasets",

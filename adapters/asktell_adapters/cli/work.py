@@ -225,11 +225,14 @@ class Timed(dict[str, Any]):
         self.paid = getattr(scores, "paid", None)
 
 
-class TimedBatches:
-    """An evaluator with `evaluate_batch(trials)`; each trial took its part of the time."""
-
+class _Clocked:
     def __init__(self, evaluator: Any) -> None:
         self._evaluator = evaluator
+        self.check_prompts = getattr(evaluator, "check_prompts", None)
+
+
+class TimedBatches(_Clocked):
+    """An evaluator with `evaluate_batch(trials)`; each trial took its part of the time."""
 
     def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] = ()) -> list[Any]:
         """Scores or an exception for each trial."""
@@ -239,11 +242,8 @@ class TimedBatches:
         return [outcome if isinstance(outcome, BaseException) else Timed(outcome, seconds) for outcome in found]
 
 
-class TimedCalls:
+class TimedCalls(_Clocked):
     """An async evaluator `(prompt, example) -> scores`."""
-
-    def __init__(self, evaluator: Any) -> None:
-        self._evaluator = evaluator
 
     async def __call__(self, prompt: str, example: int | None, repeat: int = 0) -> Any:
         """The scores."""

@@ -15,6 +15,7 @@ from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import Table, listed
 from asktell_adapters.llms.base import Example
+from asktell_adapters.prompts import check_fields
 from asktell_adapters.rows import as_text
 
 Prompts: TypeAlias = list[str] | dict[str, str]
@@ -28,7 +29,8 @@ def read_prompts(table: Table) -> Prompts:
     if ("file" in table) == ("texts" in table):
         raise ConfigError(f"{table.file}: [prompts] needs either file = '...' or texts = [...].")
     if "texts" in table:
-        prompts: Prompts = table.take("texts", "texts")
+        with table.named():
+            prompts: Prompts = datasets.prompts_of(table.take("texts", "texts"))
     else:
         with table.named():
             prompts = datasets.load_prompts(table.beside(table.take("file", "text")))
@@ -38,6 +40,14 @@ def read_prompts(table: Table) -> Prompts:
         if not str(name).isprintable() or not str(name).strip():
             raise ConfigError(f"{table.file}: [prompts]: the id {name!r} cannot be shown; use printable characters.")
     return prompts
+
+
+def read_fields(table: Table, prompts: Prompts, examples: Sequence[Example]) -> bool | None:
+    """Whether names in braces in prompts are fields, as `[prompts]` says; every one is a column then."""
+    fields: bool | None = table.take("fields", "flag", None)
+    with table.named():
+        check_fields(prompts, examples, fields)
+    return fields
 
 
 def items(prompts: Prompts) -> Iterator[tuple[str | int, str]]:
@@ -180,7 +190,7 @@ def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, An
         others = {str(name): value for name, value in row.items() if name not in columns.values()}
         name = str(number) if columns["id"] is None else str(row[columns["id"]])
         try:
-            examples.append(Example(as_text(row[columns["input"]]), as_text(reference), name, others))
+            examples.append(Example(as_text(row[columns["input"]]), as_text(reference), name, others, columns["input"]))
         except InvalidArgumentError as error:
             raise ConfigError(f"{table.file}: [data]: row {number} of {loader!r}: {error}") from error
     if not examples:

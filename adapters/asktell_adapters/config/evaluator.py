@@ -7,7 +7,7 @@ from typing import Any
 from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.judges import with_llm
-from asktell_adapters.config.model import load_llm
+from asktell_adapters.config.model import has_price, load_llm
 from asktell_adapters.config.tables import Table
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, Judged, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Example, Metric
@@ -43,6 +43,7 @@ def make_evaluator(
     concurrency: int,
     seed: int = 0,
     cache: AnswerCache | None = None,
+    fields: bool | None = None,
 ) -> LLMEvaluator | AsyncLLMEvaluator:
     """The evaluator, its model loaded.
 
@@ -62,9 +63,10 @@ def make_evaluator(
             "template": model.data["template"],
             "max_new_tokens": model.data["max_new_tokens"],
             "cache": cache,
-            "with_cost": "cost" not in computed and "price" in model,
+            "with_cost": "cost" not in computed and has_price(model.data),
             "temperature": model.data.get("temperature", 0.0),
             "seed": seed,
+            "fields": fields,
         }
         evaluator: LLMEvaluator | AsyncLLMEvaluator
         if inspect.iscoroutinefunction(getattr(llm, "acomplete", None)):

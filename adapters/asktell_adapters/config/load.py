@@ -12,13 +12,13 @@ from asktell.methods import stopping
 from asktell.selector import Selector
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.cache import read_cache
-from asktell_adapters.config.data import DataSet, read_examples, read_prompts
+from asktell_adapters.config.data import DataSet, read_examples, read_fields, read_prompts
 from asktell_adapters.config.evaluator import make_evaluator
 from asktell_adapters.config.goal import read_goal
 from asktell_adapters.config.harness import Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics
-from asktell_adapters.config.model import read_model
+from asktell_adapters.config.model import has_price, read_model
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import KEYS, Table
@@ -27,7 +27,7 @@ from asktell_adapters.llms.base import Example, Metric
 from asktell_adapters.llms.llama_cpp import SLOTS
 from asktell_adapters.optimizers.improving import check_method
 
-_CONCURRENCY = {"openai": 8, "vllm": 64}  # by the model's type; otherwise a batch
+_CONCURRENCY = {"openai": 8, "litellm": 8, "vllm": 64}  # by the model's type; otherwise a batch
 
 
 @final
@@ -50,6 +50,7 @@ class Config:
         improving: how prompts are written and selected in turn; None where they are only selected. The selector then
             has the budget of the first generation.
         harness: what evaluates, where that is no LLM with metrics of this file.
+        fields: whether names in braces in prompts stand for columns; None: in chats only.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class Config:
     confirm_above: float | None = None
     improving: Improving | None = None
     harness: Harness | None = None
+    fields: bool | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -87,7 +89,7 @@ class Config:
             raise ConfigError(f"{self.path.name}: this goes with [model], and not with [evaluator].")
         model = Table(self.path, "model", dict(self.model), ())
         seed = self.selector.state.problem.seed
-        return make_evaluator(model, self.examples, self.metrics, self.concurrency, seed, self.cache)
+        return make_evaluator(model, self.examples, self.metrics, self.concurrency, seed, self.cache, self.fields)
 
 
 def output_folder(path: Path) -> Path:
@@ -146,8 +148,11 @@ def load_config(path: Path, improve: bool = False) -> Config:
         **({"baseline": top.take("baseline", "text or whole")} if "baseline" in top else {}),
         **({"repeats": top.take("repeats", "whole")} if "repeats" in top else {}),
     }
-    prompts = harness.prompts if harness is not None and "prompts" not in top else None
-    prompts = prompts or read_prompts(top.table("prompts", KEYS["prompts"]))
+    prompts, fields = harness.prompts if harness is not None and "prompts" not in top else None, None
+    if prompts is None:
+        of_prompts = top.table("prompts", KEYS["prompts"] if harness is None else KEYS["prompts"][:2])
+        prompts = read_prompts(of_prompts)
+        fields = None if harness is not None else read_fields(of_prompts, prompts, dataset.examples)
     with top.named():
         whole = _budget(top, budget, computed, model)
         improving = read_improve(top, model, whole)  # checked in any case: the file is one for both
@@ -164,9 +169,10 @@ def load_config(path: Path, improve: bool = False) -> Config:
         raise top.error("concurrency", "must be at least 1", concurrency)
     if kind == "vllm" or harness is not None:  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
+    settings = {"budget": budget, **settings, "features": features, **({} if fields is None else {"fields": fields})}
     if harness is not None:
         settings["evaluator"] = data["evaluator"]
-    setup = describe({"budget": budget, **settings, "features": features}, data, model, prompts, dataset)
+    setup = describe(settings, data, model, prompts, dataset)
     batch_size = min(batch_size, concurrency)
     return Config(
         path,
@@ -182,6 +188,7 @@ def load_config(path: Path, improve: bool = False) -> Config:
         _confirm_above(top, model),
         improving if improve else None,
         harness,
+        fields,
     )
 
 
@@ -194,14 +201,14 @@ def _budget(
     kinds = {"evaluations": "whole", "cost": "number", "max_cost_per_evaluation": "number"}
     with table.named():
         budget = Budget(**{key: table.take(key, kind) for key, kind in kinds.items() if key in table})
-    if budget.cost is not None and computed is not None and "cost" not in computed and "price" not in model:
+    if budget.cost is not None and computed is not None and "cost" not in computed and not has_price(model):
         raise table.error("cost", "needs to know what an evaluation costs: give [model] a price, or [metrics] cost")
     return budget
 
 
 def _confirm_above(top: Table, model: Mapping[str, Any]) -> float | None:
     found: float | None = top.take("confirm_above", "number", None)
-    if found is not None and "price" not in model:
+    if found is not None and not has_price(model):
         raise top.error("confirm_above", "needs to know what an evaluation costs: give [model] a price")
     return found
 

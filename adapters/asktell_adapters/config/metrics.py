@@ -9,6 +9,7 @@ from asktell.errors import ConfigError
 from asktell_adapters import metrics
 from asktell_adapters.config.judges import OPTIONS, read_judge
 from asktell_adapters.config.loaders import call_named, import_named
+from asktell_adapters.config.model import has_price
 from asktell_adapters.config.tables import Table, listed
 from asktell_adapters.llms.base import Example, Metric
 
@@ -22,12 +23,13 @@ _METRICS: dict[str, dict[str, tuple[str, str]]] = {
     "brevity": {"low": ("tau_low", "number"), "high": ("tau_high", "number")},
     "exact_match": {"normalized": ("normalized", "flag")},
     "token_f1": {},
+    "tool_call": {},
     "output_tokens": {},
     "latency": {},
     "cost": {},
     "judge": {},
 }
-_NEED_REFERENCES = ("rouge", "exact_match", "token_f1")
+_NEED_REFERENCES = ("rouge", "exact_match", "token_f1", "tool_call")
 
 
 def read_metrics(top: Table, examples: Sequence[Example], model: Mapping[str, Any]) -> dict[str, Metric]:
@@ -52,10 +54,10 @@ def read_metrics(top: Table, examples: Sequence[Example], model: Mapping[str, An
             )
         if kind in _NEED_REFERENCES and any(example.reference is None for example in examples):
             raise ConfigError(f"{top.file}: the metric {kind!r} needs references; name their column in [data].")
-        if kind == "cost" and "price" not in model and "loader" not in model:
+        if kind == "cost" and "loader" not in model and not has_price(model):
             raise ConfigError(
                 f"{top.file}: the metric 'cost' needs prices: price = {{ input = 0.15, output = 0.6 }} in [model] "
-                "(per million tokens; type 'openai')."
+                "(per million tokens; types 'openai' and 'litellm')."
             )
         if kind == "judge":
             found[name] = read_judge(top.inner(f"metrics.{name}", entry, OPTIONS), examples)

@@ -2,21 +2,23 @@
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from asktell.arguments import nearest
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import KEYS, Table, listed
-from asktell_adapters.evaluators.llm import TEMPLATE
 from asktell_adapters.llms.base import SYSTEM_INSTRUCTION
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
+from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
 from asktell_adapters.llms.llama_cpp_python import LlamaCppPython
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.vllm import VLLM
+from asktell_adapters.prompts import TEMPLATE
 
 PACKAGED = "smollm2"
 _HOTTEST = 10
@@ -38,6 +40,11 @@ _OPTIONS = {
         "base_url": "text", "api_key_env": "text", "timeout": "number", "max_retries": "whole", "backoff": "number",
         "max_wait": "number", "requests_per_minute": "number", "tokens_per_minute": "number", "allow_empty": "flag",
         "limit_field": "text", "send_sampling": "flag", "extra_body": "table",
+    },
+    "litellm": {
+        "router": "tables", "router_options": "table", "base_url": "text", "timeout": "number", "max_retries": "whole",
+        "backoff": "number", "max_wait": "number", "requests_per_minute": "number", "tokens_per_minute": "number",
+        "allow_empty": "flag", "send_sampling": "flag", "extra_body": "table",
     },
 }  # fmt: skip
 TUNING = {
@@ -65,7 +72,7 @@ def read_model(top: Table, name: str = "model") -> dict[str, Any]:
             close = nearest(kind, list(_OPTIONS))
             raise model.error("type", f"must be one of {listed(list(_OPTIONS))}{close}", kind)
         options = _OPTIONS[kind]
-        extra = {"openai": ("price",)}.get(kind, ("dtype",) if kind in _LLAMAS else ())
+        extra = {"openai": ("price",), "litellm": ("price",)}.get(kind, ("dtype",) if kind in _LLAMAS else ())
         known = [key for key in KEYS["model"] if key not in ("loader", "arguments", "price")]
         model = top.inner(name, given, (*known, *options, *extra))
         model.take("model", "text")
@@ -92,6 +99,17 @@ def read_model(top: Table, name: str = "model") -> dict[str, Any]:
         "system": model.take("system", "text or false", SYSTEM_INSTRUCTION),
         "template": model.take("template", "text", TEMPLATE),
     }
+
+
+def has_price(model: Mapping[str, Any]) -> bool:
+    """Whether it is known what this model's answers will cost: from the file, or by LiteLLM.
+
+    Raises:
+        MissingExtraError: LiteLLM is missing.
+    """
+    if "price" in model or model.get("type") != "litellm":
+        return "price" in model
+    return LiteLLM(model["model"], router=model.get("router")).is_priced
 
 
 def load_llm(model: Table, concurrency: int) -> Any:
@@ -123,4 +141,6 @@ def load_llm(model: Table, concurrency: int) -> Any:
         local = model.beside(name)
         return VLLM(str(local) if local.exists() else name, **options)
     price = Price(**model.data["price"]) if "price" in model else None
+    if kind == "litellm":
+        return LiteLLM(name, price=price, concurrency=concurrency, **options)
     return OpenAIChat(name, price=price, concurrency=concurrency, **options)

@@ -25,6 +25,7 @@ _SHAPES = (
     ("a URL with a key", r"://\S*[?&]([\w-]*(key|token|secret|password|signature)|sig|pwd)=[^&\s]{6}"),
     ("an address with a password", r"^[^\n]*\b(password|pwd|AccountKey|SharedAccessKey)\s*=\s*[^\s;][^\n]*$"),
 )  # fmt: skip
+_PLACE = re.compile(r"os\.environ/[A-Z_][A-Z0-9_]*")  # where LiteLLM finds it
 _TOKEN = re.compile(r"[\w.~+/=-]{16,}")
 
 
@@ -72,6 +73,8 @@ def _shape(text: str) -> str | None:
 def _is_secret(name: str, value: Any) -> bool:
     """Whether it is by its name, as in `client_secret`, `hf_token` or `X-Api-Key`."""
     if value in ("", None) or isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    if isinstance(value, str) and _PLACE.fullmatch(value):
         return False
     words = [re.sub(r"(?<=[^s]{4})s$", "", word.lower()) for word in _WORDS.findall(name)]
     if not words or words[-1] in _ELSEWHERE:

@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ KEYS = {
         *("prompts", "data", "model", "metrics", "evaluator", "goal", "cache", "improve"),
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
-    "prompts": ("file", "texts"),
+    "prompts": ("file", "texts", "fields"),
     "data": (
         *("file", "delimiter", "encoding", "sheet", "split", "loader", "arguments"),
         *("input", "reference", "id", "sample", "seed", "limit", "shuffle"),
@@ -52,6 +52,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "number": ("a finite number", is_number),
     "table": ("a table", lambda value: isinstance(value, dict)),
+    "tables": (
+        "a list of tables",
+        lambda value: isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value),
+    ),
     "text or false": ("a text, or false for none", lambda value: isinstance(value, str) or value is False),
     "whole or false": (
         "a whole number, or false for none",
@@ -64,14 +68,17 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ),
     ),
     "texts": (
-        "a list of texts, or a table id = text",
+        "a list of prompts, or a table id = prompt; a prompt is a text, or a chat: a list of messages",
         lambda value: (
-            isinstance(value, list | dict)
-            and all(isinstance(text, str) for text in (value.values() if isinstance(value, dict) else value))
+            isinstance(value, list | dict) and all(isinstance(each, str | list | dict) for each in _prompts(value))
         ),
     ),
 }
 """What a value may be: in words, and the test."""
+
+
+def _prompts(given: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return given.values() if isinstance(given, dict) else given
 
 
 class Table:

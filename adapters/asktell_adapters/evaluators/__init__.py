@@ -1,6 +1,6 @@
 """Evaluators that score prompts with LLMs; the LLMs of `asktell_adapters.llms` can be had from here, too."""
 
-from asktell_adapters.evaluators.llm import TEMPLATE, AsyncLLMEvaluator, LLMEvaluator, render
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms import (
     LLM,
     SYSTEM_INSTRUCTION,
@@ -10,6 +10,7 @@ from asktell_adapters.llms import (
     CompletionError,
     Example,
     HuggingFace,
+    LiteLLM,
     LlamaCpp,
     LlamaCppPython,
     Message,
@@ -19,6 +20,7 @@ from asktell_adapters.llms import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.prompts import TEMPLATE, chat, check_fields, render
 
 __all__ = [
     "LLM",
@@ -32,6 +34,7 @@ __all__ = [
     "Example",
     "HuggingFace",
     "LLMEvaluator",
+    "LiteLLM",
     "LlamaCpp",
     "LlamaCppPython",
     "Message",
@@ -40,5 +43,7 @@ __all__ = [
     "Price",
     "Request",
     "ScriptedLLM",
+    "chat",
+    "check_fields",
     "render",
 ]

@@ -7,9 +7,9 @@ from typing import Any, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import import_extra
-from asktell_adapters.evaluators.llm import TEMPLATE, Template, render
 from asktell_adapters.llms.base import LLM, Example, Request
 from asktell_adapters.metrics.hf import load_module
+from asktell_adapters.prompts import TEMPLATE, Template, render
 
 
 @final

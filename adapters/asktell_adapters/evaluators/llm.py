@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -22,11 +21,8 @@ from asktell_adapters.llms.base import (
     Request,
 )
 from asktell_adapters.metrics.judge import Answered, Judgement
+from asktell_adapters.prompts import TEMPLATE, Framing, Template, check_fields
 
-#: The prompt comes first and the example last, so that prefix caches can reuse the prompt's part.
-TEMPLATE = "{prompt}\n\n{input}"
-
-Template = str | Callable[[str, Example], str]
 Judged = dict[str, Any]
 """By name, what metrics that are asked for many answers at once gave for one: a number, or why there is none."""
 
@@ -47,27 +43,6 @@ class TrialLike(Protocol):
         ...
 
 
-def render(template: Template, prompt: str, example: Example) -> str:
-    """The user turn: `{prompt}`, `{input}` and `{column}` (of `example.fields`) of the template, filled in.
-
-    Braces inside the prompt or the example are kept as they are.
-
-    Raises:
-        InvalidArgumentError: the template names something that the example has not.
-    """
-    if callable(template):
-        return template(prompt, example)
-    values = {**{name: str(value) for name, value in example.fields.items()}, "prompt": prompt, "input": example.input}
-
-    def fill(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in values:
-            raise InvalidArgumentError(f"The template names {{{name}}}, but an example offers {sorted(values)}.")
-        return values[name]
-
-    return re.sub(r"\{(\w+)\}", fill, template)
-
-
 class _Scoring:
     """What the evaluators share: examples, metrics and the request that a trial becomes."""
 
@@ -83,6 +58,7 @@ class _Scoring:
         seed: int,
         llm: Any,
         cache: AnswerCache | None,
+        fields: bool | None,
     ) -> None:
         self.answers = llm if cache is None else CachedLLM(llm, cache)
         if not examples:
@@ -91,8 +67,7 @@ class _Scoring:
         self.metrics = _named(metrics)
         if with_cost and "cost" in self.metrics:
             raise InvalidArgumentError("with_cost=True adds a score 'cost', but a metric has that name already.")
-        self.system = system
-        self.template = template
+        self.framing = Framing(system, template, fields)
         self.max_new_tokens = max_new_tokens
         self.with_cost = with_cost
         self.temperature = temperature
@@ -128,14 +103,20 @@ class _Scoring:
                 "The same prompt is asked on the same example again, at temperature 0: it will answer the same. Give "
                 "the evaluator a temperature, or leave out repeats, unless a metric (a judge) is what differs."
             )
-        user = render(self.template, prompt, self.example(example))
-        request = Request.chat(
-            user, self.system, max_new_tokens=self.max_new_tokens, temperature=self.temperature, repeat=repeat
-        )
+        chat = self.framing.chat(prompt, self.example(example))
+        request = Request(chat.messages, self.max_new_tokens, self.temperature, repeat=repeat, tools=chat.tools)
         if not self.temperature:
             return request
         row = example if isinstance(example, int) else 0
         return replace(request, seed=int(counters.integers(self.seed, "answer", 2**31 - 1, row, repeat)[0]))
+
+    def check_prompts(self, prompts: Sequence[str] | Mapping[str, str]) -> None:
+        """See that every field of these prompts is a column of every example; `asktell.run` does, before it asks.
+
+        Raises:
+            InvalidArgumentError: one is not.
+        """
+        check_fields(prompts, self.examples, self.framing.fields)
 
     def scores(
         self, completion: Completion, example: int | Example | None, repeat: int = 0, judged: Judged | None = None
@@ -216,14 +197,16 @@ class LLMEvaluator(_Scoring):
         examples: the data set; a trial's example is an index into it.
         metrics: name -> metric, or a sequence of metrics named by their `name` or `__name__`.
         system: the system turn; None for none.
-        template: the user turn: a text with `{prompt}`, `{input}` and columns in braces, or a function of
-            (prompt, example).
+        template: the user turn of a plain prompt: a text with `{prompt}`, `{input}` and columns in braces, or a
+            function of (prompt, example). `system` may have the place `{prompt}` instead.
         max_new_tokens: answers are cut after so many tokens.
         with_cost: add the completion's cost to the scores, as "cost".
         temperature: of the LLM's answers; 0 is greedy decoding. Above 0 scores are noisy: see `Selector`'s `repeats`.
         seed: of answers above temperature 0, where the LLM allows for one.
         cache: answers on disk, which are not asked for again. Their scores are the same, cost and latency too, which
             are those of the first time; but a budget in cost is not charged.
+        fields: whether names in braces in a prompt stand for columns: True, False, or None for in chats only. See
+            `asktell_adapters.prompts`.
 
     Raises:
         InvalidArgumentError: no examples, no metrics, two of one name, or a template that does not fit the examples.
@@ -242,8 +225,11 @@ class LLMEvaluator(_Scoring):
         temperature: float = 0.0,
         seed: int = 0,
         cache: AnswerCache | None = None,
+        fields: bool | None = None,
     ) -> None:
-        super().__init__(examples, metrics, system, template, max_new_tokens, with_cost, temperature, seed, llm, cache)
+        super().__init__(
+            examples, metrics, system, template, max_new_tokens, with_cost, temperature, seed, llm, cache, fields
+        )
         self.llm = llm
 
     def __call__(self, prompt: str, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
@@ -298,8 +284,11 @@ class AsyncLLMEvaluator(_Scoring):
         temperature: float = 0.0,
         seed: int = 0,
         cache: AnswerCache | None = None,
+        fields: bool | None = None,
     ) -> None:
-        super().__init__(examples, metrics, system, template, max_new_tokens, with_cost, temperature, seed, llm, cache)
+        super().__init__(
+            examples, metrics, system, template, max_new_tokens, with_cost, temperature, seed, llm, cache, fields
+        )
         self.llm = llm
 
     async def __call__(self, prompt: str, example: int | Example | None, repeat: int = 0) -> dict[str, float]:

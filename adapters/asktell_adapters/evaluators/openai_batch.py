@@ -32,7 +32,8 @@ from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms._answers import MOST_BYTES as MOST_JSON
 from asktell_adapters.llms._answers import http_client, parsed
-from asktell_adapters.llms.openai import MOST_SAID, OpenAIChat
+from asktell_adapters.llms._remote import MOST_SAID
+from asktell_adapters.llms.openai import OpenAIChat
 
 PREFIX = "openai-batch-"
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one batch, by the API

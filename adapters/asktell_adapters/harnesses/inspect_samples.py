@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 from asktell import Trial
 from asktell.errors import InvalidArgumentError
 from asktell.extras import import_extra
-from asktell_adapters.evaluators.llm import render
 from asktell_adapters.harnesses.inspect_scores import KEY, USAGE
 from asktell_adapters.llms.base import Example
+from asktell_adapters.prompts import render
 
 SYSTEM = "system"
 

@@ -13,6 +13,7 @@ from asktell_adapters.llms.base import (
 )
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.huggingface import HuggingFace
+from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
 from asktell_adapters.llms.llama_cpp_python import LlamaCppPython
 from asktell_adapters.llms.openai import OpenAIChat
@@ -28,6 +29,7 @@ __all__ = [
     "CompletionError",
     "Example",
     "HuggingFace",
+    "LiteLLM",
     "LlamaCpp",
     "LlamaCppPython",
     "Message",

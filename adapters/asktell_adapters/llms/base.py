@@ -12,16 +12,21 @@ SYSTEM_INSTRUCTION = (
     "answer with the output only and reply nothing else."
 )
 
-Message = Mapping[str, str]
-"""One turn of a chat: `role` (system, user or assistant) and `content`."""
+Message = Mapping[str, Any]
+"""One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""
 
 
-def without_system(messages: Sequence[Message]) -> list[dict[str, str]]:
+def said(message: Message) -> str:
+    """The text of a message; empty where there are only calls of tools."""
+    return message.get("content") or ""
+
+
+def without_system(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The same chat with the system turn at the head of the first user turn: for templates that know no system role."""
     if len(messages) < 2 or messages[0]["role"] != "system":
         return [dict(message) for message in messages]
     system, first, *rest = messages
-    return [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *map(dict, rest)]
+    return [{**first, "content": f"{said(system)}\n\n{said(first)}"}, *map(dict, rest)]
 
 
 class CompletionError(EvaluatorError):
@@ -50,6 +55,7 @@ class Request:
         repeat: which of several answers to the same request it asks for, from 0; None where they are not numbered.
         schema: a JSON schema that the answer is to follow. OpenAI-compatible servers and llama.cpp hold the LLM to it;
             others take no notice, so that the messages should ask for it too.
+        tools: functions that the LLM is offered, `{"type": "function", "function": {...}}`, where it knows of such.
     """
 
     messages: tuple[Message, ...]
@@ -58,6 +64,7 @@ class Request:
     seed: int = 0
     repeat: int | None = None
     schema: Mapping[str, Any] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.messages:
@@ -88,6 +95,8 @@ class Completion:
         finish_reason: "stop", or "length" when `max_new_tokens` cut the answer, or the server's own word.
         attempts: requests sent, retries included.
         from_cache: it was answered before, and what it took was paid then.
+        tool_calls: the tools that the LLM calls, each with `name` and `arguments`. Where it says nothing else, `text`
+            is them as JSON.
     """
 
     text: str
@@ -99,6 +108,10 @@ class Completion:
     finish_reason: str | None = None
     attempts: int = 1
     from_cache: bool = False
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
 
 
 @dataclass(frozen=True)
@@ -110,12 +123,14 @@ class Example:
         reference: the wanted output, or several of which the best match counts; None where no metric needs one.
         id: the row's name in its data set.
         fields: the row's other columns, for templates (`{column}`) and metrics.
+        input_column: what the data set calls the input; templates may, too.
     """
 
     input: str
     reference: str | Sequence[str] | None = None
     id: str | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    input_column: str = field(default="input", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.input, str):

@@ -1,6 +1,7 @@
 """The chat completions of OpenAI's API as data: a request's body, an answer's text, tokens and cost."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -64,12 +65,21 @@ class ChatAPI:
             body["temperature"] = request.temperature
             if request.temperature > 0:
                 body["seed"] = request.seed
+        if request.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
         if request.schema is not None:
             body["response_format"] = response_format(request.schema)
         return {**body, **self.extra_body}
 
     def completion(
-        self, reply: object, source: str, *, seconds: float = 0.0, attempts: int = 1, paid: float = 1.0
+        self,
+        reply: object,
+        source: str,
+        *,
+        seconds: float = 0.0,
+        attempts: int = 1,
+        paid: float = 1.0,
+        cost: float | None = None,
     ) -> Completion:
         """The completion in a reply, of which nothing is taken on trust.
 
@@ -79,19 +89,24 @@ class ChatAPI:
             seconds: the call took.
             attempts: requests sent.
             paid: times the price: a half in a batch, more where lost answers were charged too.
+            cost: of one such answer, by default by the price.
 
         Raises:
             CompletionError: it is malformed, or the text is empty and may not be.
         """
         try:
-            text, finish_reason = _choice(reply)
+            text, calls, finish_reason = _choice(reply)
             prompt_tokens, completion_tokens, cached_tokens = _usage(_get(reply, "usage", dict))
         except ValueError as error:
             raise CompletionError(
                 f"{source} sent a malformed answer, not a chat completion ({error}): {repr(reply)[:200]}",
                 attempts=attempts,
             ) from None
-        cost = paid * (self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0)
+        if cost is None:
+            cost = self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0
+        cost *= paid
+        if calls and not text:
+            text = calls_text(calls)
         if not text and not self.allow_empty:
             raise CompletionError(
                 f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
@@ -108,6 +123,7 @@ class ChatAPI:
             cost=cost,
             finish_reason=finish_reason,
             attempts=attempts,
+            tool_calls=calls,
         )
 
 
@@ -124,16 +140,45 @@ def _get(thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool
     return value
 
 
-def _choice(reply: object) -> tuple[str, str | None]:
-    """The text, empty if there is none, and why it ended."""
+Calls = tuple[dict[str, Any], ...]
+"""Of tools, each with `name` and `arguments`."""
+
+
+def calls_text(calls: Iterable[Mapping[str, Any]]) -> str:
+    """Calls of tools as JSON: the same calls are the same text, in whatever order an object's keys came."""
+    return json.dumps(list(calls), sort_keys=True, ensure_ascii=False)
+
+
+def calls_of(message: object) -> Calls:
+    """The calls of tools in an answer's message.
+
+    Raises:
+        ValueError: one is malformed.
+    """
+    return tuple(_call(call) for call in _get(message, "tool_calls", list) or ())
+
+
+def _call(call: object) -> dict[str, Any]:
+    function = _get(call, "function", dict, needed=True)
+    given = _get(function, "arguments", (str, dict)) or "{}"
+    try:
+        arguments = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        arguments = given  # what an LLM writes need be no JSON: a call, if a bad one
+    return {"name": _get(function, "name", str, needed=True), "arguments": arguments}
+
+
+def _choice(reply: object) -> tuple[str, Calls, str | None]:
+    """The text, empty if there is none, the calls of tools, and why it ended."""
     choices = _get(reply, "choices", list, needed=True)
     if not choices:
         raise ValueError("'choices' is empty")
-    text = _get(_get(choices[0], "message", dict, needed=True), "content", str) or ""
+    message = _get(choices[0], "message", dict, needed=True)
+    text, calls = _get(message, "content", str) or "", calls_of(message)
     reason = _get(choices[0], "finish_reason", str)
-    for part in (text, reason or ""):
+    for part in (text, reason or "", calls_text(calls)):
         part.encode()  # half a character cannot be written to any file
-    return text.strip(), reason
+    return text.strip(), calls, reason
 
 
 def _usage(usage: object) -> tuple[int, int, int]:

@@ -188,11 +188,11 @@ class HuggingFace:
     def _token_ids(self, request: Request) -> list[int]:
         messages = [dict(message) for message in request.messages]
         try:
-            text = self._render(messages)
+            text = self._render(messages, request.tools)
         except Exception as error:  # Gemma's template, for one, refuses a system turn.
             if "system" not in str(error).lower():
                 raise
-            text = self._render(without_system(messages))
+            text = self._render(without_system(messages), request.tools)
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         room = getattr(self._model.config, "max_position_embeddings", None)
         if room is not None and len(ids) + request.max_new_tokens > room:
@@ -202,9 +202,10 @@ class HuggingFace:
             )
         return ids
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def _render(self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+        offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
         text: str = self._tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False, **self.template_options
+            messages, add_generation_prompt=True, tokenize=False, **offered, **self.template_options
         )
         return text
 

@@ -19,7 +19,7 @@ from asktell.forks import fresh_after_fork
 from asktell_adapters.llms._llama import import_llama
 from asktell_adapters.llms._machine import fingerprint, physical_cores
 from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
-from asktell_adapters.llms.chat_api import response_format
+from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format
 
 SLOTS = 4
 _ALL_LAYERS = 10_000
@@ -113,7 +113,8 @@ class LlamaCpp:
         self.load()
         counts = []
         for request in requests:
-            chat = self._post("/apply-template", {"messages": [dict(message) for message in request.messages]})
+            asked = {"messages": [dict(message) for message in request.messages], **_tools(request)}
+            chat = self._post("/apply-template", asked)
             text = {"content": chat["prompt"], "add_special": True, "parse_special": True}
             counts.append(len(self._post("/tokenize", text)["tokens"]))
         return counts
@@ -207,22 +208,26 @@ class LlamaCpp:
         if refusal := _refusal(reply):
             return CompletionError(f"llama.cpp refused: {refusal}")
         choice, usage = reply["choices"][0], reply["usage"]
+        calls = calls_of(choice["message"])
+        text = (choice["message"]["content"] or "").strip()
         # What ends by itself ends with a token that says so.
         stopped = choice["finish_reason"] == "stop"
         return Completion(
-            text=(choice["message"]["content"] or "").strip(),
+            text=calls_text(calls) if calls and not text else text,
             prompt_tokens=usage["prompt_tokens"],
             completion_tokens=max(0, usage["completion_tokens"] - stopped),
             cached_tokens=usage["prompt_tokens_details"]["cached_tokens"],
             latency=time.perf_counter() - start,
             finish_reason=choice["finish_reason"],
+            tool_calls=calls,
         )
 
-    def _chat(self, server: Any, messages: list[dict[str, str]], request: Request) -> Any:
+    def _chat(self, server: Any, messages: list[dict[str, Any]], request: Request) -> Any:
         wanted = {} if request.schema is None else {"response_format": response_format(request.schema)}
         return server.handle_chat_completions(
             {
                 **wanted,
+                **_tools(request),
                 "messages": messages,
                 "max_tokens": request.max_new_tokens,
                 "temperature": request.temperature,
@@ -252,6 +257,10 @@ class LlamaCpp:
     def __repr__(self) -> str:
         settings = f"n_ctx={self.n_ctx}, n_slots={self.n_slots}, n_threads={self.n_threads}"
         return f"LlamaCpp({str(self._path)!r}, {settings})"
+
+
+def _tools(request: Request) -> dict[str, Any]:
+    return {"tools": [dict(tool) for tool in request.tools]} if request.tools else {}
 
 
 def _refusal(reply: Any) -> str:

@@ -154,7 +154,12 @@ class LlamaCppPython:
 
 
 def _chat(llama: Any, request: Request) -> Any:
-    settings = {"max_tokens": request.max_new_tokens, "temperature": request.temperature, "seed": request.seed}
+    settings: dict[str, Any] = {
+        "max_tokens": request.max_new_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        **({"tools": [dict(tool) for tool in request.tools]} if request.tools else {}),
+    }
     try:
         return llama.create_chat_completion(messages=[dict(message) for message in request.messages], **settings)
     except Exception as error:  # Gemma's template, for one, refuses a system turn.

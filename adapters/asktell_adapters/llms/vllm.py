@@ -1,5 +1,6 @@
 """vLLM's offline engine in process: whole batches at once, ordered so that its prefix cache is hit."""
 
+import json
 import multiprocessing
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any, final
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import check_extra, import_extra
 from asktell_adapters.llms._machine import which_model
-from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
+from asktell_adapters.llms.base import Completion, CompletionError, Request, said, without_system
 
 _Row = tuple[int, Request]  # position among the requests, request
 _SECONDS_BETWEEN_LOOKS = 0.5  # at the engine's process
@@ -75,12 +76,14 @@ class VLLM:
                 from a name.
         """
         # Sorted by their texts, the system turn first: what begins alike stands together.
-        rows = sorted(enumerate(requests), key=lambda row: [turn["content"] for turn in row[1].messages])
+        rows = sorted(enumerate(requests), key=lambda row: [said(turn) for turn in row[1].messages])
         with self._lock:
             if rows:
                 self._start()
             try:
-                answers = self._answer(rows)
+                answers = {}
+                for alike in _by_tools(rows):
+                    answers.update(self._answer(alike))
             except Exception as error:
                 if not _died(error):
                     raise
@@ -178,6 +181,8 @@ class VLLM:
         options: dict[str, Any] = {"use_tqdm": False}
         if self.chat_template is not None:
             options["chat_template"] = self.chat_template
+        if tools := rows[0][1].tools:
+            options["tools"] = [dict(tool) for tool in tools]
         if self.template_options:
             options["chat_template_kwargs"] = self.template_options
         if not system_turn:
@@ -231,6 +236,14 @@ class VLLM:
 
     def __repr__(self) -> str:
         return f"VLLM({self._name if isinstance(self._name, str) else type(self._name).__name__!r})"
+
+
+def _by_tools(rows: list[_Row]) -> list[list[_Row]]:
+    """Rows that can share a call, which offers all its requests the same tools."""
+    groups: dict[str, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(json.dumps(row[1].tools), []).append(row)
+    return [*groups.values()]
 
 
 class EngineDeadError(Exception):

@@ -16,6 +16,7 @@ from asktell_adapters.metrics.text import (
     split_sentences,
     token_f1,
 )
+from asktell_adapters.metrics.tools import tool_call
 
 __all__ = [
     "PAIRWISE",
@@ -41,4 +42,5 @@ __all__ = [
     "range_of",
     "split_sentences",
     "token_f1",
+    "tool_call",
 ]

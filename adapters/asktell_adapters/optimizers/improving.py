@@ -115,8 +115,8 @@ def improve(
         study: a Selector, a Study, a RemoteStudy, or a worker of such a study, with prompts to begin with and the
             method "auto", an `Adaptive` or a `Race`.
         evaluator: as for `asktell.run`.
-        writer: a callable from a `Brief` to texts; see `asktell_adapters.optimizers.writers`. Texts that are empty or
-            there already are left out. What it costs is no part of the budget.
+        writer: a callable from a `Brief` to texts; see `asktell_adapters.optimizers.writers`. Texts that are empty,
+            there already or name fields that the data have not are left out. What it costs is no part of the budget.
         budget: of everything: evaluations, or an `asktell.Budget` with the limits that the study has.
         candidates: new prompts in a generation.
         parents: prompts that a writer is shown, 20 at most.
@@ -187,7 +187,7 @@ def improve(
                 failures_of(result, chosen[0], _evaluations(study, selector), examples, MOST_FAILURES),
                 tuple(selector.prompts.texts),
             )
-            texts = _written(writer, brief)
+            texts = [text for text in _written(writer, brief) if _is_taken(evaluator, text)]
             stopped = "" if texts else "the writer wrote nothing new"
         if stopped:
             return Improvement(result, _told(begun, verdicts, result), stopped)
@@ -328,6 +328,16 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
     known = {text.strip() for text in brief.tried}
     found = dict.fromkeys(stripped for text in texts if (stripped := text.strip()) not in known and _is_usable(text))
     return list(found)[: brief.n]
+
+
+def _is_taken(evaluator: Any, text: str) -> bool:
+    """Whether the evaluator has all that a prompt asks for, such as the columns that it names."""
+    try:
+        if callable(check := getattr(evaluator, "check_prompts", None)):
+            check([text])
+    except InvalidArgumentError:
+        return False
+    return True
 
 
 def _is_usable(text: str) -> bool:

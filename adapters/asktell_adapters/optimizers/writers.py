@@ -17,6 +17,7 @@ from asktell_adapters.generation import distinct_prompts, generation_prompt
 from asktell_adapters.llms.base import Completion, Example, Request
 from asktell_adapters.optimizers.briefs import Brief, FailedExample
 from asktell_adapters.optimizers.promptolution import Proposer
+from asktell_adapters.prompts import fields_of
 
 _ATTEMPTS = 3  # completions for each prompt wanted, at most
 _REQUEST = """\
@@ -116,6 +117,9 @@ class LLMWriter:
         if chosen:
             parts.append("On these inputs instruction 1 did worst.")
         parts += [self._failure(failure) for failure in chosen]
+        if names := dict.fromkeys(name for parent in brief.parents for name in fields_of(parent.prompt, True)):
+            fields = ", ".join(f"{{{name}}}" for name in names)
+            parts.append(f"Parts of the input are put in the place of {fields}: keep these names, and use no others.")
         return "\n\n".join([*parts, _REQUEST.format(goal=brief.goal)])
 
     def _failure(self, failure: FailedExample) -> str:

@@ -1,0 +1,230 @@
+"""LiteLLM: every provider by its name, and a router over several deployments of a model; prices from its own data."""
+
+import copy
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from asktell.arguments import short
+from asktell.errors import InvalidArgumentError
+from asktell.extras import check_extra, import_extra
+from asktell_adapters.llms._remote import RemoteChat, without_secrets
+from asktell_adapters.llms.chat_api import ChatAPI, Price
+
+_FROM_ENVIRONMENT = "os.environ/"
+_KEY = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
+_SHORTEST_KEY = 8  # characters; what is shorter is no key, and would be redacted all over
+
+
+@final
+class LiteLLM(RemoteChat):
+    """A chat model by LiteLLM: `anthropic/NAME`, `gemini/NAME`, `bedrock/NAME`, `azure/NAME`, `ollama_chat/NAME`, ...
+
+    Keys come from the environment, by the names that LiteLLM's page of each provider has (ANTHROPIC_API_KEY,
+    GEMINI_API_KEY, ...). What fails is tried again as by `OpenAIChat`, and not by LiteLLM too, so that every attempt is
+    counted; a router sends the next attempt elsewhere. Parameters that a provider does not know, such as a seed, are
+    left out.
+
+    What an answer costs is what LiteLLM's price data say, as they come with the installed package: nothing is fetched,
+    unless LITELLM_LOCAL_MODEL_COST_MAP is set to False. An answer of a model that is not in them costs 0.
+
+    Args:
+        model: the model's name, after its provider's; with a router, the name of a group (`model_name`).
+        router: a `litellm.Router`, or its `model_list`: deployments, each with `model_name` and `litellm_params`. A key
+            in it is the place of one, "os.environ/NAME". Routers that are ready are used with their own retries.
+        router_options: further arguments of the `litellm.Router` that is made of a list, such as
+            {"routing_strategy": "least-busy"}.
+        base_url: the API's root, for providers that have several, such as `openai/NAME` and `ollama_chat/NAME`.
+        price: cost per million tokens, in the place of LiteLLM's data.
+        concurrency: the most requests under way at once.
+        timeout: seconds for one attempt.
+        max_retries: attempts after the first.
+        backoff: seconds before the first retry; see `OpenAIChat`.
+        max_wait: seconds; no wait after a failure is longer.
+        requests_per_minute: the most requests to send, retries included, evenly spread; None for no limit.
+        tokens_per_minute: the most tokens to send and ask for; see `OpenAIChat`.
+        allow_empty: accept an empty completion as an answer.
+        send_sampling: False leaves out temperature and seed.
+        extra_body: further arguments of `litellm.acompletion`, such as {"reasoning_effort": "low"}.
+
+    Raises:
+        InvalidArgumentError: a number is out of range, or the router has no such model.
+        MissingExtraError: litellm or tenacity is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        router: Any = None,
+        router_options: Mapping[str, object] | None = None,
+        base_url: str | None = None,
+        price: Price | None = None,
+        concurrency: int = 8,
+        timeout: float = 60.0,
+        max_retries: int = 5,
+        backoff: float = 0.5,
+        max_wait: float = 60.0,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        allow_empty: bool = False,
+        send_sampling: bool = True,
+        extra_body: Mapping[str, object] | None = None,
+    ) -> None:
+        check_extra("litellm", "litellm", "tenacity")
+        api = ChatAPI(model, "max_tokens", price, allow_empty, send_sampling, dict(extra_body or {}))
+        limits = (requests_per_minute, tokens_per_minute)
+        super().__init__(api, concurrency, timeout, max_retries, backoff, max_wait, *limits)
+        self.base_url = base_url
+        self.deployments = None if router is None else _deployments(router)
+        self._router = None if isinstance(router, Sequence) else router
+        self._router_options = dict(router_options or {})
+        if self.deployments is not None and model not in (names := [each["model_name"] for each in self.deployments]):
+            raise InvalidArgumentError(f"The router has no model {model!r}, only {sorted(set(names))}.")
+        if self._router_options and (self.deployments is None or self._router is not None):
+            raise InvalidArgumentError("router_options are for a router that is to be made of a list of deployments.")
+
+    @property
+    def price(self) -> Price | None:
+        """Per million tokens: as given, or else as LiteLLM's data have it of the (first) deployment; None if unknown.
+
+        Raises:
+            MissingExtraError: litellm cannot be imported.
+        """
+        return self.api.price or known_price(self._models()[0])
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether it is known what every answer will cost."""
+        return self.api.price is not None or all(known_price(name) is not None for name in self._models())
+
+    def identity(self) -> dict[str, Any]:
+        """What determines its answers, beside the request, as JSON data: no key is in it."""
+        return {
+            "llm": "litellm",
+            "model": self.api.model,
+            "base_url": None if self.base_url is None else without_secrets(self.base_url),
+            "deployments": _without_keys(self.deployments),
+            "send_sampling": self.api.send_sampling,
+            "extra_body": _without_keys(self.api.extra_body),
+        }
+
+    @property
+    def name(self) -> str:
+        """Model and client, for messages."""
+        return f"model {self.api.model!r} by LiteLLM"
+
+    def redact(self, text: str) -> str:
+        """The text without the values of the environment's keys."""
+        for name, value in os.environ.items():
+            if len(value) >= _SHORTEST_KEY and _KEY.search(name):
+                text = text.replace(value, "***")
+        return text
+
+    @property
+    def _where_keys_are(self) -> str:
+        return "the environment variables that LiteLLM reads for this provider"
+
+    def _models(self) -> list[str]:
+        """The names by which LiteLLM knows what answers."""
+        ours = [each for each in self.deployments or () if each["model_name"] == self.api.model]
+        return [str(each["litellm_params"]["model"]) for each in ours] or [self.api.model]
+
+    def _connect(self) -> Any:
+        litellm = _litellm()
+        if self.deployments is None:
+            return litellm
+        if self._router is not None:
+            return self._router
+        options = {"num_retries": 0, **self._router_options}
+        return litellm.Router(model_list=copy.deepcopy(self.deployments), **options)
+
+    async def _send(self, body: Mapping[str, Any]) -> object:
+        settings: dict[str, Any] = {"timeout": self.timeout, "drop_params": True, **body}
+        if self.deployments is None:
+            settings |= {"num_retries": 0, "max_retries": 0}
+            settings |= {} if self.base_url is None else {"base_url": self.base_url}
+        reply = await self._client.acompletion(**settings)
+        found: object = reply.model_dump()
+        if isinstance(found, dict) and self.api.price is None:
+            found["cost"] = _cost(reply)
+        return found
+
+    def _cost(self, reply: object) -> float | None:
+        return reply.get("cost") if isinstance(reply, dict) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._router is not None:
+            raise TypeError(
+                "a LiteLLM made from a ready router cannot be pickled; make it from the list of deployments"
+            )
+        return super().__getstate__()
+
+    def __repr__(self) -> str:
+        routed = "" if self.deployments is None else f", {len(self.deployments)} deployments"
+        return f"LiteLLM({self.api.model!r}{routed})"
+
+
+def known_price(model: str) -> Price | None:
+    """The price of a model as LiteLLM's data have it; None if they do not.
+
+    Raises:
+        MissingExtraError: litellm is not installed.
+    """
+    litellm = _litellm()
+    try:
+        known = litellm.get_model_info(model)
+    except Exception:  # of any kind, for names that it does not know
+        return None
+    read, written = known.get("input_cost_per_token"), known.get("output_cost_per_token")
+    cached = known.get("cache_read_input_token_cost")
+    if read is None or written is None:
+        return None
+    return Price(read * 1e6, written * 1e6, None if cached is None else cached * 1e6)
+
+
+def _litellm() -> Any:
+    """The module, which is to print no advice and, when it is imported, to fetch nothing."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    litellm = import_extra("litellm", "litellm")
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+def _cost(reply: Any) -> float | None:
+    """What LiteLLM says that an answer cost; None if it does not know."""
+    try:
+        cost = float(_litellm().completion_cost(completion_response=reply))
+    except Exception:  # of any kind, for models that it does not know
+        return None
+    return cost if 0 <= cost < float("inf") else None
+
+
+def _deployments(router: Any) -> list[dict[str, Any]]:
+    """The deployments of a router, or a list of them that was checked."""
+    found = list(router) if isinstance(router, Sequence) else getattr(router, "model_list", None)
+    if not isinstance(found, list) or not found:
+        raise InvalidArgumentError(f"router must be a litellm.Router or a list of deployments, got {short(router)}.")
+    for each in found:
+        params = each.get("litellm_params") if isinstance(each, Mapping) else None
+        if not isinstance(params, Mapping) or not params.get("model") or not each.get("model_name"):
+            raise InvalidArgumentError(
+                "A deployment is {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, got one with "
+                f"{sorted(each) if isinstance(each, Mapping) else type(each).__name__}."
+            )
+    return [dict(each) for each in found]
+
+
+def _without_keys(data: Any) -> Any:
+    """The data without the values of keys, but with the places where they are, and with addresses without passwords."""
+    if isinstance(data, str) and "://" in data:
+        return without_secrets(data)
+    if isinstance(data, Mapping):
+        return {name: _without_keys(value) for name, value in data.items() if not _is_key(name, value)}
+    return [_without_keys(value) for value in data] if isinstance(data, list | tuple) else data
+
+
+def _is_key(name: object, value: object) -> bool:
+    is_place = isinstance(value, str) and value.startswith(_FROM_ENVIRONMENT)
+    return bool(isinstance(value, str) and not is_place and _KEY.search(str(name)))

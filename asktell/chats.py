@@ -1,0 +1,55 @@
+"""Prompts that are chats: a prompt is a text, and a text that is JSON of a chat stands for its messages.
+
+That is a list of messages, as chat APIs take them, or an object with `messages` and `tools`. The engine only shows them
+readably; whoever evaluates the prompt takes them apart.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Parts = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""Messages and tools."""
+
+
+def parts_of(text: str) -> Parts | None:
+    """The messages and the tools of a chat, as they were written; None for any other text."""
+    if text[:1] not in ("[", "{"):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    data: Any = found if isinstance(found, dict) else {"messages": found}
+    messages, tools = data.get("messages"), data.get("tools", [])
+    if not set(data) <= {"messages", "tools"} or not _are_objects(messages) or not isinstance(tools, list):
+        return None
+    if not messages or not all("role" in message for message in messages) or not _are_objects(tools):
+        return None
+    return messages, tools
+
+
+def readable(text: str) -> str:
+    """A chat as its turns, each below its role in brackets; any other text as it is."""
+    parts = parts_of(text)
+    return text if parts is None else "\n\n".join(_turns(*parts))
+
+
+def _are_objects(items: object) -> bool:
+    return isinstance(items, list) and all(isinstance(item, dict) for item in items)
+
+
+def _turns(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Iterator[str]:
+    for message in messages:
+        said = message.get("content")
+        calls = message.get("tool_calls")
+        shown = [said if isinstance(said, str) else _json(said)] if said else []
+        shown += [_json(call) for call in calls] if isinstance(calls, list) else []
+        yield "\n".join([f"[{message['role']}]", *shown])
+    for tool in tools:
+        function = tool.get("function")
+        yield f"[tool offered]\n{_json(function if isinstance(function, Mapping) else tool)}"
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False)

@@ -1,0 +1,1 @@
+../../adapters/llms/test_litellm.py
