@@ -1,0 +1,157 @@
+"""The pages of `docs/reference/api`: which public names stand on which page.
+
+On a page in git a name is a link to its source, so that any host shows something useful. In the site it is followed by
+its signature and docstring: `directives` makes of the link what mkdocstrings takes.
+"""
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from website.names import ROOT, file_of, origin, public
+
+FOLDER = ROOT / "docs" / "reference" / "api"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its file's stem, its title, what it is about, and what stands on it.
+
+    An entry is a module, for all that it offers, or `module:name name ...`, where `*` stands for anything. What an entry
+    before it has is not repeated.
+    """
+
+    stem: str
+    title: str
+    about: str
+    entries: tuple[str, ...]
+
+
+PAGES = (
+    Page("selector", "Selector and Trial", "What to evaluate next, and what the scores were.",
+         ("asktell:Selector Trial", "asktell.features:text_features pca PCA")),
+    Page("goals", "Goals and budgets", "What is looked for, in which metrics, and for how much.",
+         ("asktell:BestFeasible ParetoSet maximize minimize at_least at_most Budget", "asktell.goals")),
+    Page("results", "Results", "The answer, what is known about every prompt, and how two of them differ.",
+         ("asktell:Result PromptResult Comparison Difference",)),
+    Page("running", "run", "Drives an evaluator until nothing is left to ask.", ("asktell:run",)),
+    Page("studies", "Study and RemoteStudy", "Selections that outlive their processes, and where they are kept.",
+         ("asktell:Study RemoteStudy", "asktell.storages", "asktell.storages.base:Line Snapshot Transaction", "asktell.storages.sqlite",
+          "asktell.storages.postgresql", "asktell.results.evaluations:Evaluation")),
+    Page("methods", "Methods", "By name, and as objects. Which one: "
+         "[how to choose a method](../../how-to/choose-a-method.md).",
+         ("asktell:METHODS preset Adaptive Race Elimination", "asktell.methods", "asktell.jax_cache")),
+    Page("parts-of-methods", "Parts of methods", "What `Elimination` is composed of, and what one of your own derives from.",
+         ("asktell.schedulers", "asktell.allocators", "asktell.estimators", "asktell.elimination")),
+    Page("reports", "Reports", "A selection as one HTML page.", ("asktell.reports",)),
+    Page("errors", "Errors", "All of them are `asktell.AsktellError`, and say what came, what was expected and what to do.",
+         ("asktell:*Error",)),
+    Page("llms", "LLMs", "Models behind one interface: hosted APIs, and models on this machine.",
+         ("asktell_adapters.llms", "asktell_adapters.llms.gguf")),
+    Page("evaluators", "Evaluators", "A prompt and an example to scores, by an LLM and metrics.",
+         ("asktell_adapters.evaluators", "asktell_adapters.evaluators.openai_batch:OpenAIBatch",
+          "asktell_adapters.evaluators.batch_answers:BatchStudy Collected",
+          "asktell_adapters.evaluators.hf_evaluate:TaskEvaluator")),
+    Page("metrics", "Metrics", "An answer and an example to a number.", ("asktell_adapters.metrics",)),
+    Page("data", "Data, answers, prices", "Data sets, embeddings, prompts made by an LLM, answers kept, the price before.",
+         ("asktell_adapters.datasets", "asktell_adapters.embeddings.openai",
+          "asktell_adapters.embeddings.sentence_transformers", "asktell_adapters.generation", "asktell_adapters.cache",
+          "asktell_adapters.estimate")),
+    Page("harnesses", "Evaluation harnesses", "Inspect, lm-evaluation-harness, DSPy, GEPA, promptfoo.",
+         ("asktell_adapters.harnesses.inspect_task", "asktell_adapters.harnesses.inspect_source",
+          "asktell_adapters.harnesses.inspect_logs", "asktell_adapters.harnesses.inspect_samples:system_prompt",
+          "asktell_adapters.harnesses.lm_eval", "asktell_adapters.harnesses.dspy", "asktell_adapters.harnesses.gepa",
+          "asktell_adapters.harnesses.promptfoo")),
+    Page("optimizers", "Optimizers", "Loops that write prompts, and other packages' optimizers.",
+         ("asktell_adapters.optimizers", "asktell_adapters.optimizers.improving:check_method",
+          "asktell_adapters.optimizers.writers", "asktell_adapters.optimizers.optuna",
+          "asktell_adapters.optimizers.promptolution")),
+    Page("executors", "Executors", "Evaluations on other machines.",
+         ("asktell_adapters.executors", "asktell_adapters.executors.ray", "asktell_adapters.executors.submitit")),
+    Page("tracking", "Tracking", "What a selection does, in MLflow, Weights & Biases or a log.",
+         ("asktell_adapters.tracking.mlflow", "asktell_adapters.tracking.wandb", "asktell_adapters.tracking.logging",
+          "asktell_adapters.tracking.core")),
+    Page("configuration", "Configurations", "A run described in a TOML file, read from Python.",
+         ("asktell_adapters.config",)),
+    Page("testing", "Testing", "Contracts to derive tests from, fakes and servers, for whoever writes a part of their own.",
+         ("asktell.testing.evaluator_contract", "asktell.testing.storage_contract", "asktell.testing.fakes",
+          "asktell.testing.postgresql_server", "asktell_adapters.testing.llm_contract",
+          "asktell_adapters.testing.llm_server", "asktell_adapters.testing.batch_server")),
+    Page("inside", "Inside the engine", "Pure values and functions below `Selector`, for whoever writes a method. They "
+         "may change from release to release.",
+         ("asktell.state", "asktell.posterior.two_way", "asktell.records")),
+)  # fmt: skip
+
+_HEADING = re.compile(r"^## `([\w.]+)`$")
+_NAME = re.compile(r"^- \[`(\w+)`\]\(\S+\)$")
+
+
+def sections(page: Page) -> Iterator[tuple[str, list[str]]]:
+    """Each module of a page, with its names that stand there."""
+    for module, names in _everywhere()[page.stem]:
+        if names:
+            yield module, names
+
+
+def _everywhere() -> dict[str, list[tuple[str, list[str]]]]:
+    seen: set[tuple[str | None, str]] = set()
+    found: dict[str, list[tuple[str, list[str]]]] = {}
+    for page in PAGES:
+        for entry in page.entries:
+            module, _, some = entry.partition(":")
+            if file_of(module) is None:
+                raise ValueError(f"website/api.py: the page {page.stem!r} names {module!r}, which is no module.")
+            offered, names = public(module), []
+            for name in (each for wanted in some.split() or "*" for each in fnmatch.filter(offered, wanted) or [wanted]):
+                where = origin(module, name)
+                if where is None:
+                    raise ValueError(f"website/api.py: {module} has no {name!r}, which the page {page.stem!r} names.")
+                if (where, name) not in seen:
+                    seen.add((where, name))
+                    names.append(name)
+            found.setdefault(page.stem, []).append((module, names))
+    return found
+
+
+def written() -> dict[Path, str]:
+    """The pages, and the page that lists all names."""
+    pages = {FOLDER / f"{page.stem}.md": _page(page) for page in PAGES}
+    return pages | {FOLDER / "README.md": _index()}
+
+
+def _page(page: Page) -> str:
+    lines = [f"# {page.title}", "", page.about]
+    for module, names in sections(page):
+        lines += ["", f"## `{module}`", ""]
+        for name in names:
+            source = file_of(str(origin(module, name)))
+            assert source is not None
+            lines.append(f"- [`{name}`]({os.path.relpath(source, FOLDER)})")
+    return "\n".join(lines) + "\n"
+
+
+def _index() -> str:
+    lines = [
+        "# Python API",
+        "",
+        "Every public name, by subject. The built site has signatures and docstrings; on a git host a name leads to its source.",
+    ]
+    for page in PAGES:
+        lines += ["", f"## [{page.title}]({page.stem}.md)", "", page.about]
+        for module, names in sections(page):
+            links = ", ".join(f"[`{name}`]({page.stem}.md#{module}.{name})" for name in names)
+            lines += ["", f"`{module}`: {links}"]
+    return "\n".join(lines) + "\n"
+
+
+def directives(text: str) -> str:
+    """A page in git as mkdocstrings takes it: a directive for every name."""
+    module, lines = "", []
+    for line in text.splitlines():
+        if heading := _HEADING.match(line):
+            module = heading[1]
+        lines.append(f"\n::: {module}.{name[1]}\n" if (name := _NAME.match(line)) else line)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,87 @@
+"""The order of the pages: each folder's README.md lists its pages, under headings. That list is the site's navigation.
+
+To add a page, add its line there.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from website.links import links, plain, prose, title
+from website.names import ROOT
+
+DOCS = ROOT / "docs"
+SECTIONS = ("tutorials", "how-to", "reference", "explanation")
+"""The four kinds of page, each with a folder."""
+
+OF_THE_PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md")
+"""Pages at the root of the repository that the site has, too, in its folder project/."""
+
+
+def pages() -> list[Path]:
+    """Every page under docs/."""
+    return sorted(DOCS.rglob("*.md"))
+
+
+def navigation() -> list[Any]:
+    """Titles and paths (from docs/, with slashes), nested as the generator takes them."""
+    found: list[Any] = [{"Start": "README.md"}]
+    for section in SECTIONS:
+        index = DOCS / section / "README.md"
+        found.append({_short(index): list(_listed(index, {index}))})
+    project = [{plain(title(ROOT / name)): f"project/{name.lower()}"} for name in OF_THE_PROJECT]
+    return [*found, {"Project": project}]
+
+
+def in_navigation(tree: Any) -> Iterator[str]:
+    """The paths in it."""
+    if isinstance(tree, str):
+        yield tree
+    else:
+        for each in tree.values() if isinstance(tree, dict) else tree:
+            yield from in_navigation(each)
+
+
+def orphans() -> list[str]:
+    """The pages under docs/ that no README.md lists, with what to do about it."""
+    listed = set(in_navigation(navigation()))
+    missing = [page for page in pages() if page.relative_to(DOCS).as_posix() not in listed]
+    return [
+        f"{page.relative_to(ROOT)} is in no navigation. Add '- [{title(page)}]({page.name})' and what it is for to "
+        f"{(page.parent / 'README.md').relative_to(ROOT)}."
+        for page in missing
+    ]
+
+
+def _short(page: Path) -> str:
+    return title(page).partition(":")[0]
+
+
+def _listed(index: Path, seen: set[Path]) -> Iterator[Any]:
+    """The index itself, then what it lists, heading by heading; a README.md among that with what it lists."""
+    yield index.relative_to(DOCS).as_posix()
+    for heading, text in _parts(prose(index.read_text())):
+        entries: list[Any] = []
+        for link in links(index, text):
+            if link.target.suffix != ".md" or not link.target.is_relative_to(DOCS):
+                continue
+            here = link.target.is_relative_to(index.parent) or link.target.relative_to(DOCS).parts[0] not in SECTIONS
+            if not here or link.target in seen or link.target == DOCS / "README.md":
+                continue
+            seen.add(link.target)
+            if link.target.name == "README.md":
+                entries.append({plain(link.text): list(_listed(link.target, seen))})
+            else:
+                entries.append({plain(link.text): link.target.relative_to(DOCS).as_posix()})
+        if entries and heading and "](" not in heading:
+            yield {plain(heading): entries}
+        else:
+            yield from entries
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """What is under each heading of the second level; a heading that is a link belongs to its part."""
+    for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+        heading = part[3:].partition("\n")[0] if part.startswith("## ") else ""
+        yield heading, part
