@@ -1,6 +1,7 @@
-# Three commands that need nothing but git, make and Python 3.11 or newer:
+# Four commands that need nothing but git, make and Python 3.11 or newer:
 #   make demo   the main job: a real small LLM on real data, on the CPU
 #   make test   lint, types, import contracts, tests
+#   make docs   the documentation as a site, in build/docs/site: open its index.html
 #   make bench  the small benchmark, which renews docs/benchmarks.md and README (make bench-full: the whole, for a night)
 # Each makes its own environment in .venv, from the versions in lock.txt.
 
@@ -15,7 +16,7 @@ FAMILIES ?= inspect lm-eval dspy promptolution promptfoo ray tracking
 # newest or oldest: which versions of them
 VERSIONS ?= newest
 
-.PHONY: demo test lint lint-page types contracts tests postgresql browser test-adapters slow bench bench-full lock clean
+.PHONY: demo test docs pages lint lint-page types contracts tests postgresql browser test-adapters slow bench bench-full lock clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.docs.demo --output $(OUTPUT)
@@ -76,6 +77,19 @@ lint-page: $(VENV)/.test
 		"from asktell.service.pages import script; print(script('$$kind'))" > .venvs/page/$$kind.js; done
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
 		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js login.js
+
+# Strict, offline, and without asktell's own dependencies: the code is read, not imported.
+docs: .venvs/docs/.made
+	.venvs/docs/bin/python -m website.build
+
+# The pages of docs/reference that are made from the code.
+pages: $(VENV)/.test
+	$(VENV)/bin/python -m website.pages
+
+.venvs/docs/.made: requirements/docs.txt
+	$(PYTHON) -m venv .venvs/docs
+	.venvs/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement requirements/docs.txt
+	@touch $@
 
 slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest --run-slow

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from website.names import ROOT, file_of, origin, public
+from website.names import ROOT, file_of, members, origin, public
 
 FOLDER = ROOT / "docs" / "reference" / "api"
 
@@ -153,5 +153,12 @@ def directives(text: str) -> str:
     for line in text.splitlines():
         if heading := _HEADING.match(line):
             module = heading[1]
-        lines.append(f"\n::: {module}.{name[1]}\n" if (name := _NAME.match(line)) else line)
+        lines.append(_directive(module, name[1]) if (name := _NAME.match(line)) else line)
     return "\n".join(lines) + "\n"
+
+
+def _directive(module: str, name: str) -> str:
+    # Left to itself, mkdocstrings puts what is inherited before a class's own.
+    ordered = members(module, name)
+    options = f"    options:\n      members: [{', '.join(ordered)}]\n" if ordered else ""
+    return f"\n::: {module}.{name}\n{options}"

@@ -75,3 +75,32 @@ def origin(module: str, name: str) -> str | None:
         elif name in _assigned(statement) or getattr(statement, "name", None) == name:
             return module
     return None
+
+
+def members(module: str, name: str) -> tuple[str, ...]:
+    """The public members of a class that inherits from one of ours, its own ones first; () of any other."""
+    found = _class(module, name)
+    bases = [] if found is None else [each for base in found[1].bases if (each := _class(found[0], ast.unparse(base)))]
+    if found is None or not bases:
+        return ()
+    return tuple(dict.fromkeys((*_own(found[1]), *(each for base in bases for each in _inherited(*base)))))
+
+
+def _inherited(module: str, made: ast.ClassDef) -> tuple[str, ...]:
+    return members(module, made.name) or _own(made)
+
+
+def _own(made: ast.ClassDef) -> tuple[str, ...]:
+    return tuple(
+        name
+        for statement in made.body
+        for name in (*_assigned(statement), getattr(statement, "name", "_"))
+        if not name.startswith("_")
+    )
+
+
+def _class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
+    where = origin(module, name.partition("[")[0])
+    if where is None:
+        return None
+    return next(((where, each) for each in _body(where) if isinstance(each, ast.ClassDef) and each.name == name), None)

@@ -49,8 +49,9 @@ def _staged(page: Path, where: Path) -> str:
     text = relinked(page, text, change)
     if where.parts[0] == "tutorials" and where.name != "README.md":
         notebook = where.with_suffix(".ipynb").name
-        (api.FOLDER.parents[0]).exists()
         text = re.sub(r"^(# .*)$", rf"\1\n\n[As a notebook]({notebook}){{: download }}", text, count=1, flags=re.MULTILINE)
+    if where == Path("README.md"):
+        text = f"---\nhide: [navigation, toc]\n---\n\n{text}"
     return text
 
 
