@@ -20,8 +20,8 @@ FOLDER = ROOT / "docs" / "reference" / "api"
 class Page:
     """A page: its file's stem, its title, what it is about, and what stands on it.
 
-    An entry is a module, for all that it offers, or `module:name name ...`, where `*` stands for anything. What an entry
-    before it has is not repeated.
+    An entry is a module, for all that it offers, or `module:name name ...`, where `*` stands for anything. What an
+    entry before it has is not repeated.
     """
 
     stem: str
@@ -39,24 +39,26 @@ PAGES = (
          ("asktell:Result PromptResult Comparison Difference",)),
     Page("running", "run", "Drives an evaluator until nothing is left to ask.", ("asktell:run",)),
     Page("studies", "Study and RemoteStudy", "Selections that outlive their processes, and where they are kept.",
-         ("asktell:Study RemoteStudy", "asktell.storages", "asktell.storages.base:Line Snapshot Transaction", "asktell.storages.sqlite",
+         ("asktell:Study RemoteStudy", "asktell.storages", "asktell.storages.base:Line Snapshot Transaction",
+          "asktell.storages.sqlite",
           "asktell.storages.postgresql", "asktell.results.evaluations:Evaluation")),
     Page("methods", "Methods", "By name, and as objects. Which one: "
          "[how to choose a method](../../how-to/choose-a-method.md).",
          ("asktell:METHODS preset Adaptive Race Elimination", "asktell.methods", "asktell.jax_cache")),
-    Page("parts-of-methods", "Parts of methods", "What `Elimination` is composed of, and what one of your own derives from.",
+    Page("parts-of-methods", "Parts of methods", "What `Elimination` is composed of, and what to derive your own from.",
          ("asktell.schedulers", "asktell.allocators", "asktell.estimators", "asktell.elimination")),
     Page("reports", "Reports", "A selection as one HTML page.", ("asktell.reports",)),
-    Page("errors", "Errors", "All of them are `asktell.AsktellError`, and say what came, what was expected and what to do.",
+    Page("errors", "Errors", "Each is an `asktell.AsktellError`, and says what came, what was expected, what to do.",
          ("asktell:*Error",)),
     Page("llms", "LLMs", "Models behind one interface: hosted APIs, and models on this machine.",
-         ("asktell_adapters.llms", "asktell_adapters.llms.gguf")),
+         ("asktell_adapters.llms", "asktell_adapters.llms.gguf", "asktell_adapters.llms.vllm")),
     Page("evaluators", "Evaluators", "A prompt and an example to scores, by an LLM and metrics.",
-         ("asktell_adapters.evaluators", "asktell_adapters.evaluators.openai_batch:OpenAIBatch",
+         ("asktell_adapters.evaluators", "asktell_adapters.evaluators.llm",
+          "asktell_adapters.evaluators.openai_batch:OpenAIBatch",
           "asktell_adapters.evaluators.batch_answers:BatchStudy Collected",
-          "asktell_adapters.evaluators.hf_evaluate:TaskEvaluator")),
+          "asktell_adapters.evaluators.hf_evaluate")),
     Page("metrics", "Metrics", "An answer and an example to a number.", ("asktell_adapters.metrics",)),
-    Page("data", "Data, answers, prices", "Data sets, embeddings, prompts made by an LLM, answers kept, the price before.",
+    Page("data", "Data, answers, prices", "Data sets, embeddings, prompts by an LLM, answers kept, the price before.",
          ("asktell_adapters.datasets", "asktell_adapters.embeddings.openai",
           "asktell_adapters.embeddings.sentence_transformers", "asktell_adapters.generation", "asktell_adapters.cache",
           "asktell_adapters.estimate")),
@@ -76,7 +78,7 @@ PAGES = (
           "asktell_adapters.tracking.core")),
     Page("configuration", "Configurations", "A run described in a TOML file, read from Python.",
          ("asktell_adapters.config",)),
-    Page("testing", "Testing", "Contracts to derive tests from, fakes and servers, for whoever writes a part of their own.",
+    Page("testing", "Testing", "Contracts to derive tests from, fakes and servers, for parts of your own.",
          ("asktell.testing.evaluator_contract", "asktell.testing.storage_contract", "asktell.testing.fakes",
           "asktell.testing.postgresql_server", "asktell_adapters.testing.llm_contract",
           "asktell_adapters.testing.llm_server", "asktell_adapters.testing.batch_server")),
@@ -105,7 +107,9 @@ def _everywhere() -> dict[str, list[tuple[str, list[str]]]]:
             if file_of(module) is None:
                 raise ValueError(f"website/api.py: the page {page.stem!r} names {module!r}, which is no module.")
             offered, names = public(module), []
-            for name in (each for wanted in some.split() or "*" for each in fnmatch.filter(offered, wanted) or [wanted]):
+            for name in (
+                each for wanted in some.split() or "*" for each in fnmatch.filter(offered, wanted) or [wanted]
+            ):
                 where = origin(module, name)
                 if where is None:
                     raise ValueError(f"website/api.py: {module} has no {name!r}, which the page {page.stem!r} names.")
@@ -137,7 +141,8 @@ def _index() -> str:
     lines = [
         "# Python API",
         "",
-        "Every public name, by subject. The built site has signatures and docstrings; on a git host a name leads to its source.",
+        "Every public name, by subject. The built site has signatures and docstrings; on a git host a name leads to "
+        "its source.",
     ]
     for page in PAGES:
         lines += ["", f"## [{page.title}]({page.stem}.md)", "", page.about]

@@ -1,4 +1,4 @@
-"""What must hold of the built site: nothing is loaded from elsewhere, no link is dead, every name is two clicks away."""
+"""What must hold of the built site: nothing comes from elsewhere, no link is dead, a name is two clicks away."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,7 +11,16 @@ from website import api
 from website.navigation import in_navigation, navigation
 
 _ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
-_LOADING_RELATIONS = {"stylesheet", "preload", "modulepreload", "prefetch", "preconnect", "dns-prefetch", "icon", "manifest"}
+_LOADING_RELATIONS = {
+    "stylesheet",
+    "preload",
+    "modulepreload",
+    "prefetch",
+    "preconnect",
+    "dns-prefetch",
+    "icon",
+    "manifest",
+}
 _IN_STYLE = re.compile(r"(?:url\(\s*|@import\s+)[\"']?((?:https?:)?//[^\"')\s]+)")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from asktell_adapters.cli.arguments import make_parser
 from website.tables import table
 
-
 COMMON = ("--help", "--debug")
 """Options of every command."""
 

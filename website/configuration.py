@@ -45,7 +45,9 @@ def undocumented() -> list[str]:
         found += [f"{where}: {name!r} is described, and is not there." for name in said if name not in known]
     for name, options in {**model._OPTIONS, "judge": judges.OPTIONS}.items():
         about = _about({**CLASSES, "judge": Judge}[name])
-        found += [f"{name}: the option {key!r} has no line in the class's docstring." for key in options if key not in about]
+        found += [
+            f"{name}: the option {key!r} has no line in the class's docstring." for key in options if key not in about
+        ]
     return [f"{each} Say what it is for in asktell_adapters/config/described.py." for each in found]
 
 

@@ -49,7 +49,9 @@ def _staged(page: Path, where: Path) -> str:
     text = relinked(page, text, change)
     if where.parts[0] == "tutorials" and where.name != "README.md":
         notebook = where.with_suffix(".ipynb").name
-        text = re.sub(r"^(# .*)$", rf"\1\n\n[As a notebook]({notebook}){{: download }}", text, count=1, flags=re.MULTILINE)
+        text = re.sub(
+            r"^(# .*)$", rf"\1\n\n[As a notebook]({notebook}){{: download }}", text, count=1, flags=re.MULTILINE
+        )
     if where == Path("README.md"):
         text = f"---\nhide: [navigation, toc]\n---\n\n{text}"
     return text
@@ -75,7 +77,8 @@ def llms_txt(site: Path) -> None:
         lines += ["", f"## {section.capitalize() or 'More'}", ""]
         for page in sorted(folder.rglob("*.md") if section else folder.glob("*.md")):
             path = page.relative_to(DOCS).as_posix()
-            lines.append(f"- [{title(page)}]({path}): {first_sentence(page)}")
+            about = first_sentence(page)
+            lines.append(f"- [{title(page)}]({path})" + (f": {about}" if about else ""))
             full.append(f"<!-- {path} -->\n\n{page.read_text()}")
             (site / path).write_text(page.read_text())
     (site / "llms.txt").write_text("\n".join(lines) + "\n")

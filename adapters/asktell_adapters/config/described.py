@@ -63,8 +63,8 @@ BUDGET = {
     "cost": Key(
         "number",
         "no bound",
-        "Money allowed. With `price` in `[model]`, or the metric `cost`, it is known what an evaluation costs. Money is "
-        "kept back for evaluations under way, the most that their prompts have cost.",
+        "Money allowed. With `price` in `[model]`, or the metric `cost`, it is known what an evaluation costs. Money "
+        "is kept back for evaluations under way, the most that their prompts have cost.",
     ),
     "max_cost_per_evaluation": Key("number", "none", "Kept back instead: with it the cost is never exceeded."),
 }
@@ -73,8 +73,8 @@ PROMPTS = {
     "file": Key(
         "text",
         "this or `texts`",
-        "`.txt`: a prompt a line, or blocks between blank lines; `.json`: a list, or an object id: text; `.csv`: a column "
-        "`prompt` and perhaps `id`.",
+        "`.txt`: a prompt a line, or blocks between blank lines; `.json`: a list, or an object id: text; `.csv`: a "
+        "column `prompt` and perhaps `id`.",
     ),
     "texts": Key("texts", "this or `file`", "The prompts themselves."),
 }
@@ -92,7 +92,8 @@ DATA = {
     "id": Key(
         "text",
         "none",
-        "A column of distinct ids. Without it a column called `id`, if its values are distinct, or else a digest of the row.",
+        "A column of distinct ids. Without it a column called `id`, if its values are distinct, or else a digest of "
+        "the row.",
     ),
     "shuffle": Key("whole or false", "false", "Puts the rows in a random order, with that seed."),
     "limit": Key("whole", "all", "Takes so many, after the shuffle."),
@@ -130,7 +131,7 @@ MODEL_TYPES = {
 METRICS = {
     "rouge": "ROUGE-Lsum F1, unless `rouge_type` says otherwise. Needs references.",
     "brevity": "1 up to `low` output tokens, 0 from `high` on, linear between. Both are needed.",
-    "exact_match": "1 or 0; `normalized` (true): without regard to case, punctuation and English articles. Needs references.",
+    "exact_match": "1 or 0; `normalized` (true): apart from case, punctuation and English articles. Needs references.",
     "token_f1": "F1 of the words. Needs references.",
     "output_tokens": "How many.",
     "latency": "Seconds.",
@@ -151,7 +152,9 @@ IMPROVE = {
     "generations": Key("whole", "4", "After the first; the budget is shared out among all."),
     "candidates": Key("whole", "8", "New prompts in each."),
     "parents": Key("whole", "4", "That the writer is shown."),
-    "patience": Key("whole or false", "2", "Generations in a row that bring nothing better, then it ends; false: never."),
+    "patience": Key(
+        "whole or false", "2", "Generations in a row that bring nothing better, then it ends; false: never."
+    ),
     "certainty": Key("number", "0.6", "With which a new prompt has to be better."),
     "writer": Key("table", "the model that answers", "See [improve.writer](#improvewriter)."),
 }
