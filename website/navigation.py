@@ -1,6 +1,6 @@
 """The order of the pages: each folder's README.md lists its pages, under headings. That list is the site's navigation.
 
-To add a page, add its line there.
+A page that is not listed there comes last in its folder, under its title: to place it, add its line.
 """
 
 import re
@@ -29,7 +29,11 @@ def navigation() -> list[Any]:
     found: list[Any] = [{"Start": "README.md"}]
     for section in SECTIONS:
         index = DOCS / section / "README.md"
-        found.append({_short(index): list(_listed(index, {index}))})
+        seen = {index}
+        listed = list(_listed(index, seen))
+        others = [page for page in pages() if page.is_relative_to(index.parent) and page not in seen]
+        listed += [{title(page): page.relative_to(DOCS).as_posix()} for page in others]
+        found.append({_short(index): listed})
     project = [{plain(title(ROOT / name)): f"project/{name.lower()}"} for name in OF_THE_PROJECT]
     return [*found, {"Project": project}]
 
@@ -44,12 +48,12 @@ def in_navigation(tree: Any) -> Iterator[str]:
 
 
 def orphans() -> list[str]:
-    """The pages under docs/ that no README.md lists, with what to do about it."""
+    """The pages that are in no section and that none lists, with what to do about it."""
     listed = set(in_navigation(navigation()))
     missing = [page for page in pages() if page.relative_to(DOCS).as_posix() not in listed]
     return [
-        f"{page.relative_to(ROOT)} is in no navigation. Add '- [{title(page)}]({page.name})' and what it is for to "
-        f"{(page.parent / 'README.md').relative_to(ROOT)}."
+        f"{page.relative_to(ROOT)} is in no navigation. Move it to one of {', '.join(SECTIONS)}, or link to it from the "
+        f"README.md of one."
         for page in missing
     ]
 

@@ -162,12 +162,17 @@ def test_orphans_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (tmp_path / name).write_text("# Of the project\n")
     (tmp_path / "docs" / "how-to" / "README.md").write_text("# How-to\n\n## Group\n\n- [Known](known.md)\n")
     (tmp_path / "docs" / "how-to" / "known.md").write_text("# A known page\n")
-    (tmp_path / "docs" / "how-to" / "lost.md").write_text("# A lost page\n")
+    (tmp_path / "docs" / "how-to" / "new.md").write_text("# A new page\n")
+    (tmp_path / "docs" / "lost.md").write_text("# A lost page\n")
     monkeypatch.setattr(navigation, "DOCS", tmp_path / "docs")
     monkeypatch.setattr(navigation, "ROOT", tmp_path)
     (orphan,) = navigation.orphans()
-    assert "lost.md is in no navigation. Add '- [A lost page](lost.md)'" in orphan
-    assert {"Group": [{"Known": "how-to/known.md"}]} in navigation.navigation()[2]["How-to"]
+    assert "docs/lost.md is in no navigation. Move it to one of" in orphan
+    assert navigation.navigation()[2]["How-to"] == [
+        "how-to/README.md",
+        {"Group": [{"Known": "how-to/known.md"}]},
+        {"A new page": "how-to/new.md"},
+    ]
 
 
 # Tutorials as notebooks
