@@ -1,7 +1,6 @@
-# Four commands that need nothing but git, make and Python 3.11 or newer:
+# Three commands that need nothing but git, make and Python 3.11 or newer:
 #   make demo   the main job: a real small LLM on real data, on the CPU
 #   make test   lint, types, import contracts, tests
-#   make docs   the documentation as a site, in build/docs/site: open its index.html
 #   make bench  the small benchmark, which renews docs/benchmarks.md and README (make bench-full: the whole, for a night)
 # Each makes its own environment in .venv, from the versions in lock.txt.
 
@@ -78,7 +77,8 @@ lint-page: $(VENV)/.test
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
 		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js login.js
 
-# Strict, offline, and without asktell's own dependencies: the code is read, not imported.
+# The documentation as a site: open build/docs/site/index.html. Strict, offline, and without asktell's own dependencies:
+# the code is read, not imported.
 docs: .venvs/docs/.made
 	.venvs/docs/bin/python -m website.build
 

@@ -52,8 +52,8 @@ def orphans() -> list[str]:
     listed = set(in_navigation(navigation()))
     missing = [page for page in pages() if page.relative_to(DOCS).as_posix() not in listed]
     return [
-        f"{page.relative_to(ROOT)} is in no navigation. Move it to one of {', '.join(SECTIONS)}, or link to it from the "
-        f"README.md of one."
+        f"{page.relative_to(ROOT)} is in no navigation. Move it to one of {', '.join(SECTIONS)}, or link to it from "
+        "the README.md of one."
         for page in missing
     ]
 
