@@ -15,7 +15,7 @@ FAMILIES ?= inspect lm-eval dspy promptolution promptfoo ray tracking
 # newest or oldest: which versions of them
 VERSIONS ?= newest
 
-.PHONY: demo test docs pages lint lint-page types contracts tests postgresql browser test-adapters slow bench bench-full lock clean
+.PHONY: demo test lint lint-page types contracts tests postgresql browser test-adapters slow bench bench-full lock clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.docs.demo --output $(OUTPUT)
@@ -79,6 +79,7 @@ lint-page: $(VENV)/.test
 
 # The documentation as a site: open build/docs/site/index.html. Strict, offline, and without asktell's own dependencies:
 # the code is read, not imported.
+.PHONY: docs pages
 docs: .venvs/docs/.made
 	.venvs/docs/bin/python -m website.build
 

@@ -53,18 +53,20 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def _named(action: argparse.Action) -> str:
     if not action.option_strings:
         return str(action.metavar or action.dest)
-    value = "" if action.nargs == 0 else f" {_value(action)}"
-    return ", ".join(action.option_strings) + (f" [{value.strip()}]" if action.nargs == "?" else value)
+    value = "" if action.nargs == 0 else f" {_called(action, _value(action))}"
+    return ", ".join(action.option_strings) + value
 
 
 def _value(action: argparse.Action) -> str:
-    return str(action.metavar or action.dest.upper())
+    names = action.metavar or action.dest.upper()
+    return names if isinstance(names, str) else " ".join(names)
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> str:
     actions = list(_actions(parser))
     positional = [action for action in actions if not action.option_strings]
-    usage = parser.usage or " ".join([f"asktell {name} [OPTIONS]", *map(_called, positional)])
+    arguments = [_called(each, "|".join(map(str, each.choices or ())) or _value(each)) for each in positional]
+    usage = parser.usage or " ".join([f"asktell {name} [OPTIONS]", *arguments])
     rows = [[f"`{_named(action)}`", _help(action)] for action in actions]
     parts = [f"## asktell {name}", str(parser.description), f"```text\n{usage}\n```", table(["", ""], rows)]
     if parser.epilog and len(parser.epilog.splitlines()) < 5:
@@ -73,8 +75,7 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
     return "\n\n".join(parts)
 
 
-def _called(action: argparse.Action) -> str:
-    name = "|".join(map(str, action.choices)) if action.choices else _value(action)
+def _called(action: argparse.Action, name: str) -> str:
     return {"?": f"[{name}]", "+": f"{name} ...", "*": f"[{name} ...]"}.get(str(action.nargs), name)
 
 

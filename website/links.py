@@ -52,8 +52,8 @@ def links(page: Path, text: str | None = None) -> Iterator[Link]:
         yield Link(found["text"][1:-1], target, anchor)
 
 
-def relinked(page: Path, text: str, change: Callable[[Path, str], str | None]) -> str:
-    """The page's text with the targets that `change` gives for a file and an anchor; None leaves one as it is."""
+def relinked(page: Path, text: str, change: Callable[[Link], str]) -> str:
+    """The page's text with what `change` puts in the place of each link to a file."""
     kept: list[str] = []
 
     def keep(found: re.Match[str]) -> str:
@@ -64,8 +64,7 @@ def relinked(page: Path, text: str, change: Callable[[Path, str], str | None]) -
         path, _, anchor = found["target"].partition("#")
         if not path or re.match(r"[a-z][a-z0-9+.-]*:", path):
             return found[0]
-        new = change(Path(os.path.normpath(page.parent / unquote(path))), anchor)
-        return found[0] if new is None else f"{found['text']}({new})"
+        return change(Link(found["text"][1:-1], Path(os.path.normpath(page.parent / unquote(path))), anchor))
 
     hidden = _CODE.sub(lambda code: keep(code) if "](" in code[0] else code[0], _FENCE.sub(keep, text))
     return re.sub("\0(\\d+)\0", lambda found: kept[int(found[1])], _LINK.sub(one, hidden))

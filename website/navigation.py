@@ -15,8 +15,8 @@ DOCS = ROOT / "docs"
 SECTIONS = ("tutorials", "how-to", "reference", "explanation")
 """The four kinds of page, each with a folder."""
 
-OF_THE_PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md")
-"""Pages at the root of the repository that the site has, too, in its folder project/."""
+OF_THE_PROJECT = tuple(sorted(page.name for page in ROOT.glob("*.md") if page.name != "README.md"))
+"""Pages at the root of the repository, which the site has in its folder project/."""
 
 
 def pages() -> list[Path]:

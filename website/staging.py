@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from website import api
-from website.links import plain, prose, relinked, title
+from website.links import Link, plain, prose, relinked, title
 from website.names import ROOT
 from website.navigation import DOCS, OF_THE_PROJECT, SECTIONS, navigation
 from website.notebooks import dumps
@@ -35,13 +35,16 @@ def stage(folder: Path) -> Path:
 def _staged(page: Path, where: Path) -> str:
     """A page's text in the site, at a path from the site's root."""
 
-    def change(target: Path, anchor: str) -> str | None:
+    def change(link: Link) -> str:
+        target = link.target
         if target.parent == ROOT and target.name in OF_THE_PROJECT:
             target = DOCS / "project" / target.name.lower()
         elif target == ROOT / "README.md":
             target = DOCS / "README.md"
+        elif not target.is_relative_to(DOCS):  # the site has no such file: it is named
+            return f"{link.text} (`{target.relative_to(ROOT).as_posix()}`)"
         path = Path(os.path.relpath(target, (DOCS / where).parent)).as_posix()
-        return path + (f"#{anchor}" if anchor else "")
+        return f"[{link.text}]({path}{'#' if link.anchor else ''}{link.anchor})"
 
     text = page.read_text()
     if page.parent == api.FOLDER and page.name != "README.md":

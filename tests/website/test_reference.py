@@ -1,5 +1,6 @@
 """The reference pages made from the code: the command line, the configuration file, the HTTP API."""
 
+import argparse
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,25 @@ def test_kinds_and_defaults_are_those_with_which_the_file_is_read(
         assert said.kind == kind or said.kind not in KINDS, where
         if where not in IN_WORDS and default not in (None, described.NEEDED, {}, []):
             assert tomllib.loads(f"it = {said.default}") == {"it": default}, where
+
+
+def test_arguments_are_named_as_they_are_given() -> None:
+    parser = argparse.ArgumentParser()
+    made = [
+        parser.add_argument("--price", metavar=("IN", "OUT"), nargs=2),
+        parser.add_argument("--examples", metavar="ID", nargs="*"),
+        parser.add_argument("-n", "--evaluations", type=int),
+        parser.add_argument("--estimate", metavar="N", nargs="?"),
+        parser.add_argument("--json", action="store_true"),
+    ]
+    named = [command_line._named(action) for action in made]
+    assert named == [
+        "--price IN OUT",
+        "--examples [ID ...]",
+        "-n, --evaluations EVALUATIONS",
+        "--estimate [N]",
+        "--json",
+    ]
 
 
 def test_the_parts_of_a_page_are_replaced_and_nothing_else() -> None:
