@@ -9,9 +9,10 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from website.names import ROOT, file_of, members, origin, public
+from website.names import ROOT, declared, file_of, members, modules, origin, public
 
 FOLDER = ROOT / "docs" / "reference" / "api"
 
@@ -20,8 +21,8 @@ FOLDER = ROOT / "docs" / "reference" / "api"
 class Page:
     """A page: its file's stem, its title, what it is about, and what stands on it.
 
-    An entry is a module, for all that it offers, or `module:name name ...`, where `*` stands for anything. What an
-    entry before it has is not repeated.
+    An entry is a module, for all that it offers, or `module:name name ...`; `*` stands for anything, of modules those
+    that are not `INTERNAL`. What an entry before it has is not repeated.
     """
 
     stem: str
@@ -51,41 +52,50 @@ PAGES = (
     Page("errors", "Errors", "Each is an `asktell.AsktellError`, and says what came, what was expected, what to do.",
          ("asktell:*Error",)),
     Page("llms", "LLMs", "Models behind one interface: hosted APIs, and models on this machine.",
-         ("asktell_adapters.llms", "asktell_adapters.llms.gguf", "asktell_adapters.llms.vllm")),
+         ("asktell_adapters.llms", "asktell_adapters.llms.*")),
     Page("evaluators", "Evaluators", "A prompt and an example to scores, by an LLM and metrics.",
-         ("asktell_adapters.evaluators", "asktell_adapters.evaluators.llm",
-          "asktell_adapters.evaluators.openai_batch:OpenAIBatch",
-          "asktell_adapters.evaluators.batch_answers:BatchStudy Collected",
-          "asktell_adapters.evaluators.hf_evaluate")),
-    Page("metrics", "Metrics", "An answer and an example to a number.", ("asktell_adapters.metrics",)),
-    Page("data", "Data, answers, prices", "Data sets, embeddings, prompts by an LLM, answers kept, the price before.",
-         ("asktell_adapters.datasets", "asktell_adapters.embeddings.openai",
-          "asktell_adapters.embeddings.sentence_transformers", "asktell_adapters.generation", "asktell_adapters.cache",
-          "asktell_adapters.estimate")),
+         ("asktell_adapters.evaluators", "asktell_adapters.evaluators.openai_batch:OpenAIBatch",
+          "asktell_adapters.evaluators.batch_answers:BatchStudy Collected", "asktell_adapters.evaluators.*")),
+    Page("metrics", "Metrics", "An answer and an example to a number.",
+         ("asktell_adapters.metrics", "asktell_adapters.metrics.*")),
     Page("harnesses", "Evaluation harnesses", "Inspect, lm-evaluation-harness, DSPy, GEPA, promptfoo.",
          ("asktell_adapters.harnesses.inspect_task", "asktell_adapters.harnesses.inspect_source",
           "asktell_adapters.harnesses.inspect_logs", "asktell_adapters.harnesses.inspect_samples:system_prompt",
           "asktell_adapters.harnesses.lm_eval", "asktell_adapters.harnesses.dspy", "asktell_adapters.harnesses.gepa",
-          "asktell_adapters.harnesses.promptfoo")),
+          "asktell_adapters.harnesses.promptfoo", "asktell_adapters.harnesses.*")),
     Page("optimizers", "Optimizers", "Loops that write prompts, and other packages' optimizers.",
          ("asktell_adapters.optimizers", "asktell_adapters.optimizers.improving:check_method",
-          "asktell_adapters.optimizers.writers", "asktell_adapters.optimizers.optuna",
-          "asktell_adapters.optimizers.promptolution")),
+          "asktell_adapters.optimizers.*")),
     Page("executors", "Executors", "Evaluations on other machines.",
-         ("asktell_adapters.executors", "asktell_adapters.executors.ray", "asktell_adapters.executors.submitit")),
+         ("asktell_adapters.executors", "asktell_adapters.executors.*")),
     Page("tracking", "Tracking", "What a selection does, in MLflow, Weights & Biases or a log.",
          ("asktell_adapters.tracking.mlflow", "asktell_adapters.tracking.wandb", "asktell_adapters.tracking.logging",
-          "asktell_adapters.tracking.core")),
+          "asktell_adapters.tracking.*")),
     Page("configuration", "Configurations", "A run described in a TOML file, read from Python.",
          ("asktell_adapters.config",)),
     Page("testing", "Testing", "Contracts to derive tests from, fakes and servers, for parts of your own.",
          ("asktell.testing.evaluator_contract", "asktell.testing.storage_contract", "asktell.testing.fakes",
           "asktell.testing.postgresql_server", "asktell_adapters.testing.llm_contract",
           "asktell_adapters.testing.llm_server", "asktell_adapters.testing.batch_server")),
+    Page("data", "Data, answers, prices", "Data sets, embeddings, prompts by an LLM, answers kept, the price before.",
+         ("asktell_adapters.datasets", "asktell_adapters.embeddings.*", "asktell_adapters.generation",
+          "asktell_adapters.cache", "asktell_adapters.estimate", "asktell_adapters.*")),
     Page("inside", "Inside the engine", "Pure values and functions below `Selector`, for whoever writes a method. They "
          "may change from release to release.",
          ("asktell.state", "asktell.posterior.two_way", "asktell.records")),
 )  # fmt: skip
+
+INTERNAL = {
+    "asktell_adapters.cli", "asktell_adapters.config", "asktell_adapters.harnesses.dspy_candidates",
+    "asktell_adapters.harnesses.dspy_evaluator", "asktell_adapters.harnesses.gepa_policy",
+    "asktell_adapters.harnesses.inspect_samples", "asktell_adapters.harnesses.inspect_scores",
+    "asktell_adapters.harnesses.lm_eval_tasks", "asktell_adapters.harnesses.lm_eval_templates",
+    "asktell_adapters.harnesses.promptfoo", "asktell_adapters.metrics", "asktell_adapters.llms.base",
+    "asktell_adapters.llms.chat_api", "asktell_adapters.evaluators.batch_answers",
+    "asktell_adapters.evaluators.batch_list", "asktell_adapters.evaluators.openai_batch",
+    "asktell_adapters.executors.per_process",
+}  # fmt: skip
+"""Modules of adapters without an `__all__`, and all below them, whose names are no part of the API, or elsewhere."""
 
 _HEADING = re.compile(r"^## `([\w.]+)`$")
 _NAME = re.compile(r"^- \[`(\w+)`\]\(\S+\)$")
@@ -98,25 +108,44 @@ def sections(page: Page) -> Iterator[tuple[str, list[str]]]:
             yield module, names
 
 
+def is_public(module: str) -> bool:
+    """Whether what the module offers belongs on a page."""
+    if declared(module) is not None:
+        return True
+    inside = any(module == each or module.startswith(f"{each}.") for each in INTERNAL)
+    return module.startswith("asktell_adapters.") and not inside
+
+
+def _modules(entry: str) -> list[str]:
+    if "*" in entry:
+        return [module for module in fnmatch.filter(modules(), entry) if is_public(module)]
+    if file_of(entry) is None:
+        raise ValueError(f"website/api.py names {entry!r}, which is no module.")
+    return [entry]
+
+
+def _names(module: str, wanted: str) -> Iterator[str]:
+    """The names of an entry: all that the module offers, or those that fit."""
+    if not wanted:
+        yield from public(module)
+    for pattern in wanted.split():
+        found = fnmatch.filter(public(module), pattern)
+        if not found and origin(module, pattern) is None:
+            raise ValueError(f"website/api.py names {pattern!r} of {module}, which has no such name.")
+        yield from found or [pattern]
+
+
+@cache
 def _everywhere() -> dict[str, list[tuple[str, list[str]]]]:
     seen: set[tuple[str | None, str]] = set()
     found: dict[str, list[tuple[str, list[str]]]] = {}
     for page in PAGES:
         for entry in page.entries:
-            module, _, some = entry.partition(":")
-            if file_of(module) is None:
-                raise ValueError(f"website/api.py: the page {page.stem!r} names {module!r}, which is no module.")
-            offered, names = public(module), []
-            for name in (
-                each for wanted in some.split() or "*" for each in fnmatch.filter(offered, wanted) or [wanted]
-            ):
-                where = origin(module, name)
-                if where is None:
-                    raise ValueError(f"website/api.py: {module} has no {name!r}, which the page {page.stem!r} names.")
-                if (where, name) not in seen:
-                    seen.add((where, name))
-                    names.append(name)
-            found.setdefault(page.stem, []).append((module, names))
+            pattern, _, wanted = entry.partition(":")
+            for module in _modules(pattern):
+                new = [name for name in _names(module, wanted) if (origin(module, name), name) not in seen]
+                seen |= {(origin(module, name), name) for name in new}
+                found.setdefault(page.stem, []).append((module, new))
     return found
 
 

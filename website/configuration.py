@@ -8,23 +8,15 @@ from typing import Any
 from asktell_adapters.config import described, judges, metrics, model
 from asktell_adapters.config.described import Key
 from asktell_adapters.config.tables import KEYS, KINDS
-from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Rouge
+from asktell_adapters.metrics import Judge, Rouge
 from website.tables import table
-
-CLASSES: Mapping[str, Any] = {
-    **{str(name): made for name, made in model._LLAMAS.items()},
-    "huggingface": model.HuggingFace,
-    "vllm": model.VLLM,
-    "openai": model.OpenAIChat,
-}
-METRICS: Mapping[str, Any] = {"rouge": Rouge, "brevity": Brevity, "exact_match": ExactMatch, "judge": Judge}
 
 
 def written() -> dict[str, str]:
     """The tables of the page, by the names of their places in it."""
     made = {name or "top": _keys(keys) for name, keys in described.TABLES.items()}
     made["improve.writer"] = _keys(described.WRITER)
-    made["model types"] = "\n\n".join(_type(name) for name in model._OPTIONS)
+    made["model types"] = "\n\n".join(_type(name) for name in described.MODEL_TYPES)
     rows = [[f"`{name}`", _options(name), about] for name, about in described.METRICS.items()]
     made["metrics"] = table(["name", "options", ""], rows)
     made["metrics.rouge"] = _arguments(Rouge, {name: kind for name, (_, kind) in metrics._METRICS["rouge"].items()})
@@ -43,11 +35,10 @@ def undocumented() -> list[str]:
     for where, (known, said) in pairs.items():
         found += [f"{where}: {name!r} is not described." for name in known if name not in said]
         found += [f"{where}: {name!r} is described, and is not there." for name in said if name not in known]
-    for name, options in {**model._OPTIONS, "judge": judges.OPTIONS}.items():
-        about = _about({**CLASSES, "judge": Judge}[name])
-        found += [
-            f"{name}: the option {key!r} has no line in the class's docstring." for key in options if key not in about
-        ]
+    made = {name: (each, model._OPTIONS.get(name, {})) for name, (each, _) in described.MODEL_TYPES.items()}
+    for name, (each, options) in {**made, "judge": (Judge, judges.OPTIONS)}.items():
+        about = _about(each)
+        found += [f"{name}: {key!r} has no line in the class's docstring." for key in options if key not in about]
     return [f"{each} Say what it is for in asktell_adapters/config/described.py." for each in found]
 
 
@@ -65,12 +56,8 @@ def _kind(kind: str) -> str:
 
 
 def _type(name: str) -> str:
-    about = f"**`{name}`**: `model` is {_lower(described.MODEL_TYPES[name])}"
-    return f"{about}\n\n{_arguments(CLASSES[name], model._OPTIONS[name])}"
-
-
-def _lower(text: str) -> str:
-    return text[0].lower() + text[1:]
+    made, about = described.MODEL_TYPES[name]
+    return f"**`{name}`**: `model` is {about}.\n\n{_arguments(made, model._OPTIONS.get(name, {}))}"
 
 
 def _options(name: str) -> str:

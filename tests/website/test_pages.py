@@ -53,26 +53,9 @@ def test_the_first_page_says_what_a_trial_is_and_shows_a_picture() -> None:
 
 # The Python API
 
-INTERNAL = {
-    "asktell_adapters.cli", "asktell_adapters.config", "asktell_adapters.harnesses.dspy_candidates",
-    "asktell_adapters.harnesses.dspy_evaluator", "asktell_adapters.harnesses.gepa_policy",
-    "asktell_adapters.harnesses.inspect_samples", "asktell_adapters.harnesses.inspect_scores",
-    "asktell_adapters.harnesses.lm_eval_tasks", "asktell_adapters.harnesses.lm_eval_templates",
-    "asktell_adapters.harnesses.promptfoo", "asktell_adapters.metrics", "asktell_adapters.llms.base",
-    "asktell_adapters.llms.chat_api", "asktell_adapters.evaluators.batch_answers",
-    "asktell_adapters.evaluators.batch_list",
-    "asktell_adapters.evaluators.openai_batch", "asktell_adapters.executors.per_process",
-}  # fmt: skip
-"""Modules of adapters without an `__all__`, and all below them, whose names are no part of the API, or elsewhere."""
-
 
 def offered() -> list[tuple[str, str]]:
-    found = []
-    for module in names.modules():
-        inside = any(module == each or module.startswith(f"{each}.") for each in INTERNAL)
-        if names.declared(module) is not None or (module.startswith("asktell_adapters") and not inside):
-            found += [(module, name) for name in names.public(module)]
-    return found
+    return [(module, name) for module in names.modules() if api.is_public(module) for name in names.public(module)]
 
 
 def test_every_public_name_stands_on_a_page_of_the_api() -> None:

@@ -4,7 +4,10 @@ What reads a table knows its keys, their kinds and defaults; the tests hold this
 metrics are described where they belong, in the docstrings of their classes.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from asktell_adapters.llms import VLLM, HuggingFace, LlamaCpp, LlamaCppPython, OpenAIChat
 
 NEEDED = "needed"
 
@@ -120,13 +123,14 @@ MODEL = {
     ),
 }
 
-MODEL_TYPES = {
-    "llama-cpp": "The path of a GGUF file, or `smollm2`. Also takes `dtype`, a text: requantizes the file.",
-    "llama-cpp-python": "The same, `dtype` too; this one has to be compiled.",
-    "huggingface": "A hub id, a folder, the path of a GGUF file, or `smollm2`.",
-    "vllm": "A hub id, or a folder.",
-    "openai": "The model's name at an OpenAI-compatible API. Its key is in the environment.",
+MODEL_TYPES: dict[str, tuple[Callable[..., Any], str]] = {
+    "llama-cpp": (LlamaCpp, "the path of a GGUF file, or `smollm2`. Also takes `dtype`, a text: requantizes the file"),
+    "llama-cpp-python": (LlamaCppPython, "the same, `dtype` too; this one has to be compiled"),
+    "huggingface": (HuggingFace, "a hub id, a folder, the path of a GGUF file, or `smollm2`"),
+    "vllm": (VLLM, "a hub id, or a folder"),
+    "openai": (OpenAIChat, "the model's name at an OpenAI-compatible API. Its key is in the environment"),
 }
+"""What `model` is there, and the class whose docstring describes the options."""
 
 METRICS = {
     "rouge": "ROUGE-Lsum F1, unless `rouge_type` says otherwise. Needs references.",
