@@ -96,6 +96,21 @@ lint-page: $(VENV)/.test
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
 		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js login.js
 
+# The documentation as a site: open build/docs/site/index.html. Strict, offline, and without asktell's own dependencies:
+# the code is read, not imported.
+.PHONY: docs pages
+docs: .venvs/docs/.made
+	.venvs/docs/bin/python -m website.build
+
+# The pages of docs/reference that are made from the code.
+pages: $(VENV)/.test
+	$(VENV)/bin/python -m website.pages
+
+.venvs/docs/.made: requirements/docs.txt
+	$(PYTHON) -m venv .venvs/docs
+	.venvs/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement requirements/docs.txt
+	@touch $@
+
 slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest --run-slow
 

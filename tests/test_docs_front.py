@@ -34,6 +34,19 @@ def test_the_loop_of_the_front_page_ends_in_a_feasible_answer(capsys: pytest.Cap
     assert names["selector"].result().feasible
 
 
+def test_the_loop_of_the_documentation_s_first_page(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs" / "README.md"
+    prompts = [f"Summarize in {n} words." for n in range(5, 65, 5)]
+
+    def evaluate(prompt: str, document: int) -> dict[str, float]:
+        words = int(prompt.split()[2])
+        return {"rouge": min(0.3, words / 100) + document / 1000, "brevity": 1 - words / 60}
+
+    (block,) = blocks(page)
+    run(page, block, {"prompts": prompts, "dataset": range(100), "evaluate": evaluate})
+    assert "final, 120 of 120 evaluations spent" in capsys.readouterr().out
+
+
 @pytest.fixture
 def loop(tmp_path: Path) -> dict[str, Any]:
     """What a reader has before the page on embedding."""

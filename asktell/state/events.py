@@ -2,8 +2,20 @@
 
 from typing import NamedTuple, TypeAlias
 
-ACTIVE, ACCEPTED, REJECTED = "active", "accepted", "rejected"
-FAILED, RETIRED = "failed", "retired"  # whoever is this is no rival any more
+ACTIVE = "active"
+"""Still in question."""
+
+ACCEPTED = "accepted"
+"""It left as one of the answer."""
+
+REJECTED = "rejected"
+"""It left as no part of the answer."""
+
+FAILED = "failed"
+"""It failed too often, and is no rival any more."""
+
+RETIRED = "retired"
+"""It was taken out, and is no rival any more."""
 
 
 class Asked(NamedTuple):
