@@ -71,7 +71,7 @@ file = "answers.db"
 """
 TABLES = {**described.TABLES, "improve.writer": described.WRITER}
 IN_WORDS = {
-    ("", "output"), ("", "concurrency"), ("data", "limit"), ("model", "system"),
+    ("", "output"), ("", "concurrency"), ("data", "limit"), ("data", "sample"), ("model", "system"),
     ("improve.writer", "max_new_tokens"),  # read as at least 1; its default is the writer's
 }  # fmt: skip
 """Defaults that depend on something."""

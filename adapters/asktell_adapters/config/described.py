@@ -7,7 +7,7 @@ metrics are described where they belong, in the docstrings of their classes.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from asktell_adapters.llms import VLLM, HuggingFace, LlamaCpp, LlamaCppPython, OpenAIChat
+from asktell_adapters.llms import VLLM, HuggingFace, LiteLLM, LlamaCpp, LlamaCppPython, OpenAIChat
 
 NEEDED = "needed"
 
@@ -56,6 +56,7 @@ TOP = {
     "data": Key("table", NEEDED, "The examples: [data](#data)."),
     "model": Key("table", NEEDED, "The LLM: [model](#model)."),
     "metrics": Key("table", NEEDED, "What is computed of every answer: [metrics](#metrics)."),
+    "evaluator": Key("table", "none", "What has data, LLM and metrics itself: [evaluator](#evaluator)."),
     "goal": Key("table", NEEDED, "What is looked for: [goal](#goal)."),
     "cache": Key("table", "none", "Keeps answers on disk: [cache](#cache)."),
     "improve": Key("table", "its defaults", "How `asktell improve` writes prompts: [improve](#improve)."),
@@ -76,14 +77,29 @@ PROMPTS = {
     "file": Key(
         "text",
         "this or `texts`",
-        "`.txt`: a prompt a line, or blocks between blank lines; `.json`: a list, or an object id: text; `.csv`: a "
-        "column `prompt` and perhaps `id`.",
+        "`.txt`: a prompt a line, or blocks between blank lines; `.json`: a list, or an object id: prompt; `.jsonl`: a "
+        'prompt a line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a column `prompt` and '
+        "perhaps `id`. Prompts of `.json`, `.jsonl` and `.toml` may be [chats](../how-to/write-prompts.md).",
     ),
-    "texts": Key("texts", "this or `file`", "The prompts themselves."),
+    "texts": Key("texts", "this or `file`", "The prompts themselves, texts or chats."),
+    "fields": Key(
+        "flag",
+        "in chats only",
+        "Whether `{question}` in a prompt stands for the column of that name: then it must be one.",
+    ),
 }
 
 DATA = {
-    "file": Key("text", "this or `loader`", "`.jsonl`: an object a line; `.csv`: with a header."),
+    "file": Key(
+        "text",
+        "this or `loader`",
+        "`.csv`, `.tsv`, `.json`, `.jsonl`, `.parquet`, `.xlsx`, or a folder of `datasets`: "
+        "[read your data](../how-to/read-your-data.md).",
+    ),
+    "delimiter": Key("text", "by the header; a tab in `.tsv`", "Between the columns of `.csv` and `.tsv`."),
+    "encoding": Key("text", "UTF-8, or what a byte order mark says", "Of files of text."),
+    "sheet": Key("text", "the first", "Of an Excel file."),
+    "split": Key("text", "the only one", "Of a folder with several data sets."),
     "loader": Key(
         "text",
         "this or `file`",
@@ -98,6 +114,8 @@ DATA = {
         "A column of distinct ids. Without it a column called `id`, if its values are distinct, or else a digest of "
         "the row.",
     ),
+    "sample": Key("whole", "all", "So many rows drawn at random, in their order."),
+    "seed": Key("whole", "0", "Of the sample."),
     "shuffle": Key("whole or false", "false", "Puts the rows in a random order, with that seed."),
     "limit": Key("whole", "all", "Takes so many, after the shuffle."),
 }
@@ -119,8 +137,24 @@ MODEL = {
     "price": Key(
         "a table with input, output and perhaps cached_input",
         "none",
-        "Per million tokens, as `{ input = 0.15, output = 0.6 }`. `openai` only.",
+        "Per million tokens, as `{ input = 0.15, output = 0.6 }`. `openai` and `litellm`.",
     ),
+}
+
+EVALUATOR = {
+    "type": Key("text", "this or `loader`", '`"promptfoo"` or `"inspect"`.'),
+    "config": Key("text", '"promptfooconfig.yaml"', "promptfoo: its configuration, with prompts and tests."),
+    "provider": Key("text", "the first", "promptfoo: which of its providers answers."),
+    "rows": Key("text", "none", "promptfoo: a file in which its rows are kept."),
+    "task": Key("text", NEEDED + " with `inspect`", '`"module:function"`, which returns an Inspect task.'),
+    "model": Key("text", "Inspect's own", "inspect: as Inspect names it."),
+    "log_dir": Key("text", "none", "inspect: where its logs go."),
+    "loader": Key(
+        "text",
+        "this or `type`",
+        '`"package.module:function"`, which returns an object with `evaluate_batch(trials)` and `examples`.',
+    ),
+    "arguments": Key("table", "none", "Of the task, or of the loader."),
 }
 
 MODEL_TYPES: dict[str, tuple[Callable[..., Any], str]] = {
@@ -129,6 +163,7 @@ MODEL_TYPES: dict[str, tuple[Callable[..., Any], str]] = {
     "huggingface": (HuggingFace, "a hub id, a folder, the path of a GGUF file, or `smollm2`"),
     "vllm": (VLLM, "a hub id, or a folder"),
     "openai": (OpenAIChat, "the model's name at an OpenAI-compatible API. Its key is in the environment"),
+    "litellm": (LiteLLM, "`PROVIDER/NAME`, or the name of a group of `[[model.router]]`"),
 }
 """What `model` is there, and the class whose docstring describes the options."""
 
@@ -140,6 +175,7 @@ METRICS = {
     "output_tokens": "How many.",
     "latency": "Seconds.",
     "cost": "Money; needs a `price`.",
+    "tool_call": "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools).",
     "judge": "An LLM grades the answer: [use a judge](../how-to/use-a-judge.md).",
 }
 
@@ -179,7 +215,7 @@ CACHE = {
 }
 
 TABLES = {
-    "": TOP, "budget": BUDGET, "prompts": PROMPTS, "data": DATA, "model": MODEL, "goal": GOAL, "improve": IMPROVE,
-    "cache": CACHE,
+    "": TOP, "budget": BUDGET, "prompts": PROMPTS, "data": DATA, "model": MODEL, "evaluator": EVALUATOR, "goal": GOAL,
+    "improve": IMPROVE, "cache": CACHE,
 }  # fmt: skip
 """By the names of `tables.KEYS`."""
