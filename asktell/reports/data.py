@@ -42,6 +42,7 @@ def document(
     evaluations: Iterable[Evaluation] | None = None,
     about: Mapping[str, Any] | None = None,
     patience: float = PATIENCE,
+    paused: bool = False,
 ) -> dict[str, Any]:
     """Everything that a report shows.
 
@@ -53,6 +54,7 @@ def document(
         evaluations: with costs and details, where they are known; by default those of the state.
         about: how it was made, by name: the model, the data, ...
         patience: seconds for how the answer settled.
+        paused: whether nothing is handed out until somebody resumes the study.
     """
     result = summarize(state, method, prompts)
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
@@ -72,7 +74,8 @@ def document(
         "format": FORMAT,
         "version": VERSION,
         "name": name,
-        "state": version_of(state),
+        "state": version_of(state, paused),
+        "paused": paused,
         "out": len(state.pending),
         "goal": _goal(result),
         "done": result.done,
@@ -106,13 +109,14 @@ def document(
     return data
 
 
-def version_of(state: State) -> str:
+def version_of(state: State, paused: bool = False) -> str:
     """What tells the documents of one selection apart; cheap.
 
     Decisions do not count: whoever looks sees those that are due, whether they were written or not.
     """
-    grown = f".{len(state.growth)}" if state.growth else ""
-    return f"{len(state.history)}.{sum(map(len, state.failures.values()))}.{len(state.pending)}{grown}"
+    counts = [len(state.history), sum(map(len, state.failures.values())), len(state.pending)]
+    counts += [len(state.growth), int(paused)] if state.growth or paused else []
+    return ".".join(map(str, counts))
 
 
 def _goal(result: Result) -> dict[str, Any]:

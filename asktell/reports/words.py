@@ -63,7 +63,9 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         return ["Nothing has been evaluated successfully yet, so there is nothing to decide."]
     first, others = result.selected[0], len(result.unresolved)
     said = []
-    if not result.done:
+    if data["paused"]:
+        said.append("The selection is paused: nothing is evaluated until somebody resumes it.")
+    elif not result.done:
         said.append("The selection is still running: decide when it has ended.")
     if isinstance(result.goal, BestFeasible):
         if first.p_optimal is not None:

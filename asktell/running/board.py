@@ -84,7 +84,7 @@ class Board:
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
         while not (trials := self._ask(n)) and not self._running:
-            if self._streak is not None and self._streak.failures:
+            if self._streak is not None and self._streak.failures and not self._is_paused:
                 if trials := self._look_ahead(self._streak, n):
                     break
                 self._count_failures()
@@ -92,6 +92,10 @@ class Board:
                 break
         self._running.update({trial.id: trial for trial in trials})
         return trials
+
+    @property
+    def _is_paused(self) -> bool:
+        return not isinstance(self.selector, Selector) and self.selector.paused
 
     def repeat_of(self, trial: Trial) -> int:
         """How often its prompt was asked on its example before; see `Selector.repeat_of`."""
@@ -165,7 +169,7 @@ class Board:
     def _ask(self, n: int) -> list[Trial]:
         """New trials, without those whose outcome is known from looking ahead: that is recorded."""
         if self._streak is not None and len(self._streak.prompts) > 1:
-            return self._look_ahead(self._streak, n)
+            return [] if self._is_paused else self._look_ahead(self._streak, n)
         trials: list[Trial] = []
         while len(trials) < n and (asked := self.selector.ask(n - len(trials))):
             self._out.update({trial.id: trial for trial in asked})

@@ -25,6 +25,10 @@ class Info(BaseModel):
     pending: Annotated[int, Field(description="Trials that are out.")]
     active: Annotated[int, Field(description="Prompts still in the race.")]
     done: Annotated[bool, Field(description="Nothing will be asked again.")]
+    paused: Annotated[bool, Field(description="Nothing is handed out until it is resumed.")]
+    examples: Annotated[int | None, Field(description="How many there are; null: the evaluator draws its own.")]
+    repeats: Annotated[int, Field(description="How often a prompt may be asked on the same example.")]
+    baseline: Annotated[int | str | None, Field(description="The id of the prompt in use today; null: none.")]
     definition: Annotated[dict[str, Any], Field(description="Goal and method as in a saved selector.")]
 
 
@@ -52,6 +56,7 @@ class Trials(BaseModel):
         Field(description="How often each one's prompt was asked on its example before; left out if none was."),
     ] = []
     done: Annotated[bool, Field(description="The selection is over. If it is not and no trial came, ask again later.")]
+    paused: Annotated[bool, Field(description="No trial came because the study is paused; left out if not.")] = False
 
 
 class Held(BaseModel):

@@ -261,6 +261,11 @@ class RemoteStudy(Growable):
         return bool(self._info()["done"])
 
     @property
+    def paused(self) -> bool:
+        """Whether nothing is handed out until somebody resumes it."""
+        return bool(self._info().get("paused", False))  # an older service knows no pause
+
+    @property
     def spent(self) -> int:
         """Evaluations told so far, those of `observe` not counted."""
         return int(self._info()["spent"])

@@ -135,6 +135,8 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
             trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides)
             repeats = [study.repeat_of(trial) for trial in trials]
             asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
+            if not trials and study.paused:
+                asked["paused"] = True
             return {**asked, "repeats": repeats} if any(repeats) else asked
 
         return answer(call(studies, name, operation))
@@ -191,7 +193,7 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
 
 
 def add_growth(app: FastAPI, studies: Studies) -> None:
-    """A study goes on: prompts join or are retired, money and examples are added."""
+    """A study goes on, or is paused: prompts join or are retired, money and examples are added."""
 
     @app.post("/studies/{name}/add", include_in_schema=False)
     @app.post("/v1/studies/{name}/add", response_model=answers.Joined)
@@ -211,6 +213,20 @@ def add_growth(app: FastAPI, studies: Studies) -> None:
     def extend(name: StudyName, body: requests.Extend) -> Response:
         """More budget, or more examples. A study that was done goes on. How far it is then."""
         call(studies, name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
+        return answer(call(studies, name, info))
+
+    @app.post("/studies/{name}/pause", include_in_schema=False)
+    @app.post("/v1/studies/{name}/pause", response_model=answers.Info)
+    def pause(name: StudyName, body: requests.Nothing) -> Response:
+        """Hand nothing out until it is resumed; scores of what is out are taken. Paused twice it is paused once."""
+        call(studies, name, lambda study: study.pause())
+        return answer(call(studies, name, info))
+
+    @app.post("/studies/{name}/resume", include_in_schema=False)
+    @app.post("/v1/studies/{name}/resume", response_model=answers.Info)
+    def resume(name: StudyName, body: requests.Nothing) -> Response:
+        """Hand trials out again."""
+        call(studies, name, lambda study: study.resume())
         return answer(call(studies, name, info))
 
 
@@ -262,6 +278,8 @@ def call(studies: Studies, name: str, operation: Callable[[Study], _T]) -> _T:
 def info(study: Study) -> dict[str, Any]:
     """How far a study is."""
     definition = {"goal": records.dump_goal(study.goal), "method": records.dump_part(study.method)}
+    selector = study.selector
+    problem = selector.state.problem
     return {
         "name": study.name,
         "metrics": list(study.metrics),
@@ -271,9 +289,13 @@ def info(study: Study) -> dict[str, Any]:
         "max_cost": study.max_cost,
         "spending": study.spending,
         "done": study.done,
+        "paused": study.paused,
         "spent": study.spent,
         "pending": len(study.pending),
         "active": study.n_active,
+        "examples": problem.n_examples,
+        "repeats": problem.repeats,
+        "baseline": None if problem.baseline is None else selector.prompts.ids[problem.baseline],
         "definition": definition,
     }
 

@@ -271,6 +271,10 @@ class Extend(StrictRequest):
     key: Key = None
 
 
+class Nothing(StrictRequest):
+    """Nothing needs to be said: `{}`."""
+
+
 class Compare(StrictRequest):
     """Which prompts to compare, and how sure to be."""
 

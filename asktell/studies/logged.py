@@ -8,7 +8,7 @@ from asktell import records
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.selector import Selector
-from asktell.state import Decided, Growth, State, apply, decide
+from asktell.state import Decided, Event, Growth, State, apply, decide
 from asktell.state.growth import prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
 from asktell.studies import log
@@ -93,7 +93,7 @@ class LoggedSelector:
             if isinstance(entry, Growth):
                 check_method(self.selector.method, entry)
                 prompts = prompts_after(prompts, entry)
-            if not isinstance(entry, Leased | Expired):
+            if isinstance(entry, Event):
                 state = apply(state, entry)
             self.leases = follow(self.leases, entry)
         # Lines of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.

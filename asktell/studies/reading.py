@@ -14,6 +14,7 @@ from asktell.results.evaluations import Evaluations
 from asktell.selector import Selector
 from asktell.studies import export as documents
 from asktell.studies.evaluations import encode, evaluations
+from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Replica
 from asktell.trial import Trial
 
@@ -43,6 +44,11 @@ class Standing(NamedTuple):
     workers: int
     spending: str
     version: str
+    paused: bool = False
+
+
+def _version(logged: LoggedSelector) -> str:
+    return reports.version_of(logged.state, logged.leases.paused is not None)
 
 
 class Readable:
@@ -99,7 +105,8 @@ class Readable:
                 sum(map(len, state.failures.values())),
                 len({lease.worker for lease in logged.leases.by_trial.values()}),
                 selector.spending,
-                reports.version_of(state),
+                _version(logged),
+                logged.leases.paused is not None,
             )
 
     def evaluations(self) -> Evaluations:
@@ -130,6 +137,12 @@ class Readable:
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again, unless prompts or money come."""
         return self._replica.view().done
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is handed out until somebody resumes it."""
+        with self._replica.reading() as logged:
+            return logged.leases.paused is not None
 
     @property
     def spent(self) -> int:
@@ -230,7 +243,7 @@ class Readable:
     def report_version(self) -> str:
         """What tells what `report_data` would give from what it gave before, its "state"; cheap."""
         with self._replica.reading() as logged:
-            return reports.version_of(logged.state)
+            return _version(logged)
 
     def report_data(self, about: Mapping[str, Any] | None = None, patience: float = 10.0) -> dict[str, Any]:
         """What `report` shows, as JSON-ready data.
@@ -244,5 +257,6 @@ class Readable:
         """
         view, told = self._replica.view(), self.evaluations()
         return reports.document(
-            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about, patience=patience
-        )
+            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about, patience=patience,
+            paused=self.paused,
+        )  # fmt: skip

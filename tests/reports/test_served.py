@@ -92,6 +92,13 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         dialog.get_by_role("button", name="Retire a prompt").click()
         page.locator("#prompts").get_by_text("too long", exact=False).first.wait_for(timeout=60_000)
         assert running.budget == 45
+        page.get_by_role("button", name="Pause").click()
+        page.locator("header").get_by_text("Paused: ", exact=False).wait_for(timeout=60_000)
+        assert running.paused
+        page.locator("#verdict").get_by_text("until somebody resumes it", exact=False).wait_for(timeout=60_000)
+        page.get_by_role("button", name="Resume").click()
+        page.locator("header").get_by_text("Live: ", exact=False).wait_for(timeout=60_000)
+        assert not running.paused
         assert [each for each in complaints if "status of 4" not in each] == []
         assert page.evaluate("document.cookie") == ""
         context.close()

@@ -654,6 +654,19 @@ def test_a_study_goes_on_wherever_it_is(kept: Callable[[Selector], Kind]) -> Non
     assert study.result().to_dict() == result.to_dict()
 
 
+def test_a_study_is_paused_for_whoever_asks(server: Any, remote: RemoteStudy) -> None:
+    with RemoteStudy(server.url, remote.name) as other:
+        (trial,) = other.ask(1)
+        remote.pause()
+        remote.pause()
+        assert other.paused
+        assert (other.ask(), other.done, other.worker("w").paused) == (None, False, True)
+        assert other.tell(trial, scores(trial))
+        other.resume()
+        assert not remote.paused
+        assert other.ask() is not None
+
+
 def test_newcomers_bring_features_over_http(server: Any) -> None:
     selector = Selector(["a", "b"], BestFeasible("a"), 5, features=np.eye(2))
     with RemoteStudy.create(server.url, f"features {next(_numbers)}", selector) as study:

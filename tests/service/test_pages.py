@@ -295,6 +295,8 @@ def test_who_logged_in_to_read_changes_nothing(guarded: Any) -> None:
         ("extend", {"evaluations": 5}),
         ("add", {"prompts": {"r": "R."}}),
         ("retire", {"prompt": "q", "reason": "worse"}),
+        ("pause", {}),
+        ("resume", {}),
     ):
         assert guarded.send("POST", f"/studies/s/{path}", data).status_code == 403
     assert guarded.get("/studies/s/data")["budget"] == 6
@@ -310,6 +312,10 @@ def test_who_logged_in_to_write_changes_each_thing_once(guarded: Any) -> None:
     data = newest(guarded, budget=11)
     assert (data["budget"], data["prompts"]["ids"]) == (11, ["p", "q", "r"])
     assert "worse" in data["prompts"]["reason"][1]
+    for _ in range(2):
+        assert guarded.post("/studies/s/pause", {})["paused"]
+    newest(guarded, paused=True)
+    assert not guarded.post("/studies/s/resume", {})["paused"]
 
 
 # What is made once

@@ -1,4 +1,4 @@
-"""Studies that go on: `asktell add`, `retire` and `extend`, and a configuration that names more than it did."""
+"""Studies that go on, or not for now: `asktell add`, `retire`, `extend`, `pause` and `resume`, and what a file adds."""
 
 import argparse
 import hashlib
@@ -50,6 +50,22 @@ def extend(arguments: argparse.Namespace) -> int:
     with Place(arguments.run, arguments.name).open() as study:
         study.extend(arguments.evaluations, arguments.cost)
         show(_where(study))
+    return 0
+
+
+def pause(arguments: argparse.Namespace) -> int:
+    """`asktell pause`."""
+    with Place(arguments.run, arguments.name).open() as study:
+        study.pause()
+        show(f"{study.name} is paused: {len(study.pending)} trials are out, and may still be told.")
+    return 0
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """`asktell resume`."""
+    with Place(arguments.run, arguments.name).open() as study:
+        study.resume()
+        show(f"Resumed. {_where(study)}")
     return 0
 
 

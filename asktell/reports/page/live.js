@@ -9,6 +9,11 @@ function busy() {
   return main.contains(document.activeElement) || main.querySelector("details[open]") !== null || !getSelection().isCollapsed;
 }
 
+/** How it goes on, in a word. */
+function stateOf(data) {
+  return data.done ? "Done:" : data.paused ? "Paused:" : "Live:";
+}
+
 /** The document at an address: its text, or null if it is of this version. */
 async function fetched(address, version = null) {
   const query = version === null ? "" : `?version=${encodeURIComponent(version)}`;
@@ -21,10 +26,10 @@ async function fetched(address, version = null) {
 }
 
 /**
- * Follow the state at an address. `first` is the document there is, `draw` takes another.
+ * Follow the state at an address. `first` is the document there is, `draw` takes another, `heard` each that comes, at once.
  * Returns what to show of it in the page's head.
  */
-function follow(address, first, draw) {
+function follow(address, first, draw, heard) {
   const words = element("span", { class: "soft", "aria-live": "polite" });
   const button = element("button", { type: "button", hidden: true }, "Show the new state");
   const started = performance.now(), spentAtStart = first.spent;
@@ -48,12 +53,12 @@ function follow(address, first, draw) {
   async function look() {
     try {
       const source = await fetched(address, newest.state);
-      if (source !== null) newest = prepared(JSON.parse(source));
+      if (source !== null) heard((newest = prepared(JSON.parse(source))));
       if (newest !== shown) {
         if (busy()) button.hidden = false;
         else drawNewest();
       }
-      tell(newest.done ? "Done:" : "Live:");
+      tell(stateOf(newest));
     } catch {
       tell("Out of reach; so far:");
     }
@@ -61,7 +66,7 @@ function follow(address, first, draw) {
   }
 
   button.addEventListener("click", drawNewest);
-  tell(first.done ? "Done:" : "Live:");
+  tell(stateOf(first));
   setTimeout(look, secondsBetweenLooks * 1000);
   return [words, button];
 }
