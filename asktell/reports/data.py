@@ -270,8 +270,14 @@ def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, An
             "prompts": _digest(json.dumps([[str(i) for i in prompts.ids], list(prompts.texts)]).encode()),
             "scores": _digest(*told),
         },
-        "about": json.loads(json.dumps(dict(about or {}), default=str)),
+        "about": plain(about),
     }
+
+
+def plain(about: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What else there is to know of how it was made, JSON-ready."""
+    found: dict[str, Any] = json.loads(json.dumps(dict(about or {}), default=str))
+    return found
 
 
 def _settings(part: Any) -> dict[str, Any]:

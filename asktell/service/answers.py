@@ -191,6 +191,34 @@ class ResultModel(BaseModel):
     comparison: Annotated[ComparisonModel | None, Field(description="The answer against the baseline.")]
 
 
+class EvaluationModel(BaseModel):
+    """One evaluation: its scores, or, if it failed, the error."""
+
+    trial: int
+    prompt: int | str
+    example: int | None
+    scores: dict[str, float] | None
+    cost: float | None
+    error: str | None
+    details: Annotated[dict[str, Any] | None, Field(description="What was told beside the scores.")]
+    example_id: str | None
+
+
+class Evaluations(BaseModel):
+    """Evaluations in the order in which they were told. Fewer than were wanted: these are the last ones so far."""
+
+    evaluations: list[EvaluationModel]
+
+
+class Report(BaseModel):
+    """What a report shows: its `format` and `version`, and for its page alone everything else."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: str
+    version: int
+
+
 class Saved(BaseModel):
     """A saved selector, as `Selector.to_json` writes it."""
 

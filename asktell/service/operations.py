@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar
@@ -35,6 +36,7 @@ from asktell.trial import Trial
 _T = TypeVar("_T")
 _PENDING_SHOWN = 100
 _SECONDS_FOR_A_LOOK = 1.0  # at all studies, for /metrics; then it has what was known before
+_PATIENCE = 2.0  # seconds for how the answer settled, in a report
 _JSON_LINES_TYPE = "application/jsonl"
 _JSON_LINES: dict[str, Any] = {"content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}}
 
@@ -250,6 +252,17 @@ def add_results(app: FastAPI, studies: Studies) -> None:
         """The answer so far, final if `done`."""
         found = call(studies, name, lambda study: study.result())
         return answer({**found.to_dict(), "examples": found.examples})
+
+    @app.get("/v1/studies/{name}/evaluations", response_model=answers.Evaluations)
+    def evaluations(name: StudyName, query: Annotated[requests.Evaluations, Query()]) -> Response:
+        """What was told of each evaluation, the first first, as many as are wanted."""
+        found = call(studies, name, lambda study: list(islice(study.evaluations(query.after), query.n)))
+        return answer({"evaluations": [each._asdict() for each in found]})
+
+    @app.get("/v1/studies/{name}/report", response_model=answers.Report)
+    def report(name: StudyName) -> Response:
+        """What the study's page shows, as JSON."""
+        return answer(call(studies, name, lambda study: study.report_data(patience=_PATIENCE)))
 
     @app.get("/v1/studies/{name}/compare", response_model=answers.ComparisonModel)
     def compare(name: StudyName, query: Annotated[requests.Compare, Query()]) -> Response:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import reports
+from asktell.arguments import whole
 from asktell.goals import Goal
 from asktell.methods import Method
 from asktell.results import Comparison, Result
@@ -109,16 +110,20 @@ class Readable:
                 logged.leases.paused is not None,
             )
 
-    def evaluations(self) -> Evaluations:
+    def evaluations(self, after: int = 0) -> Evaluations:
         """Every evaluation that was told or failed, in that order, with its details; `.to_dataframe()` is a table.
 
+        Args:
+            after: leave out the first so many, which somebody has already.
+
         Raises:
+            InvalidArgumentError: `after` is no number of at least 0.
             StorageError: the storage cannot be used.
         """
-        replica = self._replica
+        replica, after = self._replica, whole("after", after, 0)
         base = documents.from_bytes(replica.storage.document(replica.key)).logged()
         prompts = base.selector.prompts
-        found = evaluations(base.state, replica.lines(), prompts, partial(replica.storage.details, replica.key))
+        found = evaluations(base.state, replica.lines(), prompts, partial(replica.storage.details, replica.key), after)
         return Evaluations(found, self.metrics)
 
     def export(self, path: str | Path) -> None:

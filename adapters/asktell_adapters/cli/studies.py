@@ -55,10 +55,7 @@ def report(arguments: argparse.Namespace) -> int:
     """`asktell report`."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
-        if isinstance(study, Study):
-            study.report(arguments.output, place.about())
-        else:  # what a service does not hand out, such as answers, is missing
-            study.selector.report(arguments.output)
+        study.report(arguments.output, place.about())
     show(f"Report: {arguments.output}")
     return 0
 
