@@ -23,6 +23,8 @@ from asktell.service.visitors import VISITOR, Visitor
 
 _FOLDER = FilePath(__file__).parent / "page"
 _JSON = "application/json"
+LOOK = "Asktell-Look"
+"""The header with the number of a look at who works on a study: `look=` is the last that a page has had, -1: none."""
 PACE = "Asktell-Pace"
 """The header that tells a page how many seconds to wait before it looks again."""
 
@@ -79,15 +81,21 @@ def add_pages(app: FastAPI, feeds: Feeds, overview: Overview) -> None:
 
     @app.get("/studies/{name}/data", include_in_schema=False)
     async def data(
-        name: StudyName, request: Request, version: Annotated[str | None, Query(max_length=200)] = None
+        name: StudyName,
+        request: Request,
+        version: Annotated[str | None, Query(max_length=200)] = None,
+        look: int | None = None,
     ) -> Response:
-        packed = await feeds.newer(name, version)
+        newer = await feeds.newer(name, version, look)
         headers = {PACE: f"{feeds.pace.seconds:.1f}"}
-        if packed is None:
+        if newer is None:
             return Response(status_code=204, headers=headers)
+        headers[LOOK] = str(newer.look)
+        if not newer.whole:
+            return Response(newer.content, headers=headers, media_type=_JSON)
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(packed, headers={**headers, "Content-Encoding": "gzip"}, media_type=_JSON)
-        return Response(gzip.decompress(packed), headers=headers, media_type=_JSON)
+            return Response(newer.content, headers={**headers, "Content-Encoding": "gzip"}, media_type=_JSON)
+        return Response(gzip.decompress(newer.content), headers=headers, media_type=_JSON)
 
 
 def _of(request: Request, up: str) -> dict[str, str]:

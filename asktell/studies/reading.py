@@ -15,6 +15,7 @@ from asktell.results.evaluations import Evaluations
 from asktell.selector import Selector
 from asktell.studies import export as documents
 from asktell.studies.evaluations import encode, evaluations
+from asktell.studies.leases import Lease
 from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Replica
 from asktell.trial import Trial
@@ -30,6 +31,18 @@ class Holding(NamedTuple):
     trial: Trial
     seconds_left: float | None
     attempt: int
+
+
+class Attendance(NamedTuple):
+    """Who holds what at a moment, and how many scores each worker told.
+
+    `now`: by the storage's clock. `out`: trial, (arm, example), lease, attempt, the oldest first. `told`: by worker,
+    as far as this object saw it come.
+    """
+
+    now: float
+    out: list[tuple[int, tuple[int, int | None], Lease | None, int]]
+    told: Mapping[str, int]
 
 
 class Standing(NamedTuple):
@@ -90,6 +103,16 @@ class Readable:
                 else:
                     holdings.append(Holding(lease.worker, trial, lease.deadline - now, attempt))
             return holdings
+
+    def attendance(self) -> Attendance:
+        """Who holds what, as `workers`, and how much each has told; for who looks again and again."""
+        with self._replica.reading() as logged:
+            out = []
+            for trial, pull in sorted(logged.state.pending.items()):
+                reissue = logged.leases.reissued.get(trial)
+                attempt = 1 + (0 if reissue is None else reissue.expired)
+                out.append((trial, (pull.arm, pull.example), logged.leases.by_trial.get(trial), attempt))
+            return Attendance(self._replica.storage.now(), out, dict(logged.told))
 
     @property
     def standing(self) -> Standing:

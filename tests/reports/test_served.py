@@ -67,10 +67,14 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         page.get_by_role("link", name="summaries").click()
         page.locator("header").get_by_text("20 of 40 evaluations", exact=False).first.wait_for(timeout=60_000)
         assert page.get_by_role("button", name="Extend the budget").count() == 0
-        trial = running.ask()
-        assert trial is not None
-        running.tell(trial, [0.5, 0.9], 0.1)
+        (trial, *_) = running.ask(2, worker=HOSTILE[1], lease=100)
+        page.locator("#workers").get_by_text("1 worker holds 2 trials.", exact=False).wait_for(timeout=60_000)
+        assert HOSTILE[1] in page.locator("#workers").inner_text()
+        assert page.locator("#workers img").count() == 0
+        running.tell(trial, [0.5, 0.9], 0.1, worker=HOSTILE[1])
         page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
+        page.locator("#workers").get_by_text("Together they told", exact=False).wait_for(timeout=60_000)
+        assert "; left: about" in page.locator("header").inner_text()
 
         page.get_by_role("button", name="Log out").click()
         log_in(page, WRITE)

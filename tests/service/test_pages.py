@@ -328,14 +328,38 @@ def test_a_state_is_made_once_for_all_who_look(service: Any, monkeypatch: pytest
     monkeypatch.setattr(Study, "report_data", lambda self, **options: made.append(1.0) or genuine(self, **options))
     feeds = Feeds(service.studies)
 
-    async def look() -> list[bytes | None]:
+    async def look() -> list[Any]:
         return await asyncio.gather(*(feeds.newer("s", None) for _ in range(200)))
 
     packed = asyncio.run(look())
     assert len(made) == 1
     assert len(set(packed)) == 1
     assert packed[0] is not None
-    assert json.loads(gzip.decompress(packed[0]))["name"] == "s"
+    assert json.loads(gzip.decompress(packed[0].content))["name"] == "s"
+
+
+def test_who_works_is_sent_by_itself_when_nothing_else_has_changed(service: Any) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    trials = service.post("/v1/studies/s/ask", {"n": 2, "worker": "<b>w</b>", "lease": 60})["trials"]
+    answer = service.send("GET", "/studies/s/data")
+    data = answer.json()
+    assert (answer.headers["Asktell-Look"], data["out"], data["live"]["workers"][0]["holds"]) == ("-1", 2, 2)
+    path = f"/studies/s/data?version={data['state']}"
+    assert service.send("GET", path).status_code == 204
+    first = service.send("GET", f"{path}&look=-1")
+    (worker,) = first.json()["live"]["workers"]
+    assert first.json().keys() == {"live"}
+    assert (worker["name"], worker["seen"]) == ("<b>w</b>", None)
+    assert [arm for arm, *_ in worker["trials"]] == [[0, 1][t["prompt_id"] == "q"] for t in trials]
+    assert service.send("GET", f"{path}&look={first.headers['Asktell-Look']}").status_code == 204
+    service.post("/v1/studies/s/heartbeat", {"worker": "<b>w</b>", "lease": 600})
+    until = time.monotonic() + 60
+    while service.send("GET", f"{path}&look={first.headers['Asktell-Look']}").status_code == 204:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    (worker,) = service.send("GET", f"{path}&look=-1").json()["live"]["workers"]
+    assert worker["until"] > first.json()["live"]["workers"][0]["until"] + 500
+    assert worker["seen"] is not None
 
 
 def test_after_a_state_comes_a_pause() -> None:
