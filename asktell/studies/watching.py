@@ -80,7 +80,7 @@ class Watch:
                 held.setdefault(lease.worker, []).append((trial, arm, example, attempt))
                 until[lease.worker] = max(lease.deadline, until.get(lease.worker, lease.deadline))
         told, before = attendance.told, self._moments[0].told
-        rows = []
+        rows: list[dict[str, Any]] = []
         for name in sorted({*held, *self._workers, *(n for n in told if told[n] != before.get(n, 0))}):
             worker, trials = self._workers.setdefault(name, _Worker()), held.get(name, [])
             sign = told.get(name, 0), until.get(name), tuple(trial for trial, *_ in trials)

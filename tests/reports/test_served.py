@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 
@@ -105,4 +106,12 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         assert not running.paused
         assert [each for each in complaints if "status of 4" not in each] == []
         assert page.evaluate("document.cookie") == ""
+        complaints.clear()
+        assert page.goto(f"{url}/studies/{quote(HOSTILE[1], safe='')}").status == 404
+        assert page.locator("h1").inner_text() == "Not found"
+        assert "<img src=x onerror=" in page.locator("main").inner_text()
+        assert (page.locator("img").count(), page.title()) == (0, "Not found · asktell")
+        page.get_by_role("link", name="All studies").click()
+        page.get_by_role("link", name="summaries").wait_for(timeout=60_000)
+        assert [each for each in complaints if "status of 4" not in each] == []
         context.close()

@@ -57,6 +57,7 @@ def log_in(service: Any, token: str, status: int = 204, **headers: str) -> Any:
 
 def test_a_browser_sees_pages_and_programs_see_what_they_saw(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
+    service.post("/v1/studies", {**STUDY, "name": "a/b"}, 201)
     for path in ("/", "/studies/s", "/studies/a%2Fb"):
         response = service.send("GET", path, headers=BROWSER)
         assert (response.status_code, response.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -140,6 +141,56 @@ def test_nothing_of_a_page_is_kept_framed_or_guessed_at(path: str, guarded: Any)
         assert response.headers["Referrer-Policy"] == "no-referrer"
         assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/studies/none", 404, "There is no study &#x27;none&#x27;."),
+        ("/studies/%3Cscript%3E%22%26", 404, "&lt;script&gt;&quot;&amp;"),
+        ("/studies/none/data", 404, "There is no study"),
+        ("/nowhere", 404, "There is nothing at this address."),
+        ("/studies/s/retire", 405, "does not know this method"),
+        ("/studies/s/data?look=x", 422, "look"),
+    ],
+)
+def test_a_browser_is_told_in_a_page_what_went_wrong(path: str, status: int, said: str, guarded: Any) -> None:
+    may_read = {"Authorization": f"Bearer {READ}"}
+    page = guarded.send("GET", path, headers={**BROWSER, **may_read})
+    assert (page.status_code, page.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+    assert page.headers["Cache-Control"] == "no-store"
+    assert said in page.text
+    assert page.text.count("<script>") == 1
+    assert f'data-home="{"../" * (path.partition("?")[0].count("/") - 1) or "./"}"' in page.text
+    policy = page.headers["Content-Security-Policy"]
+    [code] = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+    assert f"script-src 'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" in policy
+    program = guarded.send("GET", path, headers=may_read)
+    assert (program.status_code, program.headers["Content-Type"]) == (status, "application/problem+json")
+    assert guarded.send("HEAD", path, headers={**BROWSER, **may_read}).content == b""
+
+
+def test_refusals_and_bugs_are_pages_too_and_the_api_speaks_json(
+    guarded: Any, new_service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = guarded.send("GET", "/studies", headers={**BROWSER, "Sec-Fetch-Site": "cross-site"})
+    assert (elsewhere.status_code, "A page of another site" in elsewhere.text) == (403, True)
+    assert elsewhere.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "data-login" not in guarded.send("GET", "/elsewhere", headers=BROWSER).text  # a session is of no use there
+    for path in ("/v1/studies/none", "/v1/nothing"):
+        answer = guarded.send("GET", path, headers={**BROWSER, "Authorization": f"Bearer {READ}"})
+        assert (answer.status_code, answer.headers["Content-Type"]) == (404, "application/problem+json")
+    slow = new_service(limits=Limits(rate=0.01))
+    answers = [slow.send("GET", "/", headers=BROWSER) for _ in range(3)]
+    assert (answers[-1].status_code, "Too many requests" in answers[-1].text) == (429, True)
+    assert int(answers[-1].headers["Retry-After"]) > 1
+
+    def broken(self: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("asktell.service.studies.Studies.names", broken)
+    page = guarded.send("GET", "/studies/s", headers={**BROWSER, "Authorization": f"Bearer {READ}"})
+    assert (page.status_code, "its log says more" in page.text, "secret" in page.text) == (500, True, False)
 
 
 # Who is let in
