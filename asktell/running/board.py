@@ -18,11 +18,12 @@ from asktell.running.outcomes import (
     missing_extra,
     one_each,
 )
-from asktell.running.progress import Bar
+from asktell.running.progress import Bar, progress_of
 from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
+    from asktell.running.cell import Cell
     from asktell.studies.worker import SharedStudy, Worker
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
@@ -54,7 +55,7 @@ def open_board(
             stack.enter_context(selector)
         for trial in selector.pending:
             selector.release(trial)
-        bar = stack.enter_context(Bar(selector, progress))
+        bar = stack.enter_context(progress_of(selector, progress))
         board = Board(selector, bar, on_tell, limit)
         stack.callback(board.hand_back)
         yield board
@@ -69,7 +70,7 @@ class Board:
     """
 
     def __init__(
-        self, selector: "Selector | Worker", bar: Bar, on_tell: OnTell | None, limit: FailureLimit | None
+        self, selector: "Selector | Worker", bar: "Bar | Cell", on_tell: OnTell | None, limit: FailureLimit | None
     ) -> None:
         self.selector = selector
         self._bar = bar

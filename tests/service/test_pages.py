@@ -314,6 +314,7 @@ def test_what_a_page_elsewhere_sends_changes_nothing(headers: dict[str, str], gu
 
 
 def test_a_page_elsewhere_may_lead_here_and_use_nothing(service: Any) -> None:
+    service.post("/v1/studies", STUDY, 201)
     elsewhere = {"Sec-Fetch-Site": "cross-site"}
     assert service.send("GET", "/studies", headers=elsewhere).status_code == 403
     followed = {**BROWSER, **elsewhere, "Sec-Fetch-Mode": "navigate"}
