@@ -195,10 +195,10 @@ def _pairs(
     result: Result, answer: list[int], baseline: int | None, tied: list[int], order: list[int]
 ) -> list[tuple[int, int, str]]:
     """Who is held against whom, and as what: the answer against the baseline, and against the runner-up."""
-    first = next((arm for arm in answer if arm != baseline), None)
-    if first is None:
+    if not answer:
         return []
-    pairs = [] if baseline is None else [(first, baseline, "baseline")]
+    first = next((arm for arm in answer if arm != baseline), answer[0])
+    pairs = [] if baseline in (None, first) else [(first, baseline, "baseline")]
     known = [arm for arm in order if arm not in (first, baseline) and result.prompts[arm].pulls]
     runner_up = min(known, key=lambda arm: _rank(result.prompts[arm], order.index(arm), arm in tied), default=None)
     if runner_up is not None:

@@ -55,7 +55,8 @@ def open_board(
             stack.enter_context(selector)
         for trial in selector.pending:
             selector.release(trial)
-        bar = stack.enter_context(progress_of(selector, progress))
+        bar = progress_of(selector, progress)
+        stack.enter_context(bar)
         board = Board(selector, bar, on_tell, limit)
         stack.callback(board.hand_back)
         yield board

@@ -2,9 +2,9 @@
 
 A service in a process of its own, a worker in another that asks and tells as fast as it can, and in a third as many
 viewers as are wanted, each of whom follows the worker's study as its page does: every other second, or as seldom as the
-service says, it asks for a state newer than its own, or for who works on it, over a connection that stays open, and takes in
-what comes. Measured in turn without and with them. All share the machine's cores, so that the viewers' own work is part of what the worker
-misses.
+service says, it asks for a state newer than its own, or for who works on it, over a connection that stays open, and
+takes in what comes. Measured in turn without and with them. All share the machine's cores, so that the viewers' own
+work is part of what the worker misses.
 """
 
 import argparse
@@ -58,9 +58,7 @@ async def view(host: str, port: int, path: str, wait: float, until: float, seen:
             found = re.search(r'"state":"([\d.]+)"', begin)
             version = found[1] if found else ""
             seen.states += 1
-        elif not answer.startswith(
-            (b"HTTP/1.1 200", b"HTTP/1.1 204", b"HTTP/1.1 404")
-        ):  # at first there is no study yet
+        elif not re.match(rb"HTTP/1.1 (200|204|404)", answer):  # at first there is no study yet
             seen.errors += 1
         pace = re.search(rb"(?i)asktell-pace: ([\d.]+)", answer)
         await asyncio.sleep(float(pace[1]) if pace else SECONDS_BETWEEN_LOOKS)
