@@ -90,7 +90,7 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         if others:
             said.append(f"{_count(others, 'prompt')} outside may belong to the front too.")
     if result.sentence:
-        said.append(f"Against the baseline: {result.sentence}.".replace("..", "."))
+        said.append(f"Against the baseline: {'; '.join(result.sentence.splitlines())}.".replace("..", "."))
     return said
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from asktell.studies.worker import Worker
 
 _SECONDS = 1.0  # between two drawings, at least
-_PAUSE = 9.0  # in units of what one takes: nine tenths are the run's
+_PAUSE = 4.0  # in units of what one takes: four fifths are the run's
 
 
 def in_notebook() -> bool:
@@ -55,12 +55,13 @@ class Cell:
         result = self._selector.result()
         self._first = self._first or result
         content = HTML(as_html(result, heading(result), meter(result, self._selector.n_active, self._left(result))))
+        now = self._clock()
         if self._handle is None:
             self._handle = display(content, display_id=True)
+            self._due = now + _SECONDS  # what it took was mostly loading what it needs
         else:
             self._handle.update(content)
-        now = self._clock()
-        self._due = now + max(_SECONDS, _PAUSE * (now - began))
+            self._due = now + max(_SECONDS, _PAUSE * (now - began))
 
     def _left(self, result: Result) -> float | None:
         """Seconds until the budget is spent, at the pace of this run; None where it has none yet."""

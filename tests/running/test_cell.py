@@ -93,10 +93,10 @@ def test_it_is_drawn_about_once_a_second_and_less_often_where_that_takes_long(no
 
         selection.result = slow  # type: ignore[method-assign]
         before = now
-        while now < before + 45.0:
+        while now < before + 25.0:
             now += 0.1
             shown.show()
-        assert len(notebook.outputs[0]) == 4 + 3  # each two seconds, and eighteen of the run's own
+        assert len(notebook.outputs[0]) == 4 + 3  # each two seconds, and eight of the run's own
     assert len(notebook.outputs) == 1
 
 
