@@ -1,7 +1,7 @@
 // What may be changed from a page that is served to who may: prompts retired and added, the budget extended, all paused.
 
 /** Have something done; it throws with the words of a refusal. */
-async function change(what, body) {
+async function changeStudy(what, body) {
   const answer = await fetch(`${document.documentElement.dataset.change}/${what}`, {
     method: "POST", credentials: "same-origin", cache: "no-store",
     headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
@@ -22,7 +22,7 @@ function dialogOf(title, fields, made) {
     send.disabled = true;
     try {
       const [what, body] = made();
-      await change(what, { ...body, key });
+      await changeStudy(what, { ...body, key });
       dialog.close();
     } catch (error) {
       words.textContent = error.message;
@@ -45,14 +45,14 @@ function field(text, attributes = {}) {
   return labelled(text, element("input", { required: true, autocomplete: "off", ...attributes }));
 }
 
-/** The button that pauses a study, or has it go on; `show` makes it fit a state. Nothing where nothing may be changed. */
+/** The button that pauses a study, or has it go on; `fit` makes it that of a state. Nothing where nothing may be changed. */
 function pauseButton(data) {
   if (!document.documentElement.dataset.change) return null;
   const words = element("span", { role: "alert", class: "soft" });
   const button = element("button", { type: "button", onclick: press });
   let paused = false;
 
-  function show(state) {
+  function fit(state) {
     ({ paused } = state);
     button.textContent = paused ? "Resume" : "Pause";
     button.title = paused ? "Hand trials out again" : "Hand nothing out until it is resumed; what is out may still be told";
@@ -63,16 +63,16 @@ function pauseButton(data) {
     button.disabled = true;
     words.textContent = "";
     try {
-      await change(paused ? "resume" : "pause", {});
-      show({ paused: !paused, done: false });
+      await changeStudy(paused ? "resume" : "pause", {});
+      fit({ paused: !paused, done: false });
     } catch (error) {
       words.textContent = error.message;
     }
     button.disabled = false;
   }
 
-  show(data);
-  return { nodes: [button, words], show };
+  fit(data);
+  return { nodes: [button, words], fit };
 }
 
 /** Buttons for what may be changed; none where nothing may be. */

@@ -36,8 +36,8 @@ function progressOf({ spent, budget, out, cost, max_cost: most, done, live }) {
   if (done || !live) return `${evaluations}, ${whole(out)} out${paid}`;
   const { seconds, cost: money } = live.left, workers = live.workers.filter((worker) => worker.holds).length;
   const to = [seconds === null ? null : `about ${duration(seconds)}`, money === null ? null : `${most === null ? "about " : ""}${number(money)} to pay`];
-  const known = to.filter(Boolean);
-  return `${evaluations}, ${whole(out)} out${workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : ""}${paid}${known.length ? `; left: ${known.join(", ")}` : ""}`;
+  const still = to.filter(Boolean);
+  return `${evaluations}, ${whole(out)} out${workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : ""}${paid}${still.length ? `; left: ${still.join(", ")}` : ""}`;
 }
 
 /**

@@ -66,7 +66,7 @@ async function begin() {
   const more = live && (!page.data.done || home) ? follow(live, page.data, (data) => {
     page.data = data;
     redraw();
-  }, (data) => pause && pause.show(data)) : [];
+  }, (data) => pause && pause.fit(data)) : [];
   host.append(
     header(page, redraw, [homeLink(home), more, pause && pause.nodes, changeButtons(page.data), logout()].flat().filter(Boolean)),
     element("nav", { "aria-label": "panels" }, PANELS.map(([id, title]) => element("a", { href: `#${id}` }, title))),

@@ -42,11 +42,11 @@ function directionOf(metric) {
 
 /** A prompt's id that leads to its row. */
 function promptLink(data, arm) {
-  const show = (event) => {
+  const go = (event) => {
     event.preventDefault();
     showPrompt(arm);
   };
-  return element("a", { href: "#prompts", onclick: show }, isolated(brief(data.prompts.ids[arm], 80))); // breaks as text does
+  return element("a", { href: "#prompts", onclick: go }, isolated(brief(data.prompts.ids[arm], 80))); // breaks as text does
 }
 
 /** Ids of prompts in a line, the first ones. */

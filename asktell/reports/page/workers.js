@@ -26,13 +26,13 @@ function workersView(data) {
   const late = at.filter((worker) => worker.until < now).length;
   const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} ran out: whoever asks next takes over.` : "";
   const pace = live.pace === null ? "" : ` Together they told ${number(live.pace)} evaluations a minute.`;
-  const ago = (time) => (time === null ? "before this was watched" : `${duration(now - time)} ago`);
+  const ago = (time) => (time === null ? "earlier than watched" : `${duration(now - time)} ago`);
   const columns = [
     { name: "worker", kind: "id", value: (row) => row.name, cell: (row) => isolated(brief(row.name, 80)) },
     { name: "holds", kind: "wide", value: (row) => row.holds, cell: (row) => heldBy(data, row) },
-    { name: "since", value: (row) => oldest(row), cell: (row) => (row.holds ? ago(oldest(row)) : "–") },
-    { name: "lease ends", value: (row) => row.until, cell: (row) => (row.until === null ? "–" : row.until < now ? `ran out ${duration(now - row.until)} ago` : `in ${duration(row.until - now)}`) },
-    { name: "last seen", value: (row) => row.seen, cell: (row) => ago(row.seen) },
+    { name: "since", kind: "time", value: (row) => oldest(row), cell: (row) => (row.holds ? ago(oldest(row)) : "–") },
+    { name: "lease ends", kind: "time", value: (row) => row.until, cell: (row) => (row.until === null ? "–" : row.until < now ? `ran out ${duration(now - row.until)} ago` : `in ${duration(row.until - now)}`) },
+    { name: "last seen", kind: "time", value: (row) => row.seen, cell: (row) => ago(row.seen) },
     { name: "told", kind: "number", value: (row) => row.told, cell: (row) => whole(row.told) },
     { name: "a minute", kind: "number", value: (row) => row.pace, cell: (row) => number(row.pace) },
   ];
