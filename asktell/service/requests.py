@@ -278,7 +278,7 @@ class Nothing(StrictRequest):
 class Evaluations(StrictRequest):
     """Which of the evaluations."""
 
-    after: Annotated[int, Field(ge=0, description="Without the first so many.")] = 0
+    after: Annotated[int, Field(ge=0, le=2**62, description="Without the first so many.")] = 0
     n: Annotated[int, Field(ge=1, le=10_000, description="At most so many.")] = 1000
 
 

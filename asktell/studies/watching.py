@@ -11,6 +11,7 @@ from asktell.arguments import MOST_EVALUATIONS
 from asktell.studies.reading import Attendance, Readable, Standing
 
 _WINDOW = 300.0  # seconds over which a pace is measured
+_STEP = 10.0  # seconds between two moments that are kept
 _GONE = 900.0  # seconds after which a worker that holds nothing is not shown any more
 _MOST_WORKERS = 200
 _MOST_TRIALS = 20
@@ -67,6 +68,8 @@ class Watch:
         moments = self._moments
         if moments and (standing.spent < moments[-1].spent or attendance.now <= moments[-1].time):
             moments.clear()  # another study of this name, or a clock that was set
+        if len(moments) > 1 and moments[-1].time - moments[-2].time < _STEP:
+            moments.pop()  # those between are of no use, and there may be many workers
         moments.append(_Moment(attendance.now, standing.spent, standing.cost, dict(attendance.told)))
         while len(moments) > 2 and moments[1].time <= attendance.now - _WINDOW:
             moments.popleft()

@@ -301,6 +301,8 @@ def test_what_a_page_elsewhere_sends_changes_nothing(headers: dict[str, str], gu
     log_in(guarded, WRITE)
     for path, data in (
         ("/studies/s/extend", {"evaluations": 5}),
+        ("/studies/s/pause", {}),
+        ("/studies/s/pause", None),
         ("/login", {"token": READ}),
         ("/logout", None),
     ):
@@ -310,7 +312,19 @@ def test_what_a_page_elsewhere_sends_changes_nothing(headers: dict[str, str], gu
     for path in ("/v1/studies", "/v1/studies/s/ask"):
         assert service.send("POST", path, {**STUDY, "name": "t"}, headers).status_code == 403
     assert service.send("GET", "/v1/studies").json() == {"studies": ["s"]}
-    assert guarded.get("/studies/s/data")["budget"] == 6
+    data = guarded.get("/studies/s/data")
+    assert (data["budget"], data["paused"]) == (6, False)
+
+
+def test_a_form_pauses_nothing(guarded: Any) -> None:
+    """What a page can send without a script: no body, or one that is not called JSON; not by GET either."""
+    log_in(guarded, WRITE)
+    assert guarded.send("POST", "/studies/s/pause", None).status_code == 422
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        answer = guarded.send("POST", "/studies/s/pause", b"{}", {"Content-Type": kind})
+        assert answer.status_code == 415
+    assert guarded.send("GET", "/studies/s/pause", headers=BROWSER).status_code == 405
+    assert not guarded.get("/studies/s/data")["paused"]
 
 
 def test_a_page_elsewhere_may_lead_here_and_use_nothing(service: Any) -> None:

@@ -90,3 +90,16 @@ def test_paces_and_what_is_left(budget: Any, left: dict[str, Any], clock: Clock)
     watch.look()
     clock.time += 100
     assert watch.look()["pace"] == 0.0
+
+
+def test_few_moments_are_kept_and_the_pace_is_that_of_five_minutes(clock: Clock) -> None:
+    study = new(clock, 150)
+    watch = Watch(study)
+    for k in range(900):
+        if k % 6 == 0:
+            (trial,) = study.ask(1, worker="w")
+            study.tell(trial, 0.5, worker="w")
+        clock.time += 1
+        look = watch.look()
+    assert len(watch._moments) <= 33
+    assert look["pace"] == pytest.approx(10.0, rel=0.05)
