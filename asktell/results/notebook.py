@@ -11,8 +11,6 @@ from asktell.terminal import one_line, safe, with_error
 if TYPE_CHECKING:
     import pandas
 
-    from asktell.results.result import Result
-
 _ROWS = 10
 _WIDTH, _HEIGHT, _MARGIN = 420, 260, 42
 _MOST_POINTS = 1000
@@ -47,21 +45,6 @@ def as_html(result: Shown, heading: list[str], above: str = "") -> str:
         "<div>", above, *lines, table, *(f"<p>{_text(line)}</p>" for line in said),
         _plane(result), "</div>",
     ])  # fmt: skip
-
-
-def meter(result: "Result", n_active: int, seconds_left: float | None) -> str:
-    """How far a run is, as HTML: a bar, what is spent, and what is left."""
-    share = 0.0 if result.max_cost is None else result.cost / result.max_cost
-    share = min(1.0, max(share, result.spent / result.budget))
-    words = [result.spending, f"{n_active} active"]
-    if failed := sum(entry.failures for entry in result.prompts):
-        words.append(f"{failed} failed")
-    if seconds_left is not None:
-        minutes = round(seconds_left / 60)
-        words.append(f"about {round(seconds_left)} s to go" if seconds_left < 90 else f"about {minutes} min to go")
-    text = _text(", ".join(words))
-    bar = f'<progress max="1" value="{share:.4f}" aria-label="{share:.0%} of the budget"></progress>'
-    return f"<p>{bar} {text}</p>"
 
 
 def as_frame(result: Shown) -> "pandas.DataFrame":

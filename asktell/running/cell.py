@@ -1,12 +1,14 @@
 """The progress of a run in a notebook: one output of the cell that is drawn anew, as HTML."""
 
+import html
 import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from asktell.results.notebook import as_html, meter
+from asktell.results.notebook import as_html
 from asktell.results.result import Result, heading
+from asktell.terminal import safe
 
 if TYPE_CHECKING:
     from asktell.selector import Selector
@@ -73,3 +75,18 @@ class Cell:
         if result.max_cost is not None and paid > 0:
             left.append(max(0.0, result.max_cost - result.cost) * seconds / paid)
         return min(left)
+
+
+def meter(result: Result, n_active: int, seconds_left: float | None) -> str:
+    """How far a run is, as HTML: a bar, what is spent, and what is left."""
+    share = 0.0 if result.max_cost is None else result.cost / result.max_cost
+    share = min(1.0, max(share, result.spent / result.budget))
+    words = [result.spending, f"{n_active} active"]
+    if failed := sum(entry.failures for entry in result.prompts):
+        words.append(f"{failed} failed")
+    if seconds_left is not None:
+        minutes = round(seconds_left / 60)
+        words.append(f"about {round(seconds_left)} s to go" if seconds_left < 90 else f"about {minutes} min to go")
+    text = html.escape(safe(", ".join(words)))
+    bar = f'<progress max="1" value="{share:.4f}" aria-label="{share:.0%} of the budget"></progress>'
+    return f"<p>{bar} {text}</p>"
