@@ -91,10 +91,10 @@ lint-page: $(VENV)/.test
 	@mkdir -p .venvs/page && cp tests/reports/lint/* .venvs/page
 	cd .venvs/page && npm install --ignore-scripts --loglevel error --no-audit --no-fund
 	$(VENV)/bin/python -c "from asktell.reports.page import assets; print(assets()[1])" > .venvs/page/page.js
-	for kind in studies login; do $(VENV)/bin/python -c \
+	for kind in studies login problem; do $(VENV)/bin/python -c \
 		"from asktell.service.pages import script; print(script('$$kind'))" > .venvs/page/$$kind.js; done
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
-		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js login.js
+		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js login.js problem.js
 
 # The documentation as a site: open build/docs/site/index.html. Strict, offline, and without asktell's own dependencies:
 # the code is read, not imported.

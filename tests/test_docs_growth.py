@@ -33,7 +33,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "[3]" in out
     assert len(names["result"].prompts) == 4
     with asktell.Study.open("sqlite:///summaries.db", "first") as study:
-        assert (study.spent, study.done) == (30, True)
+        assert (study.spent, study.done, study.paused) == (35, True, False)
 
 
 def test_its_commands_are_those_of_the_command_line() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from asktell.numerics.arrays import Indices, Matrix, Means, Vector
-from asktell.state import Problem, State
+from asktell.state import FAILED, RETIRED, Problem, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together
 _MOST_SIDE = 500
@@ -158,6 +158,11 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
         "most": most,
         "bytes": _text(levels),
         "decisions": _decisions(state),
+        "left_otherwise": [
+            {"prompt": arm, "status": left.status, "reason": left.reason[:_MOST_REASON], "round": number}
+            for arm, (number, left) in sorted(state.left.items())
+            if left.status in (FAILED, RETIRED)
+        ],
     }
 
 

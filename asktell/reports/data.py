@@ -43,6 +43,7 @@ def document(
     evaluations: Iterable[Evaluation] | None = None,
     about: Mapping[str, Any] | None = None,
     patience: float = PATIENCE,
+    paused: bool = False,
 ) -> dict[str, Any]:
     """Everything that a report shows.
 
@@ -54,6 +55,7 @@ def document(
         evaluations: with costs and details, where they are known; by default those of the state.
         about: how it was made, by name: the model, the data, ...
         patience: seconds for how the answer settled.
+        paused: whether nothing is handed out until somebody resumes the study.
     """
     result = summarize(state, method, prompts)
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
@@ -73,7 +75,8 @@ def document(
         "format": FORMAT,
         "version": VERSION,
         "name": name,
-        "state": version_of(state),
+        "state": version_of(state, paused),
+        "paused": paused,
         "out": len(state.pending),
         "goal": _goal(result),
         "done": result.done,
@@ -107,13 +110,14 @@ def document(
     return data
 
 
-def version_of(state: State) -> str:
+def version_of(state: State, paused: bool = False) -> str:
     """What tells the documents of one selection apart; cheap.
 
     Decisions do not count: whoever looks sees those that are due, whether they were written or not.
     """
-    grown = f".{len(state.growth)}" if state.growth else ""
-    return f"{len(state.history)}.{sum(map(len, state.failures.values()))}.{len(state.pending)}{grown}"
+    counts = [len(state.history), sum(map(len, state.failures.values())), len(state.pending)]
+    counts += [len(state.growth), int(paused)] if state.growth or paused else []
+    return ".".join(map(str, counts))
 
 
 def _goal(result: Result) -> dict[str, Any]:
@@ -191,10 +195,10 @@ def _pairs(
     result: Result, answer: list[int], baseline: int | None, tied: list[int], order: list[int]
 ) -> list[tuple[int, int, str]]:
     """Who is held against whom, and as what: the answer against the baseline, and against the runner-up."""
-    first = next((arm for arm in answer if arm != baseline), None)
-    if first is None:
+    if not answer:
         return []
-    pairs = [] if baseline is None else [(first, baseline, "baseline")]
+    first = next((arm for arm in answer if arm != baseline), answer[0])
+    pairs = [] if baseline in (None, first) else [(first, baseline, "baseline")]
     known = [arm for arm in order if arm not in (first, baseline) and result.prompts[arm].pulls]
     runner_up = min(known, key=lambda arm: _rank(result.prompts[arm], order.index(arm), arm in tied), default=None)
     if runner_up is not None:
@@ -266,8 +270,14 @@ def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, An
             "prompts": _digest(json.dumps([[str(i) for i in prompts.ids], list(prompts.texts)]).encode()),
             "scores": _digest(*told),
         },
-        "about": json.loads(json.dumps(dict(about or {}), default=str)),
+        "about": plain(about),
     }
+
+
+def plain(about: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What else there is to know of how it was made, JSON-ready."""
+    found: dict[str, Any] = json.loads(json.dumps(dict(about or {}), default=str))
+    return found
 
 
 def _settings(part: Any) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from typing import Any
 
 from asktell.goals import BestFeasible
 from asktell.results import PromptResult, Result
+from asktell.state import FAILED, REJECTED, RETIRED
 
 _NAMED = 3
 _MOST_OF_A_NAME = 60
+_GONE = " that has not failed or been retired"
 
 
 def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
@@ -63,7 +65,9 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         return ["Nothing has been evaluated successfully yet, so there is nothing to decide."]
     first, others = result.selected[0], len(result.unresolved)
     said = []
-    if not result.done:
+    if data["paused"]:
+        said.append("The selection is paused: nothing is evaluated until somebody resumes it.")
+    elif not result.done:
         said.append("The selection is still running: decide when it has ended.")
     if isinstance(result.goal, BestFeasible):
         if first.p_optimal is not None:
@@ -72,19 +76,32 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
             tied = _count(others, "other prompt") + (" is" if others == 1 else " are")
             said.append(f"{tied} not told apart from it: choosing among them by price or taste is fair.")
         elif result.done and result.feasible is not False:
-            said.append("No other prompt is likely to be better: ship it.")
+            said.append(_advice(result, first))
+        if result.goal.is_constrained and result.feasible and first.p_feasible is not None:
+            said.append(f"It keeps every threshold with probability {_percent(first.p_feasible)}.")
     else:
         n, name = len(result.selected), _short(str(first.id))
+        gone = any(entry.status in (FAILED, RETIRED) for entry in result.prompts)
         said.append(
             f"No prompt is best in everything: choose among the {n} by what matters more to you."
             if n > 1
-            else f"{name} is at least as good as every other prompt in every metric."
+            else f"{name} is at least as good in every metric as every other prompt{_GONE if gone else ''}."
         )
         if others:
             said.append(f"{_count(others, 'prompt')} outside may belong to the front too.")
     if result.sentence:
-        said.append(f"Against the baseline: {result.sentence}.".replace("..", "."))
+        said.append(f"Against the baseline: {'; '.join(result.sentence.splitlines())}.".replace("..", "."))
     return said
+
+
+def _advice(result: Result, first: PromptResult) -> str:
+    """What to do with an answer that no other prompt is likely to beat."""
+    if first.id == result.baseline:
+        return "No other prompt is likely to be better: keep it."
+    objective = result.goal.objectives[0].metric
+    if result.comparison is not None and result.comparison.differences[objective].verdict == "undecided":
+        return "No other prompt is likely to be better, but how far it is ahead of the baseline is not decided."
+    return "No other prompt is likely to be better: ship it."
 
 
 def _plane(result: Result) -> str:
@@ -95,6 +112,8 @@ def _plane(result: Result) -> str:
     if len(result.goal.metrics) == 1:
         return "Prompts whose intervals overlap the answer's are not told apart by their levels alone."
     chosen = f"{len(result.selected)} of {_count(len(known), 'evaluated prompt')}"
+    if len(result.selected) == 1:
+        return f"Of {_count(len(known), 'evaluated prompt')} one leads in every metric, and there is nothing to trade."
     return f"{chosen} are worth a choice: whoever gains in one metric from there pays in another."
 
 
@@ -112,10 +131,12 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
         return "No evaluation has been told yet."
     few = max(1, len(pulls) // 10)
     part = sum(pulls[:few]) / total
-    left = sum(entry.round is not None for entry in result.prompts)
+    left = sum(entry.status in (REJECTED, FAILED, RETIRED) for entry in result.prompts)
     who = "The most evaluated prompt" if few == 1 else f"The {few:,} most evaluated prompts"
     said = f"{who} took {_percent(part)} of the {_count(total, 'evaluation')}"
-    return f"{said}; {left} of {len(pulls)} have left." if left else f"{said}; none has left."
+    return (
+        f"{said}; {left} of {len(pulls)} {'has' if left == 1 else 'have'} left." if left else f"{said}; none has left."
+    )
 
 
 def _settling(data: Mapping[str, Any], result: Result) -> str:

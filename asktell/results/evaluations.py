@@ -47,9 +47,10 @@ class Evaluations(Iterator[Evaluation]):
         return next(self._evaluations)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """The evaluations that are left, a row each: trial, prompt, example, every metric, cost, error, answer.
+        """The evaluations that are left, a row each.
 
-        A metric that has the name of another column becomes "metric NAME". Needs pandas.
+        Columns: trial, prompt, example (its position), example_id (where they have ids), every metric, cost, error,
+        answer. A metric that has the name of another column becomes "metric NAME". Needs pandas.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -58,15 +59,15 @@ class Evaluations(Iterator[Evaluation]):
             import pandas
         names = column_names(self._metrics, _COLUMNS)
         rows = [
-            (e.trial, e.prompt, e.example, *((e.scores or {}).get(m) for m in self._metrics), e.cost, e.error, e.answer)
+            (*e[:3], e.example_id, *((e.scores or {}).get(m) for m in self._metrics), e.cost, e.error, e.answer)
             for e in self
         ]
-        frame = pandas.DataFrame(rows, columns=["trial", "prompt", "example", *names, "cost", "error", "answer"])
+        frame = pandas.DataFrame(rows, columns=[*_COLUMNS[:4], *names, *_COLUMNS[4:]])
         kinds = {"example": "Int64", **dict.fromkeys([*names, "cost"], "float64")}
         return frame.astype(kinds)
 
 
-_COLUMNS = ("trial", "prompt", "example", "cost", "error", "answer")
+_COLUMNS = ("trial", "prompt", "example", "example_id", "cost", "error", "answer")
 
 
 def column_names(metrics: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -16,8 +16,14 @@ _WIDTH, _HEIGHT, _MARGIN = 420, 260, 42
 _MOST_POINTS = 1000
 
 
-def as_html(result: Shown, heading: list[str]) -> str:
-    """The table of the answer and those not told apart, and the plane of the first two metrics."""
+def as_html(result: Shown, heading: list[str], above: str = "") -> str:
+    """The table of the answer and those not told apart, and the plane of the first two metrics.
+
+    Args:
+        result: what is shown.
+        heading: lines of text before it.
+        above: HTML before these.
+    """
     chosen = {entry.id for entry in result.selected}
     shown = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)][:_ROWS]
     metrics = result.goal.metrics
@@ -32,10 +38,11 @@ def as_html(result: Shown, heading: list[str]) -> str:
         rows.append("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>")
     left = len({e.id for e in (*result.selected, *result.unresolved)}) - len(shown)
     more = [f"... and {left} more."] if left > 0 else []
+    lines = [f"<p>{_text(line)}</p>" for line in heading]
     said = [*more, *result.notes, *([result.sentence] if result.sentence else [])]
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>" if rows else ""
     return "".join([
-        "<div>", *(f"<p>{_text(line)}</p>" for line in heading), table, *(f"<p>{_text(line)}</p>" for line in said),
+        "<div>", above, *lines, table, *(f"<p>{_text(line)}</p>" for line in said),
         _plane(result), "</div>",
     ])  # fmt: skip
 

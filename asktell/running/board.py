@@ -19,11 +19,12 @@ from asktell.running.outcomes import (
     missing_extra,
     one_each,
 )
-from asktell.running.progress import Bar
+from asktell.running.progress import Bar, progress_of
 from asktell.selector import Selector
 from asktell.trial import Trial
 
 if TYPE_CHECKING:
+    from asktell.running.cell import Cell
     from asktell.studies.worker import SharedStudy, Worker
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
@@ -55,7 +56,8 @@ def open_board(
             stack.enter_context(selector)
         for trial in selector.pending:
             selector.release(trial)
-        bar = stack.enter_context(Bar(selector, progress))
+        bar = progress_of(selector, progress)
+        stack.enter_context(bar)
         board = Board(selector, bar, on_tell, limit)
         stack.callback(board.hand_back)
         yield board
@@ -71,7 +73,7 @@ class Board:
     """
 
     def __init__(
-        self, selector: "Selector | Worker", bar: Bar, on_tell: OnTell | None, limit: FailureLimit | None
+        self, selector: "Selector | Worker", bar: "Bar | Cell", on_tell: OnTell | None, limit: FailureLimit | None
     ) -> None:
         self.selector = selector
         self._bar = bar
@@ -90,7 +92,7 @@ class Board:
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
         while not (trials := self._ask(n)) and not self._running:
-            if self._streak is not None and self._streak.failures:
+            if self._streak is not None and self._streak.failures and not self._is_paused:
                 if trials := self._look_ahead(self._streak, n):
                     break
                 self._count_failures()
@@ -99,6 +101,10 @@ class Board:
                 break
         self._running.update(trial.id for trial in trials)
         return trials
+
+    @property
+    def _is_paused(self) -> bool:
+        return not isinstance(self.selector, Selector) and self.selector.paused
 
     def repeat_of(self, trial: Trial) -> int:
         """How often its prompt was asked on its example before; see `Selector.repeat_of`."""

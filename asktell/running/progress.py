@@ -1,15 +1,27 @@
-"""The progress bar of a run: what is spent, and now and then the best so far."""
+"""The progress of a run: a bar with what is spent and now and then the best so far; in a notebook, a cell."""
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from asktell.terminal import safe
 
 if TYPE_CHECKING:
+    from asktell.running.cell import Cell
     from asktell.selector import Selector
     from asktell.studies.worker import Worker
 
 _SECONDS_BETWEEN_LOOKS = 2.0  # at the best so far
+
+
+def progress_of(selector: "Selector | Worker", wanted: bool) -> "Bar | Cell":
+    """What shows how far a run is: in a block, told to `show` after each evaluation."""
+    if wanted and "IPython" in sys.modules:
+        from asktell.running.cell import Cell, in_notebook
+
+        if in_notebook():
+            return Cell(selector)
+    return Bar(selector, wanted)
 
 
 class Bar:

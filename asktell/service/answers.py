@@ -25,6 +25,10 @@ class Info(BaseModel):
     pending: Annotated[int, Field(description="Trials that are out.")]
     active: Annotated[int, Field(description="Prompts still in the race.")]
     done: Annotated[bool, Field(description="Nothing will be asked again.")]
+    paused: Annotated[bool, Field(description="Nothing is handed out until it is resumed.")]
+    examples: Annotated[int | None, Field(description="How many there are; null: the evaluator draws its own.")]
+    repeats: Annotated[int, Field(description="How often a prompt may be asked on the same example.")]
+    baseline: Annotated[int | str | None, Field(description="The id of the prompt in use today; null: none.")]
     definition: Annotated[dict[str, Any], Field(description="Goal and method as in a saved selector.")]
 
 
@@ -52,6 +56,7 @@ class Trials(BaseModel):
         Field(description="How often each one's prompt was asked on its example before; left out if none was."),
     ] = []
     done: Annotated[bool, Field(description="The selection is over. If it is not and no trial came, ask again later.")]
+    paused: Annotated[bool, Field(description="No trial came because the study is paused; left out if not.")] = False
 
 
 class Held(BaseModel):
@@ -184,6 +189,34 @@ class ResultModel(BaseModel):
     repeats: Annotated[int, Field(description="How often a prompt may see each; above 1 scores are noisy.")] = 1
     baseline: int | str | None
     comparison: Annotated[ComparisonModel | None, Field(description="The answer against the baseline.")]
+
+
+class EvaluationModel(BaseModel):
+    """One evaluation: its scores, or, if it failed, the error."""
+
+    trial: int
+    prompt: int | str
+    example: int | None
+    scores: dict[str, float] | None
+    cost: float | None
+    error: str | None
+    details: Annotated[dict[str, Any] | None, Field(description="What was told beside the scores.")]
+    example_id: str | None
+
+
+class Evaluations(BaseModel):
+    """Evaluations in the order in which they were told. Fewer than were wanted: these are the last ones so far."""
+
+    evaluations: list[EvaluationModel]
+
+
+class Report(BaseModel):
+    """What a report shows: its `format` and `version`, and for its page alone everything else."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: str
+    version: int
 
 
 class Saved(BaseModel):

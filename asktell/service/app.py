@@ -41,7 +41,7 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Hea
     add_trials(app, studies)
     add_growth(app, studies)
     add_results(app, studies)
-    add_pages(app, feeds, overview)
+    add_pages(app, studies, feeds, overview)
     app.add_exception_handler(ProblemDetails, _on_problem)
     app.add_exception_handler(AsktellError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)

@@ -20,6 +20,7 @@ from asktell.results.pairs import Place
 from asktell.selector import Selector
 from asktell.service.growing import Growable
 from asktell.service.replies import holdings_of, record, result_of, trials_of
+from asktell.service.reported import Reported
 from asktell.service.transport import Connection, path_of
 from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.evaluations import encode
@@ -30,7 +31,7 @@ from asktell.trial import Trial
 _Self = TypeVar("_Self", bound="RemoteStudy")
 
 
-class RemoteStudy(Growable):
+class RemoteStudy(Growable, Reported):
     """A study that a service keeps (`asktell serve`), with the methods of `asktell.Study`.
 
     Args:
@@ -266,6 +267,11 @@ class RemoteStudy(Growable):
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again."""
         return bool(self._info()["done"])
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is handed out until somebody resumes it."""
+        return bool(self._info().get("paused", False))  # an older service knows no pause
 
     @property
     def spent(self) -> int:

@@ -6,16 +6,19 @@ what the making took and of what sending it to everybody took: whoever looks mus
 
 import asyncio
 import gzip
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from asktell import reports
 from asktell.service.studies import Studies
+from asktell.studies.study import Study
+from asktell.studies.watching import Watch, is_same
 
 _T = TypeVar("_T")
 _FRESH = 2.0  # seconds; a page looks as often
@@ -23,7 +26,16 @@ _PAUSE = 9.0  # in units of what making took: of one core nine tenths are the wo
 _BYTES_PER_SECOND = 8e6  # sent to all who look, over time
 _LOOKS_PER_SECOND = 25.0  # of all who look together
 _LONGEST = 30.0  # seconds between two looks
+_UNKNOWN = -1  # a state is kept longer than who works on it
 _PATIENCE = 2.0  # seconds for how the answer settled
+
+
+class Newer(NamedTuple):
+    """What is sent: JSON, by gzip if it is a `whole` state, and the number of the `look` at who works on it."""
+
+    content: bytes
+    look: int
+    whole: bool
 
 
 @dataclass
@@ -33,10 +45,14 @@ class Shown:
     Attributes:
         version: tells it from others.
         packed: its JSON, by gzip.
+        live: who works on it, as JSON.
+        look: tells that from what it was before.
     """
 
     version: str
     packed: bytes
+    live: bytes = b"{}"
+    look: int = 0
 
 
 class Kept(Generic[_T]):
@@ -129,9 +145,12 @@ class Feeds:
         self._studies, self._most = studies, most
         self.pace = Pace()
         self._feeds: OrderedDict[str, Kept[Shown]] = OrderedDict()
+        self._watches: dict[str, Watch] = {}
 
-    async def newer(self, name: str, version: str | None) -> bytes | None:
-        """The newest state there is, as JSON by gzip; None if it is of this version.
+    async def newer(self, name: str, version: str | None, look: int | None = None) -> Newer | None:
+        """The newest state there is; None if it is of this version.
+
+        With `look`, the number of the last one, of the same version only who works on it: None if that is the same.
 
         Raises:
             StudyNotFoundError: there is no such study.
@@ -141,24 +160,41 @@ class Feeds:
         if feed is None:
             feed = self._feeds[name] = Kept(lambda before: self._shown(name, before))
             while len(self._feeds) > self._most:
-                self._feeds.popitem(last=False)
+                self._watches.pop(self._feeds.popitem(last=False)[0], None)
         self._feeds.move_to_end(name)
         try:
             shown = await feed.get()
         except BaseException:
             self.forget(name)
             raise
-        if shown.version == version:
+        same = shown.version == version
+        if same and look in (None, shown.look):
             return None
-        feed.sent += len(shown.packed)
-        return shown.packed
+        newer = Newer(shown.live, shown.look, False) if same else Newer(shown.packed, _UNKNOWN, True)
+        feed.sent += len(newer.content)
+        return newer
 
     def forget(self, name: str) -> None:
         """Let go of what was shown of a study."""
         self._feeds.pop(name, None)
+        self._watches.pop(name, None)
 
     def _shown(self, name: str, before: Shown | None) -> Shown:
-        if before is not None and before.version == self._studies.call(name, lambda study: study.report_version):
-            return before
+        def looked(study: Study) -> tuple[str, dict[str, Any]]:
+            watch = self._watches.get(name)
+            if watch is None or watch.study is not study:
+                watch = self._watches[name] = Watch(study)
+            return study.report_version, watch.look()
+
+        version, live = self._studies.call(name, looked)
+        if before is not None and before.version == version:
+            if is_same(live, json.loads(before.live)["live"]):
+                return before
+            return replace(before, live=_json({"live": live}), look=before.look + 1)
         data: dict[str, Any] = self._studies.call(name, lambda study: study.report_data(patience=_PATIENCE))
-        return Shown(data["state"], gzip.compress(reports.encode(data).encode(), 5, mtime=0))
+        packed = gzip.compress(_json({**data, "live": live}), 5, mtime=0)
+        return Shown(data["state"], packed, _json({"live": live}), 0 if before is None else before.look + 1)
+
+
+def _json(data: dict[str, Any]) -> bytes:
+    return reports.encode(data).encode()

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from asktell.service.limits import Answer, Answers, RateLimit
 from asktell.service.metrics import Metrics
-from asktell.service.pages import html_response, wants_html
+from asktell.service.pages import html_response, problem_page, wants_html
 from asktell.service.problems import MEDIA_TYPE, ProblemDetails
 from asktell.service.tokens import WRITE, Role, Tokens, is_loopback
 from asktell.service.visitors import VISITOR, Sessions, Visitor, came_by_https, check_own, cookies, session_of
@@ -26,6 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+_FOR_PROGRAMS = ("/health", "/metrics", "/openapi.json", "/v1")
 _OPEN = ("/health", "/openapi.json")
 _SESSION = ("/login", "/logout")
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -112,8 +113,6 @@ class Gate:
             answer = await self._answer(scope, body)
         except ProblemDetails as problem:
             answer = _of_problem(problem)
-            if problem.status == 401 and _is_page(scope["path"]) and wants_html(body.headers.get(b"accept", "")):
-                answer = _login_page(scope["path"], answer)
         except asyncio.CancelledError:  # nobody else cancels
             text = (
                 "The service ends, and this request has taken too long to wait for. It may have been done; come again."
@@ -124,13 +123,16 @@ class Gate:
             answer = _of_problem(ProblemDetails(500, "An error of the service; its log says more."))
         finally:
             self.metrics.running.dec()
+        if answer.status >= 400 and _is_for_people(scope, body.headers):
+            answer = _page_of(scope["path"], answer)
         seconds = time.perf_counter() - started
         route = scope.get("route")
         self.metrics.count(getattr(route, "name", None) or "other", answer.status, seconds)
         if self.access_log:
             log.info("%s %s %d %.1f ms", scope["method"], scope["path"], answer.status, 1e3 * seconds)
         content = b"" if scope["method"] == "HEAD" else answer.body
-        headers = [*answer.headers, *(_missing(answer) if _is_page(scope["path"]) else [])]
+        is_page = _is_page(scope["path"]) or (b"content-type", b"text/html; charset=utf-8") in answer.headers
+        headers = [*answer.headers, *(_missing(answer) if is_page else [])]
         if body.is_due:
             headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -323,11 +325,21 @@ def _missing(answer: Answer) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in pairs if name not in there]
 
 
-def _login_page(path: str, refusal: Answer) -> Answer:
-    up = "../" * (path.count("/") - 1)
-    page = html_response("login", "Log in", {"login": f"{up}login"}, 401)
-    kept = [each for each in refusal.headers if each[0] == b"www-authenticate"]
-    return Answer(401, [*page.raw_headers, *kept], bytes(page.body))
+def _is_for_people(scope: Scope, headers: Mapping[bytes, str]) -> bool:
+    """Whether a browser wants to show what comes; the API speaks to programs only."""
+    is_api = scope["path"] in _FOR_PROGRAMS or scope["path"].startswith("/v1/")
+    return scope["method"] in ("GET", "HEAD") and not is_api and wants_html(headers.get(b"accept", ""))
+
+
+def _page_of(path: str, refusal: Answer) -> Answer:
+    """What a refusal says, as a page; where a token is missing, the page that asks for it."""
+    if refusal.status == 401 and _is_page(path):
+        up = "../" * (path.count("/") - 1)
+        page = html_response("login", "Log in", {"login": f"{up}login"}, 401)
+    else:
+        page = problem_page(path, json.loads(refusal.body))
+    kept = [each for each in refusal.headers if each[0] not in (b"content-type", b"content-length")]
+    return Answer(refusal.status, [*page.raw_headers, *kept], bytes(page.body))
 
 
 def _of_problem(problem: ProblemDetails) -> Answer:

@@ -1,4 +1,4 @@
-"""How a study in a service goes on."""
+"""How a study in a service goes on, or is paused."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -56,3 +56,11 @@ class Growable:
         given = {"evaluations": evaluations, "cost": cost, "examples": more}
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
         self._post("extend", **plain, key=key or uuid.uuid4().hex)
+
+    def pause(self) -> None:
+        """Hand nothing out until `resume`; see `Study.pause`."""
+        self._post("pause")
+
+    def resume(self) -> None:
+        """Hand trials out again; see `Study.resume`."""
+        self._post("resume")

@@ -22,6 +22,7 @@ _OF_STUDIES = {
     "pending": "Trials that are out.",
     "failures": "Evaluations that failed.",
     "workers": "Workers that hold trials.",
+    "paused": "1 while nothing is handed out until somebody resumes it.",
 }
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

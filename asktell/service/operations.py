@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar
@@ -35,6 +36,7 @@ from asktell.trial import Trial
 _T = TypeVar("_T")
 _PENDING_SHOWN = 100
 _SECONDS_FOR_A_LOOK = 1.0  # at all studies, for /metrics; then it has what was known before
+_PATIENCE = 2.0  # seconds for how the answer settled, in a report
 _JSON_LINES_TYPE = "application/jsonl"
 _JSON_LINES: dict[str, Any] = {"content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}}
 
@@ -135,6 +137,8 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
             trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides)
             repeats = [study.repeat_of(trial) for trial in trials]
             asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
+            if not trials and study.paused:
+                asked["paused"] = True
             return {**asked, "repeats": repeats} if any(repeats) else asked
 
         return answer(call(studies, name, operation))
@@ -191,7 +195,7 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
 
 
 def add_growth(app: FastAPI, studies: Studies) -> None:
-    """A study goes on: prompts join or are retired, money and examples are added."""
+    """A study goes on, or is paused: prompts join or are retired, money and examples are added."""
 
     @app.post("/studies/{name}/add", include_in_schema=False)
     @app.post("/v1/studies/{name}/add", response_model=answers.Joined)
@@ -211,6 +215,20 @@ def add_growth(app: FastAPI, studies: Studies) -> None:
     def extend(name: StudyName, body: requests.Extend) -> Response:
         """More budget, or more examples. A study that was done goes on. How far it is then."""
         call(studies, name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
+        return answer(call(studies, name, info))
+
+    @app.post("/studies/{name}/pause", include_in_schema=False)
+    @app.post("/v1/studies/{name}/pause", response_model=answers.Info)
+    def pause(name: StudyName, body: requests.Nothing) -> Response:
+        """Hand nothing out until it is resumed; scores of what is out are taken. Paused twice it is paused once."""
+        call(studies, name, lambda study: study.pause())
+        return answer(call(studies, name, info))
+
+    @app.post("/studies/{name}/resume", include_in_schema=False)
+    @app.post("/v1/studies/{name}/resume", response_model=answers.Info)
+    def resume(name: StudyName, body: requests.Nothing) -> Response:
+        """Hand trials out again."""
+        call(studies, name, lambda study: study.resume())
         return answer(call(studies, name, info))
 
 
@@ -234,6 +252,17 @@ def add_results(app: FastAPI, studies: Studies) -> None:
         """The answer so far, final if `done`."""
         found = call(studies, name, lambda study: study.result())
         return answer({**found.to_dict(), "examples": found.examples})
+
+    @app.get("/v1/studies/{name}/evaluations", response_model=answers.Evaluations)
+    def evaluations(name: StudyName, query: Annotated[requests.Evaluations, Query()]) -> Response:
+        """What was told of each evaluation, the first first, as many as are wanted."""
+        found = call(studies, name, lambda study: list(islice(study.evaluations(query.after), query.n)))
+        return answer({"evaluations": [each._asdict() for each in found]})
+
+    @app.get("/v1/studies/{name}/report", response_model=answers.Report)
+    def report(name: StudyName) -> Response:
+        """What the study's page shows, as JSON."""
+        return answer(call(studies, name, lambda study: study.report_data(patience=_PATIENCE)))
 
     @app.get("/v1/studies/{name}/compare", response_model=answers.ComparisonModel)
     def compare(name: StudyName, query: Annotated[requests.Compare, Query()]) -> Response:
@@ -262,6 +291,8 @@ def call(studies: Studies, name: str, operation: Callable[[Study], _T]) -> _T:
 def info(study: Study) -> dict[str, Any]:
     """How far a study is."""
     definition = {"goal": records.dump_goal(study.goal), "method": records.dump_part(study.method)}
+    selector = study.selector
+    problem = selector.state.problem
     return {
         "name": study.name,
         "metrics": list(study.metrics),
@@ -271,9 +302,13 @@ def info(study: Study) -> dict[str, Any]:
         "max_cost": study.max_cost,
         "spending": study.spending,
         "done": study.done,
+        "paused": study.paused,
         "spent": study.spent,
         "pending": len(study.pending),
         "active": study.n_active,
+        "examples": problem.n_examples,
+        "repeats": problem.repeats,
+        "baseline": None if problem.baseline is None else selector.prompts.ids[problem.baseline],
         "definition": definition,
     }
 

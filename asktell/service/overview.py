@@ -125,7 +125,7 @@ def _shown(row: Row) -> dict[str, Any]:
     standing = row.standing
     if standing is None:
         return {"name": row.name, "state": "cannot be read", "part": 0.0, "spending": "", "answer": "", "failures": 0}
-    state = "done" if row.done else "at work" if standing.pending else "waits"
+    state = "done" if row.done else "paused" if standing.paused else "at work" if standing.pending else "waits"
     return {
         "name": row.name,
         "state": state,

@@ -8,21 +8,25 @@ import json
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path as FilePath
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import AfterValidator
 
+from asktell.errors import StudyNotFoundError
 from asktell.reports import page
 from asktell.service.feeds import Feeds, Kept
 from asktell.service.overview import Overview, Row
 from asktell.service.problems import ProblemDetails
+from asktell.service.studies import Studies
 from asktell.service.tokens import Role
 from asktell.service.visitors import VISITOR, Visitor
 
 _FOLDER = FilePath(__file__).parent / "page"
 _JSON = "application/json"
+LOOK = "Asktell-Look"
+"""The header with the number of a look at who works on a study: `look=` is the last that a page has had, -1: none."""
 PACE = "Asktell-Pace"
 """The header that tells a page how many seconds to wait before it looks again."""
 
@@ -42,12 +46,14 @@ def script(kind: str) -> str:
     return page.script_of(*(page.FOLDER / name for name in names), _FOLDER / f"{kind}.js")
 
 
-def html_response(kind: str, title: str, attributes: Mapping[str, str], status: int = 200) -> Response:
-    """A page."""
+def html_response(
+    kind: str, title: str, attributes: Mapping[str, str], status: int = 200, summary: str = ""
+) -> Response:
+    """A page; the summary is for who runs no scripts."""
     code = script(kind)
     policy = f"{page.policy(code, True)}; frame-ancestors 'none'"
     headers = {"Content-Security-Policy": policy}
-    return Response(page.frame(title, code, attributes=attributes), status, headers, "text/html")
+    return Response(page.frame(title, code, summary=summary, attributes=attributes), status, headers, "text/html")
 
 
 def wants_html(accept: str) -> bool:
@@ -55,7 +61,15 @@ def wants_html(accept: str) -> bool:
     return "text/html" in accept
 
 
-def add_pages(app: FastAPI, feeds: Feeds, overview: Overview) -> None:
+def problem_page(path: str, problem: Mapping[str, Any]) -> Response:
+    """What went wrong at a path, for people."""
+    title, detail, status = problem["title"], problem["detail"], problem["status"]
+    home = "../" * (path.count("/") - 1) or "./"
+    attributes = {"status": str(status), "title": title, "detail": detail, "home": home}
+    return html_response("problem", title, attributes, status, f"{title}\n{detail}")
+
+
+def add_pages(app: FastAPI, studies: Studies, feeds: Feeds, overview: Overview) -> None:
     """Let an application answer browsers, too."""
     listed: Kept[list[Row]] = Kept(lambda before: overview.look(answers=True))
 
@@ -66,12 +80,14 @@ def add_pages(app: FastAPI, feeds: Feeds, overview: Overview) -> None:
         return html_response("studies", "Studies", _of(request, "."))
 
     @app.get("/studies", include_in_schema=False)
-    async def studies() -> Response:
+    async def list_studies() -> Response:
         content = json.dumps(overview.document(await listed.get()), separators=(",", ":"))
         return Response(content, media_type=_JSON)
 
     @app.get("/studies/{name}", include_in_schema=False)
-    async def study(name: StudyName, request: Request) -> Response:
+    def study(name: StudyName, request: Request) -> Response:
+        if name not in studies.names():
+            raise StudyNotFoundError(f"There is no study {name!r}.")
         quoted = quote(name, safe="")
         visitor: Visitor = request.scope[VISITOR]
         change = quoted if visitor.role is Role.WRITE else ""
@@ -79,15 +95,21 @@ def add_pages(app: FastAPI, feeds: Feeds, overview: Overview) -> None:
 
     @app.get("/studies/{name}/data", include_in_schema=False)
     async def data(
-        name: StudyName, request: Request, version: Annotated[str | None, Query(max_length=200)] = None
+        name: StudyName,
+        request: Request,
+        version: Annotated[str | None, Query(max_length=200)] = None,
+        look: int | None = None,
     ) -> Response:
-        packed = await feeds.newer(name, version)
+        newer = await feeds.newer(name, version, look)
         headers = {PACE: f"{feeds.pace.seconds:.1f}"}
-        if packed is None:
+        if newer is None:
             return Response(status_code=204, headers=headers)
+        headers[LOOK] = str(newer.look)
+        if not newer.whole:
+            return Response(newer.content, headers=headers, media_type=_JSON)
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(packed, headers={**headers, "Content-Encoding": "gzip"}, media_type=_JSON)
-        return Response(gzip.decompress(packed), headers=headers, media_type=_JSON)
+            return Response(newer.content, headers={**headers, "Content-Encoding": "gzip"}, media_type=_JSON)
+        return Response(gzip.decompress(newer.content), headers=headers, media_type=_JSON)
 
 
 def _of(request: Request, up: str) -> dict[str, str]:

@@ -272,6 +272,17 @@ class Extend(StrictRequest):
     key: Key = None
 
 
+class Nothing(StrictRequest):
+    """Nothing needs to be said: `{}`."""
+
+
+class Evaluations(StrictRequest):
+    """Which of the evaluations."""
+
+    after: Annotated[int, Field(ge=0, le=2**62, description="Without the first so many.")] = 0
+    n: Annotated[int, Field(ge=1, le=10_000, description="At most so many.")] = 1000
+
+
 class Compare(StrictRequest):
     """Which prompts to compare, and how sure to be."""
 

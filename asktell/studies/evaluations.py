@@ -36,7 +36,11 @@ def encode(details: Mapping[str, Any] | None) -> str | None:
 
 
 def evaluations(
-    base: State, lines: Iterable[str], prompts: Prompts, find: Callable[[Sequence[int]], Mapping[int, str]]
+    base: State,
+    lines: Iterable[str],
+    prompts: Prompts,
+    find: Callable[[Sequence[int]], Mapping[int, str]],
+    after: int = 0,
 ) -> Iterator[Evaluation]:
     """What a study that began at `base` was told, by the lines of its log.
 
@@ -45,8 +49,9 @@ def evaluations(
         lines: of the log.
         prompts: where it began.
         find: the details of trials, as JSON.
+        after: how many to leave out.
     """
-    told = _told(base, lines, prompts)
+    told = islice(_told(base, lines, prompts), after, None)
     while group := list(islice(told, _AT_ONCE)):
         details = find([evaluation.trial for evaluation in group])
         for evaluation in group:

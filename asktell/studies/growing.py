@@ -1,10 +1,11 @@
-"""How a study goes on: prompts join or are retired, money and examples are added, by whoever has it open."""
+"""How a study goes on, or not for now: prompts join or are retired, money and examples are added, it is paused."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy.typing as npt
 
+from asktell.studies.leases import Paused, Resumed
 from asktell.studies.reading import Readable
 
 
@@ -62,3 +63,26 @@ class Growable(Readable):
         """
         with self._replica.writing(durable=True) as (logged, _):
             logged.selector.extend(evaluations, cost, examples, key=key)
+
+    def pause(self) -> None:
+        """Hand nothing out until `resume`, by whichever process that asks; a study that is paused already stays so.
+
+        Trials that are out stay with who holds them, and their scores are taken. Workers wait, rather than end. What
+        a worker held when it was restarted it gets back after the pause, if its lease has not run out by then.
+
+        Raises:
+            StorageError: the storage cannot be used.
+        """
+        with self._replica.writing(durable=True) as (logged, clock):
+            if logged.leases.paused is None:
+                logged.note(Paused(round(clock(), 3)))
+
+    def resume(self) -> None:
+        """Hand trials out again; a study that is not paused goes on as it is.
+
+        Raises:
+            StorageError: the storage cannot be used.
+        """
+        with self._replica.writing(durable=True) as (logged, _):
+            if logged.leases.paused is not None:
+                logged.note(Resumed())

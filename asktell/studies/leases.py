@@ -1,4 +1,4 @@
-"""Who holds which trial, and until when: a value, folded from a study's log like the state itself.
+"""Who holds which trial, and until when, and whether more are handed out: folded from a study's log like its state.
 
 A lease ends when its trial is told, has failed or is handed back. One that ran out is ended by whoever asks next:
 the trial is `Expired`, and handed out again under the same id.
@@ -32,7 +32,17 @@ class Expired(NamedTuple):
     trial: int
 
 
-Entry = Event | Leased | Expired
+class Paused(NamedTuple):
+    """From now on nothing is handed out; `since` by the storage's clock."""
+
+    since: float
+
+
+class Resumed(NamedTuple):
+    """It goes on."""
+
+
+Entry = Event | Leased | Expired | Paused | Resumed
 """What a study's log consists of."""
 
 
@@ -60,6 +70,7 @@ class Leases(NamedTuple):
     by_worker: "Map[str, Map[int, None]]" = Map()  # its trials
     reissued: "Map[int, Reissue]" = Map()  # by trial; kept after its end, to judge late scores
     earliest: float = math.inf  # no lease runs out before
+    paused: float | None = None  # since when, by the storage's clock
 
     def held(self, worker: str) -> tuple[int, ...]:
         """The trials that a worker holds, oldest first."""
@@ -97,6 +108,8 @@ def follow(leases: Leases, entry: Entry) -> Leases:
         if known is not None:
             leases = leases._replace(reissued=leases.reissued.set(trial, known))
         return _ended(leases, trial)
+    if isinstance(entry, Paused | Resumed):
+        return leases._replace(paused=entry.since if isinstance(entry, Paused) else None)
     return leases
 
 

@@ -12,6 +12,8 @@ A line is what one operation did, as a list of entries; an entry is a list that 
 | `["d", decision]`                     | decided, as in a saved selector                          |
 | `["l", worker, deadline, [trial, .]]` | leased                                                   |
 | `["x", trial]`                        | a lease ran out                                          |
+| `["p", time]`                         | paused: nothing is handed out                            |
+| `["g"]`                               | it goes on                                               |
 | `["n", ..]`, `["q", ..]`, `["e", ..]` | it grew: see `asktell.records.growth`                    |
 
 Plain ASCII, whatever a reason or a name contains. What is read is checked field by field; `check` says whether it can
@@ -42,7 +44,7 @@ from asktell.state import (
     grown,
 )
 from asktell.state.growth import check_growth
-from asktell.studies.leases import Entry, Expired, Leased
+from asktell.studies.leases import Entry, Expired, Leased, Paused, Resumed
 
 _MOST_TRIALS = 2**62
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -62,6 +64,8 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
     Decided: lambda e: ["d", records.dump_decided(e)],
     Leased: lambda e: ["l", e.worker, e.deadline, e.trials],
     Expired: lambda e: ["x", e.trial],
+    Paused: lambda e: ["p", e.since],
+    Resumed: lambda _: ["g"],
     **dict.fromkeys((Added, Retired, Extended), records.dump_growth),
 }
 
@@ -107,6 +111,10 @@ def _load(item: Any, problem: Problem) -> Entry:
         return Observed(_arm(item[1], problem), _example(item[2], problem), scores, _cost(item[4]) if n == 5 else None)
     if kind == "d" and n == 2:
         return records.load_decided(item[1], problem)
+    if kind == "p" and n == 2:
+        return Paused(checks.bounded("a time", item[1], 0.0))
+    if kind == "g" and n == 1:
+        return Resumed()
     if kind in records.LETTERS:
         return records.load_growth(item, problem)
     raise InvalidStateError(f"Unknown entry in a study's log: {str(item)[:80]}. Was it written by a newer asktell?")

@@ -1,5 +1,6 @@
 """A selector that follows a study's log: it folds what others did, and notes what is done through it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from asktell import records
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.selector import Selector
-from asktell.state import Decided, Growth, State, apply, decide
+from asktell.state import Decided, Event, Growth, State, Told, apply, decide
 from asktell.state.growth import prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
 from asktell.studies import log
@@ -30,12 +31,14 @@ class LoggedSelector:
         selector: to ask and tell. It decides only when it is asked.
         leases: who holds what.
         new: the entries since they were last cleared.
+        told: how many scores each worker told, as far as this object saw it.
     """
 
     def __init__(self, selector: Selector) -> None:
         self.selector = selector
         self.leases = Leases()
         self.new: list[Entry] = []
+        self.told: Counter[str] = Counter()
         self._prepared: tuple[State, Decided | None] | None = None
         selector.log_to(self.note, self._decide)
 
@@ -46,8 +49,13 @@ class LoggedSelector:
 
     def note(self, entry: Entry) -> None:
         """Take an entry, of an event that the selector has taken, or about leases."""
-        self.leases = follow(self.leases, entry)
+        self._follow(entry)
         self.new.append(entry)
+
+    def _follow(self, entry: Entry) -> None:
+        if isinstance(entry, Told) and (worker := self.leases.holder(entry.trial)) is not None:
+            self.told[worker] += 1
+        self.leases = follow(self.leases, entry)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -93,9 +101,9 @@ class LoggedSelector:
             if isinstance(entry, Growth):
                 check_method(self.selector.method, entry)
                 prompts = prompts_after(prompts, entry)
-            if not isinstance(entry, Leased | Expired):
+            if isinstance(entry, Event):
                 state = apply(state, entry)
-            self.leases = follow(self.leases, entry)
+            self._follow(entry)
         # Lines of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
         for leased in entries:
             if isinstance(leased, Leased):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import reports
+from asktell.arguments import whole
 from asktell.goals import Goal
 from asktell.methods import Method
 from asktell.results import Comparison, Result
@@ -14,6 +15,8 @@ from asktell.results.evaluations import Evaluations
 from asktell.selector import Selector
 from asktell.studies import export as documents
 from asktell.studies.evaluations import encode, evaluations
+from asktell.studies.leases import Lease
+from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Replica
 from asktell.trial import Trial
 
@@ -30,6 +33,18 @@ class Holding(NamedTuple):
     attempt: int
 
 
+class Attendance(NamedTuple):
+    """Who holds what at a moment, and how many scores each worker told.
+
+    `now`: by the storage's clock. `out`: trial, (arm, example), lease, attempt, the oldest first. `told`: by worker,
+    as far as this object saw it come.
+    """
+
+    now: float
+    out: list[tuple[int, tuple[int, int | None], Lease | None, int]]
+    told: Mapping[str, int]
+
+
 class Standing(NamedTuple):
     """How far a study is, as it was logged: decisions that are due are not computed."""
 
@@ -43,6 +58,11 @@ class Standing(NamedTuple):
     workers: int
     spending: str
     version: str
+    paused: bool = False
+
+
+def _version(logged: LoggedSelector) -> str:
+    return reports.version_of(logged.state, logged.leases.paused is not None)
 
 
 class Readable:
@@ -84,6 +104,16 @@ class Readable:
                     holdings.append(Holding(lease.worker, trial, lease.deadline - now, attempt))
             return holdings
 
+    def attendance(self) -> Attendance:
+        """Who holds what, as `workers`, and how much each has told; for who looks again and again."""
+        with self._replica.reading() as logged:
+            out = []
+            for trial, pull in sorted(logged.state.pending.items()):
+                reissue = logged.leases.reissued.get(trial)
+                attempt = 1 + (0 if reissue is None else reissue.expired)
+                out.append((trial, (pull.arm, pull.example), logged.leases.by_trial.get(trial), attempt))
+            return Attendance(self._replica.storage.now(), out, dict(logged.told))
+
     @property
     def standing(self) -> Standing:
         """How far it is; cheap. `workers` are those that hold trials by a lease, also by one that has run out."""
@@ -99,19 +129,24 @@ class Readable:
                 sum(map(len, state.failures.values())),
                 len({lease.worker for lease in logged.leases.by_trial.values()}),
                 selector.spending,
-                reports.version_of(state),
+                _version(logged),
+                logged.leases.paused is not None,
             )
 
-    def evaluations(self) -> Evaluations:
+    def evaluations(self, after: int = 0) -> Evaluations:
         """Every evaluation that was told or failed, in that order, with its details; `.to_dataframe()` is a table.
 
+        Args:
+            after: leave out the first so many, which somebody has already.
+
         Raises:
+            InvalidArgumentError: `after` is no number of at least 0.
             StorageError: the storage cannot be used.
         """
-        replica = self._replica
+        replica, after = self._replica, whole("after", after, 0)
         base = documents.from_bytes(replica.storage.document(replica.key)).logged()
         prompts = base.selector.prompts
-        found = evaluations(base.state, replica.lines(), prompts, partial(replica.storage.details, replica.key))
+        found = evaluations(base.state, replica.lines(), prompts, partial(replica.storage.details, replica.key), after)
         return Evaluations(found, self.metrics)
 
     def export(self, path: str | Path) -> None:
@@ -130,6 +165,12 @@ class Readable:
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again, unless prompts or money come."""
         return self._replica.view().done
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is handed out until somebody resumes it."""
+        with self._replica.reading() as logged:
+            return logged.leases.paused is not None
 
     @property
     def spent(self) -> int:
@@ -230,7 +271,7 @@ class Readable:
     def report_version(self) -> str:
         """What tells what `report_data` would give from what it gave before, its "state"; cheap."""
         with self._replica.reading() as logged:
-            return reports.version_of(logged.state)
+            return _version(logged)
 
     def report_data(self, about: Mapping[str, Any] | None = None, patience: float = 10.0) -> dict[str, Any]:
         """What `report` shows, as JSON-ready data.
@@ -244,5 +285,6 @@ class Readable:
         """
         view, told = self._replica.view(), self.evaluations()
         return reports.document(
-            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about, patience=patience
-        )
+            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about, patience=patience,
+            paused=self.paused,
+        )  # fmt: skip

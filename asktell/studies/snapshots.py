@@ -20,8 +20,8 @@ from asktell.errors import InvalidStateError
 from asktell.state import Problem, State
 from asktell.studies.leases import Lease, Leases, Reissue
 
-VERSIONS = (1, 2)
-"""Those that are read; heads of a study that has grown are of the second."""
+VERSIONS = (1, 2, 3)
+"""Those that are read; heads of a study that has grown are of the second, of one that is paused of the third."""
 
 
 class Covered(NamedTuple):
@@ -37,7 +37,7 @@ def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
     rest = records.dump_rest(state)
     plan_arms, plan_examples = rest.pop("plan")
     head = {
-        "version": VERSIONS[1] if state.growth else VERSIONS[0],
+        "version": 3 if leases.paused is not None else 2 if state.growth else 1,
         "covered": Covered(len(state.history), len(state.decisions), covered.parts + 1),
         "plan": [_pack(plan_arms), _pack(plan_examples)],
         "draws": _pack(state.draws),
@@ -108,6 +108,7 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
 
 def _dump_leases(leases: Leases) -> dict[str, Any]:
     return {
+        **({} if leases.paused is None else {"paused": leases.paused}),
         "held": [
             [worker, [[trial, leases.by_trial[trial].deadline] for trial in leases.held(worker)]]
             for worker in sorted(leases.by_worker)
@@ -129,7 +130,8 @@ def _load_leases(data: dict[str, Any], state: State) -> Leases:
         int(trial): Reissue(int(expired), None if teller is None else str(teller))
         for trial, expired, teller in data["reissued"]
     }
-    return Leases(Map(by_trial), Map(by_worker), Map(reissued)).tightened()
+    paused = None if data.get("paused") is None else float(data["paused"])
+    return Leases(Map(by_trial), Map(by_worker), Map(reissued), paused=paused).tightened()
 
 
 def _compress(data: dict[str, Any]) -> bytes:

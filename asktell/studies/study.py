@@ -208,8 +208,8 @@ class Study(Growable):
             lease: seconds until the trials may be given to somebody else; 600 if only `worker` is given.
             besides: ids of trials that the worker is busy with; n others are wanted.
 
-        None, or an empty list, means that the selection is `done`, or waits for the scores of trials that are
-        `pending`. Never waits for scores.
+        None, or an empty list, means that the selection is `done`, is `paused`, or waits for the scores of trials
+        that are `pending`. Never waits for scores.
 
         Raises:
             InvalidArgumentError: an argument cannot be used.
@@ -225,6 +225,8 @@ class Study(Growable):
     def _ask(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (logged, clock):
+            if logged.leases.paused is not None:
+                return []
             now = clock()
             logged.expire(now, self._max_attempts)
             held = () if worker is None else logged.leases.held(worker)

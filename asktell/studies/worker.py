@@ -95,6 +95,10 @@ class SharedStudy(Protocol):
         """See `Study.done`."""
 
     @property
+    def paused(self) -> bool:
+        """See `Study.paused`."""
+
+    @property
     def spent(self) -> int:
         """See `Study.spent`."""
 
@@ -145,6 +149,7 @@ class Worker:
         self._blocks = 0
         self._idle = 0.0
         self._asking = False
+        self._waits = False  # for the end of a pause, and has said so
 
     def __enter__(self) -> "Worker":
         self._blocks += 1
@@ -175,6 +180,7 @@ class Worker:
             raise
         self._out.update({trial.id: trial for trial in trials})
         self._asking = False
+        self._waits = self._waits and not trials
         return trials
 
     def tell(self, trial: Trial, scores: Scores, cost: float | None = None, details: Details | None = None) -> bool:
@@ -235,9 +241,15 @@ class Worker:
         self._persist(lambda: self.study.extend(evaluations, cost, examples, key=key))
 
     def wait(self) -> bool:
-        """Wait a little for what other workers hold; False if there is nothing to wait for: the study is done."""
+        """Wait a little for what other workers hold, or for the end of a pause.
+
+        False if there is nothing to wait for: the study is done.
+        """
         if self.done:
             return False
+        if not self._waits and self.paused:
+            self._waits = True
+            _log.warning("The study is paused: %s waits until it is resumed.", self.name)
         self._idle = min(_LONGEST_WAIT, 2 * self._idle or 0.02)
         time.sleep(self._idle)
         return True
@@ -260,6 +272,11 @@ class Worker:
     def done(self) -> bool:
         """See `Study.done`."""
         return self._persist(lambda: self.study.done)
+
+    @property
+    def paused(self) -> bool:
+        """See `Study.paused`."""
+        return self._persist(lambda: self.study.paused)
 
     @property
     def spent(self) -> int:

@@ -1,10 +1,10 @@
-"""What viewers cost workers: `python -m benchmarks.speed.viewers [--viewers 300]`.
+"""What viewers cost workers: `python -m benchmarks.speed.viewers [--viewers 300] [--page PAGE]`.
 
 A service in a process of its own, a worker in another that asks and tells as fast as it can, and in a third as many
 viewers as are wanted, each of whom follows the worker's study as its page does: every other second, or as seldom as the
-service says, it asks for a state newer than its own, over a connection that stays open, and takes it in whole. Measured
-in turn without and with them. All share the machine's cores, so that the viewers' own work is part of what the worker
-misses.
+service says, it asks for a state newer than its own, or for who works on it, over a connection that stays open, and
+takes in what comes. Measured in turn without and with them. All share the machine's cores, so that the viewers' own
+work is part of what the worker misses.
 """
 
 import argparse
@@ -13,12 +13,15 @@ import json
 import multiprocessing
 import os
 import re
+import statistics
 import tempfile
 import time
 import zlib
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from benchmarks.docs.page import update
 from benchmarks.speed.service import Row, measure, render, served
 
 SECONDS_BETWEEN_LOOKS = 2.0
@@ -36,10 +39,10 @@ async def view(host: str, port: int, path: str, wait: float, until: float, seen:
     """One viewer."""
     await asyncio.sleep(wait)
     reader, writer = await asyncio.open_connection(host, port)
-    version = ""
+    version, last = "", "-1"
     while time.time() < until:
         start = time.perf_counter()
-        query = f"?version={version}" if version else ""
+        query = f"?version={version}&look={last}" if version else ""
         head = f"GET {path}{query} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
         writer.write(head.encode("ascii"))
         answer = await reader.readuntil(b"\r\n\r\n")
@@ -47,11 +50,15 @@ async def view(host: str, port: int, path: str, wait: float, until: float, seen:
         body = await reader.readexactly(int(length[1])) if length else b""
         seen.times.append(time.perf_counter() - start)
         if answer.startswith(b"HTTP/1.1 200"):
+            look = re.search(rb"(?i)asktell-look: (-?\d+)", answer)
+            last = look[1].decode() if look else "-1"
+            seen.bytes += len(body)
+        if answer.startswith(b"HTTP/1.1 200") and b"content-encoding" in answer.lower():
             begin = zlib.decompressobj(31).decompress(body, 400).decode()
             found = re.search(r'"state":"([\d.]+)"', begin)
             version = found[1] if found else ""
-            seen.states, seen.bytes = seen.states + 1, seen.bytes + len(body)
-        elif not answer.startswith((b"HTTP/1.1 204", b"HTTP/1.1 404")):  # at first there is no study yet
+            seen.states += 1
+        elif not re.match(rb"HTTP/1.1 (200|204|404)", answer):  # at first there is no study yet
             seen.errors += 1
         pace = re.search(rb"(?i)asktell-pace: ([\d.]+)", answer)
         await asyncio.sleep(float(pace[1]) if pace else SECONDS_BETWEEN_LOOKS)
@@ -105,8 +112,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each row (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=2, help="of both rows (default: %(default)s)")
+    parser.add_argument("--page", type=Path, help="renew the part `viewers` of this page")
     args = parser.parse_args()
     rows: list[Row] = []
+    seen_by_all: list[dict[str, float]] = []
     for _ in range(args.rounds):
         for viewers in (0, args.viewers):
             with tempfile.TemporaryDirectory() as folder:
@@ -114,12 +123,30 @@ def main() -> None:
                 def use(url: str, viewers: int = viewers) -> list[Row]:
                     row, seen = measured(url, viewers, args.workers, args.seconds)
                     if seen:
+                        seen_by_all.append(seen)
                         print(json.dumps({name: round(value, 2) for name, value in seen.items()}))
                     return [row]
 
                 rows += served(f"sqlite:///{folder}/studies.db", use)
-    print(f"{os.cpu_count()} shared cores; load average of the machine at the end: {os.getloadavg()[0]:.1f}.\n")
-    print(render(rows))
+    text = told(rows, seen_by_all, args.viewers)
+    print(text)
+    if args.page is not None:
+        update(args.page, {"viewers": text})
+
+
+def told(rows: list[Row], seen: list[dict[str, float]], viewers: int) -> str:
+    """What viewers cost, in words and as a table of all rounds: rows without and with them take turns."""
+    rates = [(len(row.asks) + len(row.tells)) / row.seconds for row in rows]
+    parts = [with_ / without for without, with_ in zip(rates[::2], rates[1::2], strict=True)]
+    middle = {name: statistics.median(each[name] for each in seen) for name in ("looks/s", "median ms", "p99 ms")}
+    errors = sum(each["errors"] for each in seen)
+    return (
+        f"{os.cpu_count()} shared cores; load average of the machine at the end: {os.getloadavg()[0]:.1f}. Beside "
+        f"{viewers} viewers the worker makes {statistics.median(parts):.2f} of the requests per second that it makes "
+        f"alone (median of {len(parts)} rounds: {', '.join(f'{part:.2f}' for part in parts)}). Together they look "
+        f"{middle['looks/s']:.0f} times a second, and are answered in {middle['median ms']:.0f} ms (median; 99 of 100 "
+        f"in {middle['p99 ms']:.0f} ms), with {errors:.0f} errors.\n\n{render(rows)}"
+    )
 
 
 if __name__ == "__main__":

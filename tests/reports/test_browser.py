@@ -137,7 +137,7 @@ def test_rows_are_sorted_and_searched(browser: Any, study_page: tuple[Path, dict
         assert page.locator("#prompts tbody tr:not(.detail)").count() == 1
         page.locator("#prompts input").fill("nothing of the kind")
         assert page.locator("#prompts tbody tr").count() == 0
-        page.locator("#verdict button.link").first.click()
+        page.locator("#verdict a").first.click()
         assert data["prompts"]["texts"][data["answer"][0]] in page.locator("#prompts tr.detail pre").first.inner_text()
 
 
@@ -154,7 +154,7 @@ def test_the_difference_of_two_texts_is_marked(browser: Any, study_page: tuple[P
             assert "".join(text for kind, text in parts if kind <= 0) == a
             assert "".join(text for kind, text in parts if kind >= 0) == b
         winner = data["answer"][0]
-        page.locator("#verdict button.link").first.click()
+        page.locator("#verdict a").first.click()
         page.locator("#prompts tr.detail select").first.select_option(str(data["baseline"]))
         assert page.locator("#prompts tr.detail ins").first.inner_text() == str(winner)
 

@@ -207,3 +207,59 @@ def test_texts_are_cut_to_what_a_page_can_hold() -> None:
     data = document(asktell.Selector(texts, asktell.BestFeasible("s"), 300, examples=3))
     assert sum(len(text.encode()) for text in data["prompts"]["texts"]) <= 700_000
     assert data["prompts"]["lengths"][0] == len(texts["p0"])
+
+
+def play(selector: asktell.Selector, scores: Callable[[str, int], Any], failing: str | None = None) -> dict[str, Any]:
+    while trial := selector.ask():
+        if trial.prompt_id == failing:
+            selector.fail(trial, "no answer")
+        else:
+            selector.tell(trial, scores(str(trial.prompt_id), trial.example or 0))
+    return document(selector)
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (lambda e: 0.9, "ship it."),
+        (lambda e: 0.1, "keep it."),
+        (lambda e: 0.5 + (0.4 if e % 5 else -0.9), "how far it is ahead of the baseline is not decided."),
+    ],
+    ids=["better", "worse", "undecided"],
+)
+def test_it_is_said_whether_to_change_what_is_in_use(new: Callable[[int], float], said: str) -> None:
+    """The last one is ahead on average, by chance or not: its interval spans nought."""
+    selector = asktell.Selector(
+        {"now": "A.", "new": "B."}, asktell.BestFeasible("s"), 10, "uniform", examples=40, baseline="now"
+    )
+    data = play(selector, lambda prompt, e: 0.5 + 0.01 * (e % 3) if prompt == "now" else new(e))
+    assert said in data["words"]["verdict"] or "not told apart" in data["words"]["verdict"]
+    if said != "keep it.":
+        assert "keep it." not in data["words"]["verdict"]
+    if "undecided" in str(data["comparison"]):
+        assert "ship it" not in data["words"]["verdict"]
+
+
+def test_a_baseline_that_is_the_answer_is_held_against_the_runner_up() -> None:
+    selector = asktell.Selector(
+        {"now": "A.", "x": "B.", "y": "C."}, asktell.BestFeasible("s"), 30, examples=10, baseline="now"
+    )
+    data = play(selector, lambda prompt, e: {"now": 0.9, "x": 0.1, "y": 0.5}[prompt] + 0.01 * e)
+    ids = data["prompts"]["ids"]
+    assert [(ids[duel["a"]], ids[duel["b"]], duel["what"]) for duel in data["duels"]] == [("now", "y", "runner-up")]
+
+
+def test_who_failed_or_was_retired_has_left_too() -> None:
+    selector = asktell.Selector({"a": "A.", "b": "B.", "c": "C."}, FRONT, 30, examples=10)
+    selector.retire("c", "too long")
+    data = play(selector, lambda prompt, e: [0.1 * e, 0.2], failing="b")
+    left = {data["prompts"]["ids"][each["prompt"]]: each for each in data["spending_by_prompt"]["left_otherwise"]}
+    assert {id_: each["status"] for id_, each in left.items()} == {"b": "failed", "c": "retired"}
+    assert "too long" in left["c"]["reason"]
+    assert "2 of 3 have left." in data["words"]["spending"]
+    assert "as every other prompt that has not failed or been retired." in data["words"]["verdict"]
+    assert "there is nothing to trade" in data["words"]["plane"]
+
+
+def test_the_verdict_says_how_sure_it_is_that_thresholds_are_kept(done: Study) -> None:
+    assert "It keeps every threshold with probability" in done.report_data()["words"]["verdict"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 
@@ -67,10 +68,14 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         page.get_by_role("link", name="summaries").click()
         page.locator("header").get_by_text("20 of 40 evaluations", exact=False).first.wait_for(timeout=60_000)
         assert page.get_by_role("button", name="Extend the budget").count() == 0
-        trial = running.ask()
-        assert trial is not None
-        running.tell(trial, [0.5, 0.9], 0.1)
+        (trial, *_) = running.ask(2, worker=HOSTILE[1], lease=100)
+        page.locator("#workers").get_by_text("1 worker holds 2 trials.", exact=False).wait_for(timeout=60_000)
+        assert HOSTILE[1] in page.locator("#workers").inner_text()
+        assert page.locator("#workers img").count() == 0
+        running.tell(trial, [0.5, 0.9], 0.1, worker=HOSTILE[1])
         page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
+        page.locator("#workers").get_by_text("Together they told", exact=False).wait_for(timeout=60_000)
+        assert "; left: about" in page.locator("header").inner_text()
 
         page.get_by_role("button", name="Log out").click()
         log_in(page, WRITE)
@@ -92,6 +97,21 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         dialog.get_by_role("button", name="Retire a prompt").click()
         page.locator("#prompts").get_by_text("too long", exact=False).first.wait_for(timeout=60_000)
         assert running.budget == 45
+        page.get_by_role("button", name="Pause").click()
+        page.locator("header").get_by_text("Paused: ", exact=False).wait_for(timeout=60_000)
+        assert running.paused
+        page.locator("#verdict").get_by_text("until somebody resumes it", exact=False).wait_for(timeout=60_000)
+        page.get_by_role("button", name="Resume").click()
+        page.locator("header").get_by_text("Live: ", exact=False).wait_for(timeout=60_000)
+        assert not running.paused
         assert [each for each in complaints if "status of 4" not in each] == []
         assert page.evaluate("document.cookie") == ""
+        complaints.clear()
+        assert page.goto(f"{url}/studies/{quote(HOSTILE[1], safe='')}").status == 404
+        assert page.locator("h1").inner_text() == "Not found"
+        assert "<img src=x onerror=" in page.locator("main").inner_text()
+        assert (page.locator("img").count(), page.title()) == (0, "Not found · asktell")
+        page.get_by_role("link", name="All studies").click()
+        page.get_by_role("link", name="summaries").wait_for(timeout=60_000)
+        assert [each for each in complaints if "status of 4" not in each] == []
         context.close()

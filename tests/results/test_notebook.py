@@ -71,7 +71,7 @@ def test_a_frame_before_anything_is_told() -> None:
 def test_evaluations_of_a_selector_as_a_frame() -> None:
     selector = told(BestFeasible("s"))
     frame = selector.evaluations().to_dataframe()
-    assert list(frame.columns) == ["trial", "prompt", "example", "s", "cost", "error", "answer"]
+    assert list(frame.columns) == ["trial", "prompt", "example", "example_id", "s", "cost", "error", "answer"]
     assert len(frame) == selector.spent + 1
     (failed,) = frame[frame["s"].isna()].to_dict("records")
     assert (failed["trial"], failed["error"]) == (3, "no answer")
@@ -94,6 +94,7 @@ def test_evaluations_of_a_study_have_costs_and_answers() -> None:
             "an answer",
             trial.example,
         )
+        assert row["example_id"] is None
         (evaluation,) = study.evaluations()
         assert evaluation.answer == "an answer"
 
@@ -105,3 +106,18 @@ def test_a_result_from_elsewhere_has_no_history() -> None:
     )
     with pytest.raises(InvalidArgumentError, match="holds no history"):
         bare.plot_history()
+
+
+def test_frames_of_evaluations_name_examples_and_go_on_after_what_is_known() -> None:
+    selector = Selector(["a", "b"], BestFeasible("s"), 4, examples=["first", "second"])
+    with asktell.Study.create("memory://frames", "named", selector) as study:
+        for _ in range(3):
+            trial = study.ask()
+            assert trial is not None
+            study.tell(trial, 0.5, details={"output": f"of {trial.id}"})
+        frame = study.evaluations().to_dataframe()
+        assert [("first", "second")[e] for e in frame["example"]] == list(frame["example_id"])
+        assert [e.trial for e in study.evaluations(after=2)] == list(frame["trial"])[2:]
+        assert list(study.evaluations(after=3)) == []
+        with pytest.raises(asktell.InvalidArgumentError, match="after"):
+            study.evaluations(after=-1)

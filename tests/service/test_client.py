@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -599,6 +600,35 @@ def test_details_travel(serve: Any, tmp_path: Any) -> None:
         ]
 
 
+def test_evaluations_and_reports_travel(serve: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asktell.service.reported._AT_ONCE", 3)
+    place = f"sqlite:///{tmp_path}/evaluations.db"
+    with RemoteStudy.create(serve(url=place).url, "s", small()) as remote:
+        assert list(remote.evaluations()) == []
+        for k, trial in enumerate(remote.ask(7)):
+            if k == 2:
+                remote.fail(trial, "no </script>\ud800", 0.5)
+            else:
+                remote.tell(trial, scores(trial), 0.1 * k, details={"output": f"<b>{k}"})
+        with Study.open(place, "s") as study:
+            assert list(remote.evaluations()) == list(study.evaluations())
+            assert list(remote.evaluations(after=6)) == list(study.evaluations())[6:]
+            study.report(tmp_path / "here.html", {"model": "small", "path": tmp_path})
+        remote.report(tmp_path / "there.html", {"model": "small", "path": tmp_path})
+        pages = [(tmp_path / f"{name}.html").read_text() for name in ("here", "there")]
+        documents = [json.loads(re.findall('id="data">(.*?)</script>', page, re.S)[0]) for page in pages]
+        for document in documents:
+            document["made"].pop("at")
+        assert documents[0] == documents[1]
+        assert documents[1]["made"]["about"]["model"] == "small"
+        info = remote._info()
+        assert (info["examples"], info["repeats"], info["baseline"], info["paused"]) == (10, 1, None, False)
+        with monkeypatch.context() as newer:
+            newer.setattr("asktell.reports.data.VERSION", 2)
+            with pytest.raises(ServiceError, match="version 1"):
+                remote.report(tmp_path / "there.html")
+
+
 # Ids of examples
 
 
@@ -682,6 +712,19 @@ def test_a_study_goes_on_wherever_it_is(kept: Callable[[Selector], Kind]) -> Non
         with pytest.raises(InvalidArgumentError):
             call()
     assert study.result().to_dict() == result.to_dict()
+
+
+def test_a_study_is_paused_for_whoever_asks(server: Any, remote: RemoteStudy) -> None:
+    with RemoteStudy(server.url, remote.name) as other:
+        (trial,) = other.ask(1)
+        remote.pause()
+        remote.pause()
+        assert other.paused
+        assert (other.ask(), other.done, other.worker("w").paused) == (None, False, True)
+        assert other.tell(trial, scores(trial))
+        other.resume()
+        assert not remote.paused
+        assert other.ask() is not None
 
 
 def test_newcomers_bring_features_over_http(server: Any) -> None:

@@ -31,9 +31,12 @@ def test_how_far_every_study_is_can_be_drawn(service: Any) -> None:
         "pending": 1.0,
         "failures": 1.0,
         "workers": 1.0,
+        "paused": 0.0,
     }.items():
         assert f'asktell_study_{name}{{study="s"}} {value}\n' in text
     assert 'asktell_study_spent{study="a\\"b\\\\c/é"} 0.0\n' in text
+    service.post("/v1/studies/s/pause", {})
+    assert Overview(service.studies, stale=0.0).look()[0].standing.paused
     service.client.delete("/v1/studies/s")
 
 

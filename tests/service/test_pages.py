@@ -57,6 +57,7 @@ def log_in(service: Any, token: str, status: int = 204, **headers: str) -> Any:
 
 def test_a_browser_sees_pages_and_programs_see_what_they_saw(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
+    service.post("/v1/studies", {**STUDY, "name": "a/b"}, 201)
     for path in ("/", "/studies/s", "/studies/a%2Fb"):
         response = service.send("GET", path, headers=BROWSER)
         assert (response.status_code, response.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -140,6 +141,56 @@ def test_nothing_of_a_page_is_kept_framed_or_guessed_at(path: str, guarded: Any)
         assert response.headers["Referrer-Policy"] == "no-referrer"
         assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/studies/none", 404, "There is no study &#x27;none&#x27;."),
+        ("/studies/%3Cscript%3E%22%26", 404, "&lt;script&gt;&quot;&amp;"),
+        ("/studies/none/data", 404, "There is no study"),
+        ("/nowhere", 404, "There is nothing at this address."),
+        ("/studies/s/retire", 405, "does not know this method"),
+        ("/studies/s/data?look=x", 422, "look"),
+    ],
+)
+def test_a_browser_is_told_in_a_page_what_went_wrong(path: str, status: int, said: str, guarded: Any) -> None:
+    may_read = {"Authorization": f"Bearer {READ}"}
+    page = guarded.send("GET", path, headers={**BROWSER, **may_read})
+    assert (page.status_code, page.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+    assert page.headers["Cache-Control"] == "no-store"
+    assert said in page.text
+    assert page.text.count("<script>") == 1
+    assert f'data-home="{"../" * (path.partition("?")[0].count("/") - 1) or "./"}"' in page.text
+    policy = page.headers["Content-Security-Policy"]
+    [code] = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+    assert f"script-src 'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" in policy
+    program = guarded.send("GET", path, headers=may_read)
+    assert (program.status_code, program.headers["Content-Type"]) == (status, "application/problem+json")
+    assert guarded.send("HEAD", path, headers={**BROWSER, **may_read}).content == b""
+
+
+def test_refusals_and_bugs_are_pages_too_and_the_api_speaks_json(
+    guarded: Any, new_service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = guarded.send("GET", "/studies", headers={**BROWSER, "Sec-Fetch-Site": "cross-site"})
+    assert (elsewhere.status_code, "A page of another site" in elsewhere.text) == (403, True)
+    assert elsewhere.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "data-login" not in guarded.send("GET", "/elsewhere", headers=BROWSER).text  # a session is of no use there
+    for path in ("/v1/studies/none", "/v1/nothing"):
+        answer = guarded.send("GET", path, headers={**BROWSER, "Authorization": f"Bearer {READ}"})
+        assert (answer.status_code, answer.headers["Content-Type"]) == (404, "application/problem+json")
+    slow = new_service(limits=Limits(rate=0.01))
+    answers = [slow.send("GET", "/", headers=BROWSER) for _ in range(3)]
+    assert (answers[-1].status_code, "Too many requests" in answers[-1].text) == (429, True)
+    assert int(answers[-1].headers["Retry-After"]) > 1
+
+    def broken(self: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("asktell.service.studies.Studies.names", broken)
+    page = guarded.send("GET", "/studies/s", headers={**BROWSER, "Authorization": f"Bearer {READ}"})
+    assert (page.status_code, "its log says more" in page.text, "secret" in page.text) == (500, True, False)
 
 
 # Who is let in
@@ -250,6 +301,8 @@ def test_what_a_page_elsewhere_sends_changes_nothing(headers: dict[str, str], gu
     log_in(guarded, WRITE)
     for path, data in (
         ("/studies/s/extend", {"evaluations": 5}),
+        ("/studies/s/pause", {}),
+        ("/studies/s/pause", None),
         ("/login", {"token": READ}),
         ("/logout", None),
     ):
@@ -259,10 +312,23 @@ def test_what_a_page_elsewhere_sends_changes_nothing(headers: dict[str, str], gu
     for path in ("/v1/studies", "/v1/studies/s/ask"):
         assert service.send("POST", path, {**STUDY, "name": "t"}, headers).status_code == 403
     assert service.send("GET", "/v1/studies").json() == {"studies": ["s"]}
-    assert guarded.get("/studies/s/data")["budget"] == 6
+    data = guarded.get("/studies/s/data")
+    assert (data["budget"], data["paused"]) == (6, False)
+
+
+def test_a_form_pauses_nothing(guarded: Any) -> None:
+    """What a page can send without a script: no body, or one that is not called JSON; not by GET either."""
+    log_in(guarded, WRITE)
+    assert guarded.send("POST", "/studies/s/pause", None).status_code == 422
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        answer = guarded.send("POST", "/studies/s/pause", b"{}", {"Content-Type": kind})
+        assert answer.status_code == 415
+    assert guarded.send("GET", "/studies/s/pause", headers=BROWSER).status_code == 405
+    assert not guarded.get("/studies/s/data")["paused"]
 
 
 def test_a_page_elsewhere_may_lead_here_and_use_nothing(service: Any) -> None:
+    service.post("/v1/studies", STUDY, 201)
     elsewhere = {"Sec-Fetch-Site": "cross-site"}
     assert service.send("GET", "/studies", headers=elsewhere).status_code == 403
     followed = {**BROWSER, **elsewhere, "Sec-Fetch-Mode": "navigate"}
@@ -295,6 +361,8 @@ def test_who_logged_in_to_read_changes_nothing(guarded: Any) -> None:
         ("extend", {"evaluations": 5}),
         ("add", {"prompts": {"r": "R."}}),
         ("retire", {"prompt": "q", "reason": "worse"}),
+        ("pause", {}),
+        ("resume", {}),
     ):
         assert guarded.send("POST", f"/studies/s/{path}", data).status_code == 403
     assert guarded.get("/studies/s/data")["budget"] == 6
@@ -310,6 +378,10 @@ def test_who_logged_in_to_write_changes_each_thing_once(guarded: Any) -> None:
     data = newest(guarded, budget=11)
     assert (data["budget"], data["prompts"]["ids"]) == (11, ["p", "q", "r"])
     assert "worse" in data["prompts"]["reason"][1]
+    for _ in range(2):
+        assert guarded.post("/studies/s/pause", {})["paused"]
+    newest(guarded, paused=True)
+    assert not guarded.post("/studies/s/resume", {})["paused"]
 
 
 # What is made once
@@ -322,14 +394,38 @@ def test_a_state_is_made_once_for_all_who_look(service: Any, monkeypatch: pytest
     monkeypatch.setattr(Study, "report_data", lambda self, **options: made.append(1.0) or genuine(self, **options))
     feeds = Feeds(service.studies)
 
-    async def look() -> list[bytes | None]:
+    async def look() -> list[Any]:
         return await asyncio.gather(*(feeds.newer("s", None) for _ in range(200)))
 
     packed = asyncio.run(look())
     assert len(made) == 1
     assert len(set(packed)) == 1
     assert packed[0] is not None
-    assert json.loads(gzip.decompress(packed[0]))["name"] == "s"
+    assert json.loads(gzip.decompress(packed[0].content))["name"] == "s"
+
+
+def test_who_works_is_sent_by_itself_when_nothing_else_has_changed(service: Any) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    trials = service.post("/v1/studies/s/ask", {"n": 2, "worker": "<b>w</b>", "lease": 60})["trials"]
+    answer = service.send("GET", "/studies/s/data")
+    data = answer.json()
+    assert (answer.headers["Asktell-Look"], data["out"], data["live"]["workers"][0]["holds"]) == ("-1", 2, 2)
+    path = f"/studies/s/data?version={data['state']}"
+    assert service.send("GET", path).status_code == 204
+    first = service.send("GET", f"{path}&look=-1")
+    (worker,) = first.json()["live"]["workers"]
+    assert first.json().keys() == {"live"}
+    assert (worker["name"], worker["seen"]) == ("<b>w</b>", None)
+    assert [arm for arm, *_ in worker["trials"]] == [[0, 1][t["prompt_id"] == "q"] for t in trials]
+    assert service.send("GET", f"{path}&look={first.headers['Asktell-Look']}").status_code == 204
+    service.post("/v1/studies/s/heartbeat", {"worker": "<b>w</b>", "lease": 600})
+    until = time.monotonic() + 60
+    while service.send("GET", f"{path}&look={first.headers['Asktell-Look']}").status_code == 204:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    (worker,) = service.send("GET", f"{path}&look=-1").json()["live"]["workers"]
+    assert worker["until"] > first.json()["live"]["workers"][0]["until"] + 500
+    assert worker["seen"] is not None
 
 
 def test_after_a_state_comes_a_pause() -> None:

@@ -99,7 +99,7 @@ def with_snapshots(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, Stud
 def test_a_newer_snapshot_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     storage, study = with_snapshots(monkeypatch)
     with storage.transaction(1, durable=True) as transaction:
-        transaction.save(10**6, zlib.compress(b'{"version":3}'), b"?")
+        transaction.save(10**6, zlib.compress(b'{"version":4}'), b"?")
     assert everything(Study.open(storage, "s")) == everything(study)
     for _ in range(9):
         study.heartbeat("w")

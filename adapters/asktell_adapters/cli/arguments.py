@@ -343,6 +343,18 @@ def _add_growth(add: _Add) -> None:
         nargs="*",
         help="alone: the rows that the data of a CONFIG.toml have more; else the ids of new examples, or how many",
     )
+    for command, summary, text in (
+        (
+            "pause",
+            "let nothing be evaluated for now",
+            "Nothing is handed out any more, and workers wait. Trials that are out may still be told. It lasts until\n"
+            "`asktell resume`, whatever is restarted meanwhile.",
+        ),
+        ("resume", "go on after a pause", "Workers that wait go on by themselves."),
+    ):
+        add_one = add(command, summary, text, f"example: asktell {command} summarize.toml")
+        add_one.add_argument("run", metavar="RUN", help=where)
+        add_one.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
 
 
 def _add_studies(add: _Add) -> None:

@@ -1,4 +1,4 @@
-"""Studies that go on: `asktell add`, `retire` and `extend`, and a configuration that names more than it did."""
+"""Studies that go on, or not for now: `asktell add`, `retire`, `extend`, `pause` and `resume`, and what a file adds."""
 
 import argparse
 import hashlib
@@ -96,6 +96,22 @@ def _number(words: Sequence[str]) -> int:
     if len(words) != 1 or not words[0].isdecimal():
         raise InvalidArgumentError(f"The examples of this run have no ids: --examples N, got {' '.join(words)!r}.")
     return int(words[0])
+
+
+def pause(arguments: argparse.Namespace) -> int:
+    """`asktell pause`."""
+    with Place(arguments.run, arguments.name).open() as study:
+        study.pause()
+        show(f"{study.name} is paused: {len(study.pending)} trials are out, and may still be told.")
+    return 0
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """`asktell resume`."""
+    with Place(arguments.run, arguments.name).open() as study:
+        study.resume()
+        show(f"Resumed. {_where(study)}")
+    return 0
 
 
 def _place_and(where: str, words: Sequence[str]) -> tuple[Place, list[str]]:

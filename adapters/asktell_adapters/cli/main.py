@@ -193,6 +193,8 @@ _COMMANDS: dict[str, Command] = {
     "add": _of_growth("add"),
     "retire": _of_growth("retire"),
     "extend": _of_growth("extend"),
+    "pause": _of_growth("pause"),
+    "resume": _of_growth("resume"),
     "batch": _of_studies("batch"),
     "studies": _of_studies("list_studies"),
     "watch": _of_studies("watch"),

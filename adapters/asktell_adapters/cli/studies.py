@@ -26,7 +26,8 @@ def list_studies(arguments: argparse.Namespace) -> int:
             out = study.workers()
             workers = {holding.worker for holding in out} - {None}
             finished = study.selector.state.finished
-            state = "finished" if finished else "running" if out else "waiting" if study.spent else "new"
+            at_work = "running" if out else "waiting" if study.spent else "new"
+            state = "finished" if finished else "paused" if study.paused else at_work
             counts = [study.n_active, len(out), len(workers)]
             rows.append([name, study.spending, *map(str, counts), state])
     for line in aligned(rows):
@@ -54,10 +55,7 @@ def report(arguments: argparse.Namespace) -> int:
     """`asktell report`."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
-        if isinstance(study, Study):
-            study.report(arguments.output, place.about())
-        else:  # what a service does not hand out, such as answers, is missing
-            study.selector.report(arguments.output)
+        study.report(arguments.output, place.about())
     show(f"Report: {arguments.output}")
     return 0
 
@@ -94,7 +92,8 @@ def _pace(before: Result, now: Result, seconds: float) -> str:
 
 
 def _view(study: AnyStudy, result: Result, holdings: Sequence[Holding], place: Place, pace: str = "") -> Iterator[str]:
-    doing = "finished" if result.done else place.doing(len(holdings)) + pace
+    paused = "paused (asktell resume goes on), " if study.paused else ""
+    doing = "finished" if result.done else paused + place.doing(len(holdings)) + pace
     yield from overview(result, f"{place.folder or study.name}: {doing}", study.n_active, place.seconds_since)
     if since := growth_of(study.selector.state):
         yield f"{'since start':<12} {since}"

@@ -16,10 +16,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from asktell import reports
 from asktell.studies.study import Study
+from asktell.studies.watching import Watch, is_same
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import Place
 from asktell_adapters.cli.process import signals
 
+_SECONDS_BETWEEN_LOOKS = 2.0  # at who works
+_UNKNOWN = -1  # a state is kept longer than who works on it
 _PATIENCE = 2.0  # seconds for how the answer settled, while workers go on
 _PAUSE = 3.0  # between two states, in units of what making one takes: three quarters of a core are the workers'
 
@@ -35,6 +38,9 @@ class View(ThreadingHTTPServer):
         self._about = about
         self._lock = threading.Lock()
         self._made: tuple[str, str, str] | None = None  # the version, its data, its page
+        self._watch = Watch(study)
+        self._live: dict[str, Any] = {}
+        self._look, self._look_from = 0, 0.0
         self._pause_until = 0.0
         self.path = f"/{secrets.token_urlsafe(24)}/"
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
@@ -44,18 +50,28 @@ class View(ThreadingHTTPServer):
         """Where the page is."""
         return f"http://127.0.0.1:{self.server_port}{self.path}"
 
-    def answer(self, kind: str, version: str | None) -> str | None:
-        """The page, or the data unless they are of this version; made once for all who look."""
+    def answer(self, kind: str, version: str | None, look: str | None = None) -> tuple[str | None, int]:
+        """The page, or the data unless they are of this version; made once for all who look.
+
+        Of the same version only who works on it, if that is not what it was at this `look`; and its number.
+        """
         with self._lock:
             start = time.monotonic()
+            if start >= self._look_from:
+                live = self._watch.look()
+                self._look += not is_same(live, self._live)
+                self._live, self._look_from = live, start + _SECONDS_BETWEEN_LOOKS
             if self._made is None or (start >= self._pause_until and self._made[0] != self._study.report_version):
-                data = self._study.report_data(self._about, _PATIENCE)
+                data = {**self._study.report_data(self._about, _PATIENCE), "live": self._live}
                 self._made = data["state"], reports.encode(data), reports.render(data, "state")
                 took = time.monotonic() - start
                 self._pause_until = start + took * (1 + _PAUSE)
-            if kind == "state":
-                return None if version == self._made[0] else self._made[1]
-            return self._made[2]
+            if kind == "page":
+                return self._made[2], _UNKNOWN
+            if version != self._made[0]:
+                return self._made[1], _UNKNOWN
+            new = look is not None and look != str(self._look)
+            return (reports.encode({"live": self._live}) if new else None), self._look
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -72,18 +88,20 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind is None:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
         else:
-            text = self.server.answer(kind, parse_qs(address.query).get("version", [None])[0])
+            query = parse_qs(address.query)
+            text, look = self.server.answer(kind, *(query.get(name, [None])[0] for name in ("version", "look")))
             if text is None:
-                self._send(HTTPStatus.NO_CONTENT, "text/plain", "")
+                self._send(HTTPStatus.NO_CONTENT, "text/plain", "", look)
             else:
-                self._send(HTTPStatus.OK, "text/html" if kind == "page" else "application/json", text)
+                self._send(HTTPStatus.OK, "text/html" if kind == "page" else "application/json", text, look)
 
-    def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+    def _send(self, status: HTTPStatus, kind: str, text: str, look: int = 0) -> None:
         body = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         for name, value in {
+            "Asktell-Look": str(look),
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",

@@ -1,7 +1,17 @@
-// What may be changed from a page that is served to who may: prompts retired and added, the budget extended.
+// What may be changed from a page that is served to who may: prompts retired and added, the budget extended, all paused.
+
+/** Have something done; it throws with the words of a refusal. */
+async function changeStudy(what, body) {
+  const answer = await fetch(`${document.documentElement.dataset.change}/${what}`, {
+    method: "POST", credentials: "same-origin", cache: "no-store",
+    headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  if (answer.status === 401) location.reload();
+  if (!answer.ok) throw new Error((await answer.json()).detail);
+}
 
 /** A dialog of one change. `fields` are its controls; `made` gives the address and body of the request, or throws. */
-function dialogOf(address, title, fields, made) {
+function dialogOf(title, fields, made) {
   const words = element("p", { role: "alert" });
   const send = element("button", { type: "submit" }, title);
   const close = element("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
@@ -12,12 +22,7 @@ function dialogOf(address, title, fields, made) {
     send.disabled = true;
     try {
       const [what, body] = made();
-      const answer = await fetch(`${address}/${what}`, {
-        method: "POST", credentials: "same-origin", cache: "no-store",
-        headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ...body, key }),
-      });
-      if (answer.status === 401) return location.reload();
-      if (!answer.ok) throw new Error((await answer.json()).detail);
+      await changeStudy(what, { ...body, key });
       dialog.close();
     } catch (error) {
       words.textContent = error.message;
@@ -40,10 +45,39 @@ function field(text, attributes = {}) {
   return labelled(text, element("input", { required: true, autocomplete: "off", ...attributes }));
 }
 
+/** The button that pauses a study, or has it go on; `fit` makes it that of a state. Nothing where nothing may be changed. */
+function pauseButton(data) {
+  if (!document.documentElement.dataset.change) return null;
+  const words = element("span", { role: "alert", class: "soft" });
+  const button = element("button", { type: "button", onclick: press });
+  let paused = false;
+
+  function fit(state) {
+    ({ paused } = state);
+    button.textContent = paused ? "Resume" : "Pause";
+    button.title = paused ? "Hand trials out again" : "Hand nothing out until it is resumed; what is out may still be told";
+    button.hidden = state.done && !paused;
+  }
+
+  async function press() {
+    button.disabled = true;
+    words.textContent = "";
+    try {
+      await changeStudy(paused ? "resume" : "pause", {});
+      fit({ paused: !paused, done: false });
+    } catch (error) {
+      words.textContent = error.message;
+    }
+    button.disabled = false;
+  }
+
+  fit(data);
+  return { nodes: [button, words], fit };
+}
+
 /** Buttons for what may be changed; none where nothing may be. */
 function changeButtons(data) {
-  const address = document.documentElement.dataset.change;
-  if (!address) return [];
+  if (!document.documentElement.dataset.change) return [];
   const prompt = field("Its id"), reason = field("Why"), id = field("Its id");
   const text = labelled("Its text", element("textarea", { required: true, rows: 6, cols: 60 }));
   const more = field("More evaluations", { type: "number", min: 1, step: 1, required: false });
@@ -52,8 +86,8 @@ function changeButtons(data) {
   const amount = (name, label) => (label && value(label) ? { [name]: Number(value(label)) } : {});
   const idOf = (shown) => (data.prompts.numbered && /^\d+$/.test(shown) ? Number(shown) : shown);
   return [
-    dialogOf(address, "Retire a prompt", [prompt, reason], () => ["retire", { prompt: idOf(value(prompt)), reason: value(reason) }]),
-    dialogOf(address, "Add a prompt", [data.prompts.numbered ? null : id, text], () => ["add", { prompts: data.prompts.numbered ? [value(text)] : { [value(id)]: value(text) } }]),
-    dialogOf(address, "Extend the budget", [more, cost], () => ["extend", { ...amount("evaluations", more), ...amount("cost", cost) }]),
+    dialogOf("Retire a prompt", [prompt, reason], () => ["retire", { prompt: idOf(value(prompt)), reason: value(reason) }]),
+    dialogOf("Add a prompt", [data.prompts.numbered ? null : id, text], () => ["add", { prompts: data.prompts.numbered ? [value(text)] : { [value(id)]: value(text) } }]),
+    dialogOf("Extend the budget", [more, cost], () => ["extend", { ...amount("evaluations", more), ...amount("cost", cost) }]),
   ];
 }

@@ -1,4 +1,4 @@
-// Cost, tokens, seconds per prompt; failures by reason.
+// Cost, tokens, seconds per prompt; failures by reason; on a page that is served, who works.
 
 function drawCosts(host, data) {
   host.append(element("p", { class: "say" }, isolated(data.words.costs)));
@@ -6,6 +6,7 @@ function drawCosts(host, data) {
   else host.append(element("p", { class: "soft" }, "Neither costs nor times were told with the scores."));
   host.append(element("h3", {}, "Failures"));
   host.append(data.failures.length ? failuresTable(data) : element("p", { class: "soft" }, "None."));
+  if (data.live) host.append(element("h3", {}, "Workers and leases"), element("div", { id: "workers" }, workersView(data)));
 }
 
 function quantitiesTable(data) {

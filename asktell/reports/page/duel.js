@@ -55,7 +55,7 @@ function duelPicture(data, duel, j, width) {
   const height = 200, margin = { left: 58, right: 14, top: 24, bottom: 28 };
   const values = rows.map((row) => row.a[j] - row.b[j]);
   const y = scale(values.reduce((a, b) => Math.min(a, b), 0), values.reduce((a, b) => Math.max(a, b), 0), height - margin.bottom, margin.top);
-  const picture = frame(width, height, margin, null, y, { x: "common examples, the worst for the answer first", y: `${brief(ids[duel.a], 24)} less ${brief(ids[duel.b], 24)} in ${brief(metric.name, 30)}` });
+  const picture = frame(width, height, margin, null, y, { x: width < 500 ? "examples, the worst first" : "common examples, the worst for the answer first", y: `${brief(ids[duel.a], 24)} less ${brief(ids[duel.b], 24)} in ${brief(metric.name, 30)}` });
   const step = (width - margin.left - margin.right) / rows.length;
   rows.forEach((row, i) => {
     const value = values[i], top = Math.min(y(value), y(0));

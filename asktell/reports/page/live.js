@@ -1,6 +1,7 @@
 // A page that is served asks for what is new, and draws it unless the reader is in the middle of something.
 
 let secondsBetweenLooks = 2; // more where many look: the server says
+const ANY_NUMBER = 1e8; // of evaluations, where money alone is bounded
 const SECONDS_WHEN_DONE = 10; // where it may be extended
 
 /** Whether drawing anew would take away what the reader holds: a control in use, an open table. */
@@ -9,25 +10,43 @@ function busy() {
   return main.contains(document.activeElement) || main.querySelector("details[open]") !== null || !getSelection().isCollapsed;
 }
 
-/** The document at an address: its text, or null if it is of this version. */
+/** How it goes on, in a word. */
+function stateOf(data) {
+  return data.done ? "Done:" : data.paused ? "Paused:" : "Live:";
+}
+
+let lookHeard = -1; // the number of what was last heard of who works
+
+/** The document at an address: its text, or null if it is of this version and nobody does anything else than before. */
 async function fetched(address, version = null) {
-  const query = version === null ? "" : `?version=${encodeURIComponent(version)}`;
+  const query = version === null ? "" : `?version=${encodeURIComponent(version)}&look=${lookHeard}`;
   const answer = await fetch(address + query, { cache: "no-store", credentials: "same-origin" });
   secondsBetweenLooks = Number(answer.headers.get("Asktell-Pace")) || secondsBetweenLooks;
   if (answer.status === 401) location.reload(); // the session is over: its page is where one begins
   if (answer.status === 204) return null;
   if (!answer.ok) throw new Error((await answer.json()).detail);
+  lookHeard = Number(answer.headers.get("Asktell-Look") ?? -1);
   return answer.text();
 }
 
+/** How far it is, and what it still takes. */
+function progressOf({ spent, budget, out, cost, max_cost: most, done, live }) {
+  const evaluations = budget >= ANY_NUMBER ? `${whole(spent)} evaluations` : `${whole(spent)} of ${whole(budget)} evaluations`;
+  const paid = most !== null ? `, ${number(cost)} of ${number(most)} paid` : cost ? `, ${number(cost)} paid` : "";
+  if (done || !live) return `${evaluations}, ${whole(out)} out${paid}`;
+  const { seconds, cost: money } = live.left, workers = live.workers.filter((worker) => worker.holds).length;
+  const to = [seconds === null ? null : `about ${duration(seconds)}`, money === null ? null : `${most === null ? "about " : ""}${number(money)} to pay`];
+  const still = to.filter(Boolean);
+  return `${evaluations}, ${whole(out)} out${workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : ""}${paid}${still.length ? `; left: ${still.join(", ")}` : ""}`;
+}
+
 /**
- * Follow the state at an address. `first` is the document there is, `draw` takes another.
+ * Follow the state at an address. `first` is the document there is, `draw` takes another, `heard` each that comes, at once.
  * Returns what to show of it in the page's head.
  */
-function follow(address, first, draw) {
+function follow(address, first, draw, heard) {
   const words = element("span", { class: "soft", "aria-live": "polite" });
   const button = element("button", { type: "button", hidden: true }, "Show the new state");
-  const started = performance.now(), spentAtStart = first.spent;
   const { home } = document.documentElement.dataset;
   let newest = first, shown = first;
 
@@ -38,22 +57,20 @@ function follow(address, first, draw) {
   }
 
   function tell(state) {
-    const seconds = (performance.now() - started) / 1000, told = newest.spent - spentAtStart;
-    const left = told > 0 && !newest.done ? ((newest.budget - newest.spent) * seconds) / told : null;
-    const time = left === null ? "" : left < 90 ? `, about ${Math.round(left)} s to go` : `, about ${whole(Math.round(left / 60))} min to go`;
-    const cost = newest.max_cost === null ? "" : `, ${number(newest.cost)} of ${number(newest.max_cost)} paid`;
-    words.textContent = `${state} ${whole(newest.spent)} of ${whole(newest.budget)} evaluations, ${whole(newest.out)} out${cost}${time}`;
+    words.textContent = `${state} ${progressOf(newest)}`;
   }
 
   async function look() {
     try {
       const source = await fetched(address, newest.state);
-      if (source !== null) newest = prepared(JSON.parse(source));
+      const data = source === null ? null : JSON.parse(source);
+      if (data && data.state) heard((newest = prepared(data)));
+      if (data) heardOfWorkers(newest, data.live);
       if (newest !== shown) {
         if (busy()) button.hidden = false;
         else drawNewest();
       }
-      tell(newest.done ? "Done:" : "Live:");
+      tell(stateOf(newest));
     } catch {
       tell("Out of reach; so far:");
     }
@@ -61,7 +78,7 @@ function follow(address, first, draw) {
   }
 
   button.addEventListener("click", drawNewest);
-  tell(first.done ? "Done:" : "Live:");
+  tell(stateOf(first));
   setTimeout(look, secondsBetweenLooks * 1000);
   return [words, button];
 }

@@ -62,12 +62,13 @@ async function begin() {
   const page = { data: prepared(JSON.parse(source)) };
   page.data.source = source;
   const redraw = (ids = null) => show(page.data, ids);
+  const pause = pauseButton(page.data);
   const more = live && (!page.data.done || home) ? follow(live, page.data, (data) => {
     page.data = data;
     redraw();
-  }) : [];
+  }, (data) => pause && pause.fit(data)) : [];
   host.append(
-    header(page, redraw, [homeLink(home), more, changeButtons(page.data), logout()].flat().filter(Boolean)),
+    header(page, redraw, [homeLink(home), more, pause && pause.nodes, changeButtons(page.data), logout()].flat().filter(Boolean)),
     element("nav", { "aria-label": "panels" }, PANELS.map(([id, title]) => element("a", { href: `#${id}` }, title))),
     element("main", {}, PANELS.map(([id, title]) => element("section", { id, class: LONG.has(id) ? "long" : null, "aria-label": title }))),
   );

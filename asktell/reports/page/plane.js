@@ -202,11 +202,12 @@ function parallelPicture(data, keep, width) {
   });
   const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
   const colors = { answer: "var(--answer)", tied: "var(--tied)", other: "var(--other)" };
+  const few = data.tied.length <= MOST_LABELS * 2; // many dotted lines are a blur, and take seconds to paint
   for (const arm of byImportance(data, arms)) {
-    const kind = data.baseline === arm ? "baseline" : kindOf(data, arm);
+    const kind = data.baseline === arm ? "baseline" : kindOf(data, arm), faint = kind === "other" || (kind === "tied" && !few);
     const path = shape("polyline", { points: metrics.map((_, j) => `${margin.left + j * gap},${axes[j](estimates[arm][j])}`).join(" "), fill: "none",
-      "stroke-width": kind === "other" ? 1 : 2.2, opacity: kind === "other" ? Math.max(0.12, Math.min(0.5, 60 / arms.length)) : 0.9,
-      "stroke-dasharray": kind === "baseline" ? "7 4" : kind === "tied" ? "2 3" : null });
+      "stroke-width": faint ? 1 : 2.2, opacity: faint ? Math.max(0.12, Math.min(0.5, 60 / arms.length)) : 0.9,
+      "stroke-dasharray": kind === "baseline" ? "7 4" : kind === "tied" && few ? "2 3" : null });
     path.style.stroke = kind === "baseline" ? "var(--baseline)" : colors[kind];
     path.append(shape("title", {}, data.prompts.ids[arm]));
     picture.append(path);
@@ -224,7 +225,7 @@ function parallelPicture(data, keep, width) {
     }
     for (const { bound } of metric.thresholds) picture.append(line(at - 12, axes[j](bound), at + 12, axes[j](bound), "var(--bad)", 3));
   });
-  const caption = "Up is better on every axis. Full lines are the answer, dotted ones not told apart, the dashed one the baseline; bars across an axis are thresholds.";
+  const caption = `Up is better on every axis. Full lines are the answer, ${few ? "dotted" : "faint"} ones not told apart, the dashed one the baseline; bars across an axis are thresholds.`;
   const rows = () => plainTable(["prompt", ...metrics.map((metric) => metric.name)], arms.map((arm) => [data.prompts.ids[arm], ...estimates[arm].map(number)]), "parallel coordinates");
   return figure(picture, `${whole(arms.length)} prompts over ${metrics.length} metrics; the answer: ${someIds(data, data.answer)}`, caption, rows);
 }

@@ -43,6 +43,7 @@ function rowName(data, spent, row) {
 
 function decisionLog(data, spent) {
   const rows = spent.decisions.flatMap((decision) => decision.left.map((left) => ({ ...left, after: decision.after, round: decision.round })));
+  rows.push(...spent.left_otherwise.map((left) => ({ ...left, after: null }))); // failed too often, or taken out: by no decision
   const others = spent.decisions.reduce((sum, each) => sum + each.skipped, 0) + spent.decisions.filter((each) => !each.left.length).length;
   const last = spent.decisions[spent.decisions.length - 1];
   const words = [];
@@ -50,7 +51,7 @@ function decisionLog(data, spent) {
   if (others) words.push(`${whole(others)} ${others === 1 ? "decision" : "decisions"} only planned evaluations.`);
   if (last && last.finished) words.push(last.settled ? "The last decision ended the selection, because the answer was certain enough." : "The last decision ended the selection.");
   const columns = [
-    { name: "after", kind: "number", value: (row) => row.after, cell: (row) => whole(row.after) },
+    { name: "after", kind: "number", value: (row) => row.after, cell: (row) => (row.after === null ? "–" : whole(row.after)) },
     { name: "decision", kind: "number", value: (row) => row.round, cell: (row) => row.round },
     { name: "prompt", kind: "id", value: (row) => data.prompts.ids[row.prompt], cell: (row) => promptLink(data, row.prompt) },
     { name: "became", value: (row) => row.status, cell: (row) => row.status },

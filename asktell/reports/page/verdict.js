@@ -64,7 +64,7 @@ function intervalBar(mean, low, high, metric, confidence) {
   const x = scale(Math.min(low, 0), Math.max(high, 0), 12, width - 12);
   const name = `${signed(mean)}, from ${signed(low)} to ${signed(high)} with confidence ${percent(confidence)}`;
   const color = low > 0 || high < 0 ? ((low > 0) === (signOf(metric) > 0) ? "var(--good)" : "var(--bad)") : "var(--other)";
-  const picture = shape("svg", { width, height, class: "interval", role: "img", "aria-label": name },
+  const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "interval", role: "img", "aria-label": name },
     line(x(0), 2, x(0), height - 2, "var(--text)", 1.5),
     line(x(low), 15, x(high), 15, color, 4), line(x(low), 9, x(low), 21, color, 2), line(x(high), 9, x(high), 21, color, 2));
   const dot = shape("circle", { cx: x(mean), cy: 15, r: 6 });

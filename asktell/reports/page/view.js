@@ -42,7 +42,11 @@ function directionOf(metric) {
 
 /** A prompt's id that leads to its row. */
 function promptLink(data, arm) {
-  return element("button", { type: "button", class: "link", onclick: () => showPrompt(arm) }, isolated(brief(data.prompts.ids[arm], 80)));
+  const go = (event) => {
+    event.preventDefault();
+    showPrompt(arm);
+  };
+  return element("a", { href: "#prompts", onclick: go }, isolated(brief(data.prompts.ids[arm], 80))); // breaks as text does
 }
 
 /** Ids of prompts in a line, the first ones. */

@@ -190,3 +190,20 @@ def test_the_usage_of_commands_with_a_name_in_the_middle_is_readable(command: st
     usage = capsys.readouterr().out.splitlines()[0]
     assert f"asktell {command} [OPTIONS] RUN [NAME] " in usage
     assert "[[" not in usage
+
+
+def test_a_run_is_paused_and_goes_on(project: Project, capsys: Any) -> None:
+    project.run()
+    assert asktell("extend", project.config, "--evaluations", 10) == 0
+    assert asktell("pause", project.config) == 0
+    assert "is paused: 0 trials are out" in capsys.readouterr().out
+    assert asktell("status", project.config) == 0
+    assert "paused (asktell resume goes on)" in capsys.readouterr().out
+    assert asktell("studies", project.config) == 0
+    assert "paused" in capsys.readouterr().out
+    with project.folder.open_study() as study:
+        assert study.ask() is None
+    assert asktell("resume", project.folder.path) == 0
+    assert "Resumed. a: 6 prompts, 24 of 34 evaluations." in capsys.readouterr().out
+    assert project.run() == 0
+    assert len(project.paid) == 34

@@ -1,0 +1,56 @@
+// Who works on a study that goes on: who holds which trials, until when, and how fast they are.
+
+/** A time that has passed, or is still to come, in words. */
+function duration(seconds) {
+  const size = Math.abs(seconds);
+  if (size < 90) return `${Math.round(size)} s`;
+  if (size < 5400) return `${Math.round(size / 60)} min`;
+  return size < 172800 ? `${number(Math.round(size / 360) / 10)} h` : `${whole(Math.round(size / 86400))} days`;
+}
+
+/** What came of who works: it replaces what was known, and is drawn unless the reader is in the middle of it. */
+function heardOfWorkers(data, live) {
+  data.live = { ...live, heard: performance.now() };
+  const host = document.getElementById("workers");
+  if (host && !host.contains(document.activeElement) && !host.contains(getSelection().anchorNode)) replaceContent(host, workersView(data));
+}
+
+function workersView(data) {
+  const { live } = data;
+  const now = live.now + (live.heard ? (performance.now() - live.heard) / 1000 : 0);
+  const at = live.workers.filter((worker) => worker.holds);
+  const said = at.length
+    ? `${whole(at.length)} ${at.length === 1 ? "worker holds" : "workers hold"} ${whole(at.reduce((n, worker) => n + worker.holds, 0))} trials.`
+    : data.done ? "The selection is over: nobody works." : data.paused ? "It is paused: nobody is given anything." : "Nobody works on it now.";
+  const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} out without a lease: they stay so until they are told, have failed or are handed back.` : "";
+  const late = at.filter((worker) => worker.until < now).length;
+  const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} ran out: whoever asks next takes over.` : "";
+  const pace = live.pace === null ? "" : ` Together they told ${number(live.pace)} evaluations a minute.`;
+  const ago = (time) => (time === null ? "earlier than watched" : `${duration(now - time)} ago`);
+  const columns = [
+    { name: "worker", kind: "id", value: (row) => row.name, cell: (row) => isolated(brief(row.name, 80)) },
+    { name: "holds", kind: "wide", value: (row) => row.holds, cell: (row) => heldBy(data, row) },
+    { name: "since", kind: "time", value: (row) => oldest(row), cell: (row) => (row.holds ? ago(oldest(row)) : "–") },
+    { name: "lease ends", kind: "time", value: (row) => row.until, cell: (row) => (row.until === null ? "–" : row.until < now ? `ran out ${duration(now - row.until)} ago` : `in ${duration(row.until - now)}`) },
+    { name: "last seen", kind: "time", value: (row) => row.seen, cell: (row) => ago(row.seen) },
+    { name: "told", kind: "number", value: (row) => row.told, cell: (row) => whole(row.told) },
+    { name: "a minute", kind: "number", value: (row) => row.pace, cell: (row) => number(row.pace) },
+  ];
+  return [
+    element("p", { class: "say" }, said + unnamed + lost + pace),
+    live.workers.length ? table(columns, live.workers, { keep: kept("workers", { table: {} }).table, label: "workers" }) : null,
+  ];
+}
+
+/** Since when it holds what it has held longest; null: longer than anybody has looked. */
+function oldest(worker) {
+  return worker.trials.reduce((time, [, , , since]) => (since === null || time === null ? null : Math.min(time, since)), Infinity);
+}
+
+function heldBy(data, worker) {
+  const shown = worker.trials.slice(0, 3).map(([arm, example, attempt], i) => [
+    i ? "; " : "", arm < data.prompts.ids.length ? promptLink(data, arm) : `prompt ${whole(arm)}`,
+    example === null ? "" : [" on ", isolated(exampleName(data, example))], attempt > 1 ? ` (attempt ${whole(attempt)})` : "",
+  ]);
+  return worker.holds ? [shown, worker.holds > 3 ? ` and ${whole(worker.holds - 3)} more` : ""] : "nothing";
+}

@@ -1,0 +1,130 @@
+"""Who works on a study, and how fast, as it is seen by who looks at it again and again.
+
+Neither is in the log: it has no times but when leases end. So a worker was last seen when, between two looks, a score
+of it came, its leases changed, or it held other trials; and holds a trial since the look that first found it there.
+"""
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from asktell.arguments import MOST_EVALUATIONS
+from asktell.studies.reading import Attendance, Readable, Standing
+
+_WINDOW = 300.0  # seconds over which a pace is measured
+_STEP = 10.0  # seconds between two moments that are kept
+_GONE = 900.0  # seconds after which a worker that holds nothing is not shown any more
+_MOST_WORKERS = 200
+_MOST_TRIALS = 20
+
+
+class _Worker:
+    def __init__(self) -> None:
+        self.sign: object = None  # what changes when it does something
+        self.seen: float | None = None  # when that last happened; None: not while anybody looked
+        self.since: dict[int, float | None] = {}  # by trial
+
+
+class _Moment(NamedTuple):
+    time: float
+    spent: int
+    cost: float
+    told: dict[str, int]
+
+
+class Watch:
+    """Looks at one study.
+
+    Args:
+        study: a Study.
+    """
+
+    def __init__(self, study: Readable) -> None:
+        self.study = study
+        self._workers: dict[str, _Worker] = {}
+        self._moments: deque[_Moment] = deque()
+
+    def look(self) -> dict[str, Any]:
+        """What there is to see, JSON-ready. Times are seconds since 1970, by the storage's clock.
+
+        `now`; `workers`, those that hold trials or did so lately: `name`, `holds` (how many), `trials` ([prompt's
+        place, example, attempt, since; null if it was there at the first look], the oldest ones), `until` (when its
+        last lease ends), `seen`, `told` and `pace` (evaluations per minute, while it was looked at); `unnamed` trials
+        are out without a lease; `pace` of all; `left`: `evaluations`, `cost` (what may still be spent, or about what
+        those evaluations will cost), `seconds` until the budget is spent at this pace, each null if unknown.
+        """
+        attendance, standing = self.study.attendance(), self.study.standing
+        is_first = not self._moments
+        self._remember(attendance, standing)
+        seconds = self._moments[-1].time - self._moments[0].time
+        return {
+            "now": attendance.now,
+            "workers": self._of_workers(attendance, is_first, seconds),
+            "unnamed": sum(lease is None for _, _, lease, _ in attendance.out),
+            "pace": _per_minute(self._moments[-1].spent - self._moments[0].spent, seconds),
+            "left": self._left(standing, seconds),
+        }
+
+    def _remember(self, attendance: Attendance, standing: Standing) -> None:
+        moments = self._moments
+        if moments and (standing.spent < moments[-1].spent or attendance.now <= moments[-1].time):
+            moments.clear()  # another study of this name, or a clock that was set
+        if len(moments) > 1 and moments[-1].time - moments[-2].time < _STEP:
+            moments.pop()  # those between are of no use, and there may be many workers
+        moments.append(_Moment(attendance.now, standing.spent, standing.cost, dict(attendance.told)))
+        while len(moments) > 2 and moments[1].time <= attendance.now - _WINDOW:
+            moments.popleft()
+
+    def _of_workers(self, attendance: Attendance, is_first: bool, seconds: float) -> list[dict[str, Any]]:
+        now = attendance.now
+        held: dict[str, list[tuple[int, int, int | None, int]]] = {}
+        until: dict[str, float] = {}
+        for trial, (arm, example), lease, attempt in attendance.out:
+            if lease is not None:
+                held.setdefault(lease.worker, []).append((trial, arm, example, attempt))
+                until[lease.worker] = max(lease.deadline, until.get(lease.worker, lease.deadline))
+        told, before = attendance.told, self._moments[0].told
+        rows: list[dict[str, Any]] = []
+        for name in sorted({*held, *self._workers, *(n for n in told if told[n] != before.get(n, 0))}):
+            worker, trials = self._workers.setdefault(name, _Worker()), held.get(name, [])
+            sign = told.get(name, 0), until.get(name), tuple(trial for trial, *_ in trials)
+            if sign != worker.sign and not is_first:
+                worker.seen = now
+            worker.sign = sign
+            worker.since = {t: worker.since.get(t, None if is_first else now) for t, *_ in trials}
+            if not trials and (worker.seen is None or now - worker.seen > _GONE):
+                del self._workers[name]
+                continue
+            rows.append({
+                "name": name,
+                "holds": len(trials),
+                "trials": [[arm, example, n, worker.since[t]] for t, arm, example, n in trials[:_MOST_TRIALS]],
+                "until": until.get(name),
+                "seen": worker.seen,
+                "told": told.get(name, 0),
+                "pace": _per_minute(told.get(name, 0) - before.get(name, 0), seconds),
+            })  # fmt: skip
+        rows.sort(key=lambda row: len(held.get(row["name"], ())), reverse=True)
+        return rows[:_MOST_WORKERS]
+
+    def _left(self, standing: Standing, seconds: float) -> dict[str, float | None]:
+        first, last = self._moments[0], self._moments[-1]
+        told, paid = last.spent - first.spent, last.cost - first.cost
+        unlimited = standing.budget >= MOST_EVALUATIONS
+        evaluations = None if unlimited else standing.budget - standing.spent
+        left = [] if evaluations is None or told <= 0 else [evaluations * seconds / told]
+        if standing.max_cost is not None:
+            cost: float | None = max(0.0, standing.max_cost - standing.cost)
+            left += [(cost or 0.0) * seconds / paid] if paid > 0 else []
+        else:
+            cost = standing.cost * (evaluations or 0) / standing.spent if standing.spent and standing.cost else None
+        return {"evaluations": evaluations, "cost": cost, "seconds": round(min(left)) if left else None}
+
+
+def is_same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether two looks differ in nothing but their time."""
+    return {**a, "now": None} == {**b, "now": None}
+
+
+def _per_minute(n: int, seconds: float) -> float | None:
+    """Two digits that count; None before there is a time to measure over."""
+    return float(f"{60.0 * n / seconds:.2g}") if seconds > 0 else None
