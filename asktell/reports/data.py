@@ -25,7 +25,8 @@ from asktell.results.summary import summarize
 from asktell.state import State
 from asktell.trial import Prompts
 
-FORMAT, VERSION = "asktell.report", 1
+FORMAT = "asktell.report"
+VERSION = 1
 
 _MOST_TEXT = 700_000  # bytes of all prompts together
 _MOST_ANSWERS = 300_000
