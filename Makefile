@@ -134,6 +134,7 @@ test-pythons: dist
 # Gathers changes/ into CHANGELOG.md: make changelog RELEASE=0.2.0
 changelog: $(TOOLS)/.made
 	$(TOOLS)/bin/towncrier build --yes --version $(RELEASE)
+	sed -i '/./,$$!d' CHANGELOG.md  # it begins with empty lines now
 
 $(TOOLS)/.made: tests/packages/tools.txt
 	$(PYTHON) -m venv $(TOOLS)
