@@ -34,6 +34,8 @@ test: lint types contracts tests
 lint: $(VENV)/.test lint-files
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	@# Every text file has its encoding named: that of Windows is another.
+	$(VENV)/bin/ruff check --quiet --preview --select PLW1514 asktell adapters
 
 # What is not code: workflows, metadata, changelog fragments. Offline.
 lint-files: $(TOOLS)/.made
@@ -147,6 +149,7 @@ test-pythons: dist
 # Gathers changes/ into CHANGELOG.md: make changelog RELEASE=0.2.0
 changelog: $(TOOLS)/.made
 	$(TOOLS)/bin/towncrier build --yes --version $(RELEASE)
+	sed -i '/./,$$!d' CHANGELOG.md  # it begins with empty lines now
 
 $(TOOLS)/.made: tests/packages/tools.txt
 	$(PYTHON) -m venv $(TOOLS)
