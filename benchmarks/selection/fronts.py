@@ -63,9 +63,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SUITES["fronts"].seeds)
     parser.add_argument("--methods", nargs="+", default=METHODS, metavar="METHOD")
     parser.add_argument("--output", type=Path, default=OUTPUT / "fronts.jsonl")
-    parser.add_argument(
-        "--write", action="store_true", help="renew the tables in docs, too"
-    )
+    parser.add_argument("--write", action="store_true", help="renew the tables in docs, too")
     args = parser.parse_args()
     names = [name for name in chosen_problems(args) if args.problems or not name.startswith("synthetic/")]
     names = [name if "@" in name else f"{name}@{args.prompts}" for name in names]
