@@ -34,6 +34,7 @@ from asktell_adapters.evaluators import LlamaCpp, LLMEvaluator
 from asktell_adapters.llms.base import Example
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.metrics import Brevity, Rouge
+from benchmarks.paper.data import SOURCES, load_summaries
 from benchmarks.problems.replay import EMBEDDED
 from benchmarks.problems.table import write_table
 from benchmarks.selection.recorded import Recorded
@@ -59,9 +60,11 @@ class Settings:
 
 
 def load_data(settings: Settings) -> list[Example]:
-    """The first examples of ACLSum (all splits), or of a .jsonl or .csv file."""
+    """The first examples of ACLSum (all splits), of one of the paper's data sets, or of a .jsonl or .csv file."""
     if settings.data == "aclsum":
         examples = load_aclsum("all", section=settings.section, max_words=settings.max_words)
+    elif settings.data in SOURCES:
+        examples = load_summaries(settings.data, settings.n_examples, settings.max_words)
     else:
         examples = load_examples(settings.data)
     if len(examples) < settings.n_examples:
@@ -153,7 +156,9 @@ def main() -> None:
     parser.add_argument("--max-prompts", type=int, help="only the first of them")
     parser.add_argument("--model", default="smollm2", help="a GGUF file (default: the packaged SmolLM2)")
     parser.add_argument("--dtype", default="q8_0", help="of SmolLM2's weights; q8_0 writes fastest on a CPU")
-    parser.add_argument("--data", default="aclsum", help="aclsum, or a .jsonl or .csv file")
+    parser.add_argument(
+        "--data", default="aclsum", help="aclsum; xsum or cnn_dailymail, from the network; or a .jsonl or .csv file"
+    )
     parser.add_argument("--section", default="abstract", help="of ACLSum (default: %(default)s)")
     parser.add_argument("--max-words", type=int, default=120, help="of a document (default: %(default)s)")
     parser.add_argument("--examples", type=int, default=60, help="default: %(default)s")
