@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from asktell.numerics.arrays import Vector
 
 
@@ -18,19 +16,36 @@ class Shape(NamedTuple):
     loading: Vector  # mean 1; below 0 where better prompts score less
     example: Vector  # mean 1
     residual: Vector  # mean 1
+    tells: Vector  # how much a score tells of its prompt, in units of one on an example that nobody has seen
+    variances: tuple[float, float, float]  # of prompts, of the mean example's level and residual, in the metric's units
 
     @classmethod
-    def of(cls, level: Vector, loading: Vector, example: Vector, residual: Vector) -> "Shape":
-        """The shape of levels, loadings and variances in whatever units; the mean loading must be above 0."""
-        return cls(level - level.mean(), loading / loading.mean(), example / example.mean(), residual / residual.mean())
+    def of(
+        cls, level: Vector, loading: Vector, example: Vector, residual: Vector, tells: Vector, ability: float
+    ) -> "Shape":
+        """The shape of levels, loadings and variances, with prompts' abilities of a variance in units of the loadings.
 
-    @classmethod
-    def flat(cls, n_examples: int) -> "Shape":
-        """All examples are alike."""
-        ones = np.ones(n_examples)
-        return cls(np.zeros(n_examples), ones, ones, ones)
+        The mean loading must be above 0.
+        """
+        means = float(loading.mean()), float(example.mean()), float(residual.mean())
+        return cls(
+            level - level.mean(),
+            loading / means[0],
+            example / means[1],
+            residual / means[2],
+            tells,
+            (ability * means[0] ** 2, means[1], means[2]),
+        )
 
-    @property
-    def tells(self) -> Vector:
-        """(N,) how much a score tells of its prompt's effect, in units of one on an example as all are on average."""
-        return np.asarray(self.loading**2 / self.residual)
+    def trusted(self, trust: float) -> "Shape | None":
+        """As it is if trusted to this part, the rest of the way to examples that are all alike; None if not at all."""
+        if trust == 0.0:
+            return None
+        rest = 1.0 - trust
+        return self._replace(
+            shift=trust * self.shift,
+            loading=rest + trust * self.loading,
+            example=rest + trust * self.example,
+            residual=rest + trust * self.residual,
+            tells=rest + trust * self.tells,
+        )

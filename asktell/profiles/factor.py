@@ -133,7 +133,7 @@ def fitted(
     """
     n = np.bincount(arms, minlength=n_arms)
     there = n > 0
-    mean = np.zeros(n_arms)
+    mean: Vector = np.zeros(n_arms)
     if y.max() == y.min():  # tells of no ability
         return Sums.of(examples, y, mean[arms], mean[arms], n_examples), 0.0
     prior = expected(Sums.of(examples, y, mean[arms], mean[arms], n_examples), binary)
@@ -141,7 +141,7 @@ def fitted(
     ability = _FIRST_ABILITY * float((prior.residual / prior.loading**2).mean())
     for _ in range(_STEPS):
         level = _levels(examples, y - loading * mean[arms], prior, n_examples)
-        variance = 1.0 / (1.0 / ability + np.bincount(arms, weight * loading, n_arms))
+        variance: Vector = 1.0 / (1.0 / ability + np.bincount(arms, weight * loading, n_arms))
         mean = variance * np.bincount(arms, weight * (y - level[examples]), n_arms)
         mean = np.where(there, mean - mean[there].mean(), 0.0)
         ability = max(float((mean**2 + variance)[there].mean()), 1e-3 * ability)

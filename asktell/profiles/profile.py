@@ -9,7 +9,7 @@ import numpy as np
 from asktell.arguments import LARGEST, MOST_EXAMPLES, check_number, short, some
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.examples import Examples
-from asktell.numerics.arrays import Indices, Matrix
+from asktell.numerics.arrays import Indices, Matrix, Vector
 from asktell.numerics.cells import Scored
 from asktell.posterior.shape import Shape
 from asktell.profiles.factor import Learned, Sums, fitted, learned
@@ -36,8 +36,8 @@ class KnownExample(NamedTuple):
     """What a profile says of an example and a metric.
 
     `level`: the expected score of an average prompt; `loading`: how much it divides prompts, in units of the average
-    example's; each with its standard error. `tells`: how much a score on it tells of a prompt's mean, in units of one
-    on an example that nobody has seen. `cells`: on how many scores that rests, older studies' counted as they weigh.
+    example's; each with its standard error. `tells`: the part of its scores' variance that is the prompts' doing, in
+    units of that on an example that nobody has seen. `cells`: on how many scores that rests, weighted by age.
     """
 
     id: str
@@ -146,14 +146,13 @@ class ExampleProfile:
                 KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n)
                 for id_, n in zip(self.ids, known.sums.n.tolist(), strict=True)
             ]
-        tells = found.loading**2 / _unexplained(known, found)
         mean = _mean_loading(found)
         columns = (
             found.level,
             np.sqrt(found.level_variance),
             found.loading / mean,
             np.sqrt(found.loading_variance) / mean,
-            tells / tells[-1],
+            _tells(known, found),
         )
         rows = zip(self.ids, *(column[:-1].tolist() for column in columns), known.sums.n.tolist(), strict=True)
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
@@ -170,7 +169,12 @@ class ExampleProfile:
             return None
         drift = _DRIFT * float(found.level_variance[-1])
         return Shape.of(
-            found.level[at], found.loading[at], found.level_variance[at] + drift, _unexplained(known, found)[at]
+            level=found.level[at],
+            loading=found.loading[at],
+            example=found.level_variance[at] + drift,
+            residual=_unexplained(known, found)[at],
+            tells=_tells(known, found)[at],
+            ability=_ability(known),
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -283,9 +287,21 @@ def _learned(known: OfMetric) -> Learned | None:
     return learned(Sums(*(np.append(column, 0.0) for column in sums)), known.binary)
 
 
-def _unexplained(known: OfMetric, found: Learned) -> Matrix:
+def _unexplained(known: OfMetric, found: Learned) -> Vector:
     """(E,) variance of a score given its prompt's ability, for what is not known of the loading too."""
-    return np.asarray(found.residual + found.loading_variance * known.ability / max(known.prompts, _SMALLEST))
+    return np.asarray(found.residual + found.loading_variance * _ability(known))
+
+
+def _ability(known: OfMetric) -> float:
+    """The variance of the prompts' abilities."""
+    return known.ability / max(known.prompts, _SMALLEST)
+
+
+def _tells(known: OfMetric, found: Learned) -> Vector:
+    """(E,) the part of a score's variance that is its prompt's doing, over that on an example nobody has seen."""
+    own = found.loading**2 * _ability(known)
+    share = own / (own + _unexplained(known, found))
+    return np.asarray(share / share[-1]) if share[-1] > 0 else np.ones(len(share))
 
 
 def _mean_loading(found: Learned, at: Indices | None = None) -> float:
