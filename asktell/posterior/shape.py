@@ -38,12 +38,15 @@ class Shape(NamedTuple):
         )
 
     def trusted(self, trust: float) -> "Shape | None":
-        """As it is if trusted to this part, the rest of the way to examples that are all alike; None if not at all."""
+        """As it is if trusted to this part, the rest of the way to examples that are all alike; None if not at all.
+
+        Levels are trusted whole or not at all: half of their differences would be as wrong where only hard examples
+        were asked, and how much they vary about what was expected is estimated anyway.
+        """
         if trust == 0.0:
             return None
         rest = 1.0 - trust
         return self._replace(
-            shift=trust * self.shift,
             loading=rest + trust * self.loading,
             example=rest + trust * self.example,
             residual=rest + trust * self.residual,

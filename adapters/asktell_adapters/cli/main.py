@@ -139,6 +139,12 @@ def _of_studies(name: str) -> Command:
     return command
 
 
+def _profile(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.profile import profile
+
+    return profile(arguments)
+
+
 def _view(arguments: argparse.Namespace) -> int:
     from asktell_adapters.cli.view import view
 
@@ -179,6 +185,7 @@ _COMMANDS: dict[str, Command] = {
     "retire": _of_growth("retire"),
     "extend": _of_growth("extend"),
     "batch": _of_studies("batch"),
+    "profile": _profile,
     "studies": _of_studies("list_studies"),
     "watch": _of_studies("watch"),
     "export": _of_studies("export_study"),

@@ -18,6 +18,7 @@ from asktell_adapters.config.goal import read_goal
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics
 from asktell_adapters.config.model import read_model
+from asktell_adapters.config.profile import read_profile
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import KEYS, Table
@@ -133,7 +134,8 @@ def load_config(path: Path, improve: bool = False) -> Config:
         improving = read_improve(top, model, whole)  # checked in any case: the file is one for both
         allowed = improving.first if improve else whole
         options = {**_with_method(top, settings), **({"features": features} if features else {})}
-        selector = Selector(prompts, goal, allowed, examples=dataset.ids, **options)
+        profile = read_profile(top, output_folder)
+        selector = Selector(prompts, goal, allowed, examples=dataset.ids, profile=profile, **options)
         if improve:
             check_method(selector)
     kind = model.get("type")
@@ -144,7 +146,8 @@ def load_config(path: Path, improve: bool = False) -> Config:
         raise top.error("concurrency", "must be at least 1", concurrency)
     if kind == "vllm":  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
-    setup = describe({"budget": budget, **settings, "features": features}, data, model, prompts, dataset)
+    earlier = {"profile": data["profile"]} if "profile" in data else {}
+    setup = describe({"budget": budget, **settings, "features": features, **earlier}, data, model, prompts, dataset)
     batch_size = min(batch_size, concurrency)
     return Config(
         path,
