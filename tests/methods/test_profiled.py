@@ -84,6 +84,45 @@ def test_the_answer_is_better_and_levels_are_unbiased(profile: ExampleProfile) -
     assert abs(np.mean(bias)) < 0.05  # of the examples asked, half are right; of all, 6 in 7
 
 
+def test_comparisons_speak_of_all_examples(profile: ExampleProfile) -> None:
+    stated, naive, truth = [], [], []
+    for seed in range(70, 90):
+        scores = table(seed)
+        selector = selector_of(scores, 3, profile=profile, seed=seed)
+        play(selector, scores)
+        a = str(selector.result().selected[0].id)
+        for b in ("p0", "p1", "p2"):
+            if a != b:
+                compared = selector.compare(a, b)
+                difference = compared.differences["right"]
+                assert not compared.guaranteed
+                if difference.estimate is not None:
+                    one, other = scores[int(a[1:])], scores[int(b[1:])]
+                    history = selector.state.history
+                    seen = [set(history.examples()[history.arms() == int(name[1:])].tolist()) for name in (a, b)]
+                    common = sorted(seen[0] & seen[1])
+                    naive.append(np.mean(one[common] - other[common]))
+                    stated.append(difference.estimate)
+                    truth.append(np.mean(one - other))
+    assert np.mean(naive) > np.mean(truth) + 0.15
+    # What is left is that the selected prompt was lucky on these examples, as without a profile.
+    assert np.mean(stated) - np.mean(truth) < 0.5 * (np.mean(naive) - np.mean(truth))
+
+
+def test_who_is_clearly_infeasible_is_judged_by_all_examples(profile: ExampleProfile) -> None:
+    scores = np.ones((4, N))  # on examples that divide, all are right half of the time
+    scores[:, : len(TELLING)] = np.random.default_rng(1).random((4, len(TELLING))) < 0.5
+    goal = BestFeasible("gain", subject_to={"right": 0.75})
+    selector = selector_of(scores, 8, goal=goal, profile=profile)
+    while trial := selector.ask():
+        arm = int(str(trial.prompt_id)[1:])
+        selector.tell(trial, {"gain": float((arm * 7 + trial.example) % 5), "right": scores[arm, trial.example]})
+    result = selector.result()
+    assert result.feasible
+    assert all(entry.p_feasible > 0.5 for entry in result.prompts)
+    assert len(result.unresolved) == 3
+
+
 def test_a_profile_of_shuffled_ids_does_little_harm(profile: ExampleProfile) -> None:
     order = np.random.default_rng(1).permutation(N)
     data = profile.to_data()
