@@ -47,9 +47,7 @@ class Sums(NamedTuple):
 
     def rounded(self) -> "Sums":
         """To six digits."""
-        size = [np.where(column != 0.0, np.abs(column), 1.0) for column in self]
-        unit = [10.0 ** (np.floor(np.log10(each)) - (_DIGITS - 1)) for each in size]
-        return Sums(*(np.round(column / u) * u for column, u in zip(self, unit, strict=True)))
+        return Sums(*(_rounded(column) for column in self))
 
     def times(self, weight: float) -> "Sums":
         """As if there were so many times the cells."""
@@ -141,11 +139,19 @@ def fitted(
     ability = _FIRST_ABILITY * float((prior.residual / prior.loading**2).mean())
     for _ in range(_STEPS):
         level = _levels(examples, y - loading * mean[arms], prior, n_examples)
-        variance: Vector = 1.0 / (1.0 / ability + np.bincount(arms, weight * loading, n_arms))
+        told = np.bincount(arms, weight * loading, n_arms).astype(float)
+        variance: Vector = 1.0 / (1.0 / ability + told)
         mean = variance * np.bincount(arms, weight * (y - level[examples]), n_arms)
         mean = np.where(there, mean - mean[there].mean(), 0.0)
         ability = max(float((mean**2 + variance)[there].mean()), 1e-3 * ability)
     return Sums.of(examples, y, mean[arms], variance[arms], n_examples), ability
+
+
+def _rounded(x: Vector) -> Vector:
+    size = np.where(x != 0.0, np.abs(x), 1.0)
+    places = _DIGITS - 1 - np.floor(np.log10(size))
+    up, down = 10.0 ** np.maximum(places, 0.0), 10.0 ** np.maximum(-places, 0.0)
+    return np.asarray(np.round(x / down * up) / up * down)  # to the float that is nearest to the decimal number
 
 
 def _levels(examples: Indices, y: Vector, prior: Expected, n_examples: int) -> Vector:
