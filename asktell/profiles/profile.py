@@ -18,6 +18,7 @@ FORMAT, VERSION = "asktell.profile", 1
 _LEAST_LOADING = 0.05  # of the mean, below which loadings are no measure
 _DRIFT = 0.1  # of the levels' variance, that another study's levels may be off
 _SMALLEST = 1e-9
+_SLACK = 1.001  # of sums that were rounded
 
 
 class OfMetric(NamedTuple):
@@ -318,6 +319,10 @@ def _load(data: Any, n_examples: int) -> OfMetric:
     prompts, ability = (check_number(name, data[name], 0.0, LARGEST) for name in ("prompts", "ability"))
     if (sums.n < 0).any() or (sums.aa < 0).any() or (sums.yy < 0).any() or type(data["binary"]) is not bool:
         raise ValueError("n, aa and yy must be at least 0, and binary true or false")
+    possible = sums.a**2 <= _SLACK * sums.n * sums.aa
+    possible &= (sums.y**2 <= _SLACK * sums.n * sums.yy) & (sums.ya**2 <= _SLACK * sums.aa * sums.yy)
+    if not possible.all():
+        raise ValueError("the sums contradict each other")
     if n_examples > MOST_EXAMPLES or not sums.n.sum() > 0:
         raise ValueError("there are no scores")
     return OfMetric(data["binary"], sums, prompts, ability)

@@ -162,6 +162,8 @@ def test_what_is_no_study_is_refused() -> None:
         lambda d: d["metrics"]["right"]["sums"].pop("n"),
         lambda d: d["metrics"]["right"]["sums"].update(n=[-1.0] * 12),
         lambda d: d["metrics"]["right"]["sums"].update(y=["a"] * 12),
+        lambda d: d["metrics"]["right"]["sums"].update(aa=[0.0] * 12),
+        lambda d: d["metrics"]["right"]["sums"].update(yy=[0.1] * 12),
         lambda d: d["metrics"]["right"].update(ability=-1),
         lambda d: d["metrics"]["right"].update(binary=1),
     ],
