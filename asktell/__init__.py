@@ -27,6 +27,7 @@ from asktell.errors import (
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
 from asktell.methods import METHODS, Elimination, Race, preset
 from asktell.methods.adaptive import Adaptive
+from asktell.profiles.profile import ExampleProfile
 from asktell.results import Comparison, Difference, PromptResult, Result
 from asktell.running.run import run
 from asktell.selector import Selector
@@ -50,6 +51,7 @@ __all__ = [
     "Difference",
     "Elimination",
     "EvaluatorError",
+    "ExampleProfile",
     "FolderBusyError",
     "IncompatibleMethodError",
     "InvalidArgumentError",

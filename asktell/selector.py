@@ -13,6 +13,7 @@ from asktell.forks import fresh_after_fork
 from asktell.goals import Goal, Scores
 from asktell.growing import Growing
 from asktell.methods import Method, preset
+from asktell.profiles.profile import ExampleProfile
 from asktell.reports.reported import Reported
 from asktell.results import Comparison, Result
 from asktell.results.summary import compare, summarize
@@ -47,6 +48,8 @@ class Selector(Growing, Saved, Reported):
         repeats: how often the same prompt may be asked on the same example, for scores that differ from one evaluation
             to the next (a temperature above 0, an LLM as a judge). What counts is then the mean over the examples of
             the expected score; a prompt that has seen every example is evaluated on them again, up to so many times.
+        profile: what earlier studies know of these examples, as of `asktell.ExampleProfile.of(study, ...)`; "auto" then
+            evaluates on those that tell most, and other methods take no notice. Needs ids of the examples.
 
     A selector may be used from several threads. It saves to JSON text and continues from it exactly.
 
@@ -69,10 +72,11 @@ class Selector(Growing, Saved, Reported):
         max_failures: int = 3,
         baseline: str | int | None = None,
         repeats: int = 1,
+        profile: ExampleProfile | None = None,
     ) -> None:
         named = Prompts(*check_prompts(prompts))
         problem = checked_problem(
-            named, goal, budget, examples, features, seed, sampling, max_failures, baseline, repeats
+            named, goal, budget, examples, features, seed, sampling, max_failures, baseline, repeats, profile
         )
         if not isinstance(method, Method):
             method = preset(method, goal)

@@ -220,29 +220,29 @@ class Adaptive:
             return self._first_cells(state, arms[:n_pulls], belief)
         doubt, informative = (None, None) if first or belief is None else (belief.interest, belief.informative)
         share = _FIRST_SHARE if first and self.share is None else self._share(problem)
-        used_arms, used = _used_places(state)
+        used_arms, used = _used_places(state, problem.telling_place)
         noise = belief.noise if belief is not None and alone and problem.is_noisy else None
         cells: list[tuple[int, int]] = []
         while len(arms) and len(cells) < n_pulls:
             arms, places = design.next_examples(
                 arms, used_arms, used, len(problem.order), share, doubt, informative, problem.repeats, noise
             )
-            cells += zip(arms.tolist(), problem.order[places].tolist(), strict=True)
+            cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
             used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
         return tuple(cells[:n_pulls])
 
     def _first_cells(self, state: State, arms: Indices, belief: Belief) -> tuple[tuple[int, int], ...]:
         """One pull of each arm that joined, on examples that tell it from those who were there."""
         problem = state.problem
-        used_arms, used = _used_places(state)
+        used_arms, used = _used_places(state, problem.telling_place)
         share = _FIRST_SHARE if self.share is None else self.share
         places = design.joining_examples(arms, used_arms, used, len(problem.order), share, belief.interest)
-        return tuple(zip(arms.tolist(), problem.order[places].tolist(), strict=True))
+        return tuple(zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True))
 
     def _in_order(self, state: State, arms: Indices, n_pulls: int) -> tuple[tuple[int, int], ...]:
         """The first examples of the order that each arm has used least, in turn: whom it suits plays no part."""
         problem = state.problem
-        used_arms, used = _used_places(state)
+        used_arms, used = _used_places(state, problem.place)
         free = {arm: _unused(used[used_arms == arm], problem) for arm in arms.tolist()}
         cells: list[tuple[int, int]] = []
         while len(cells) < n_pulls and free:
@@ -287,11 +287,11 @@ def _room(state: State) -> int:
     return max(0, state.problem.budget - state.spent - len(state.pending) - returned)
 
 
-def _used_places(state: State) -> tuple[Indices, Indices]:
-    """Arms and places in the order of the cells that were scored, are out or have failed, each as often."""
+def _used_places(state: State, place: Indices) -> tuple[Indices, Indices]:
+    """Arms, and examples by their place, of the cells that were scored, are out or have failed, each as often."""
     arms, examples, asks = state.used_cells()
     times = np.minimum(asks, state.problem.repeats)
-    return np.repeat(arms, times), np.repeat(state.problem.place[examples], times)
+    return np.repeat(arms, times), np.repeat(place[examples], times)
 
 
 def _unused(places: Indices, problem: Problem) -> Iterator[int]:

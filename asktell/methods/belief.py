@@ -99,11 +99,12 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
     n_metrics = len(goal.metrics)
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
-    fits, informative, noise = [], [], []
+    fits, told, noise = [], dict[int, Vector](), []
     seen = distinct(cells.examples[cells.examples >= 0])
     n_seen = len(cells.arms) if problem.n_examples is None else len(seen) + int((cells.examples < 0).sum())
     for j, metric in enumerate(goal.metrics):
-        fit = posterior(cells, j, n_arms, problem.n_examples, None, goal.limits(metric), averaged, _basis(problem))
+        limits, shape = goal.limits(metric), problem.shapes[j]
+        fit = posterior(cells, j, n_arms, problem.n_examples, None, limits, averaged, _basis(problem), shape)
         means[:, j], errors[:, j] = fit.mean, fit.sd
         if n_seen < 2:
             # Of one example nothing tells how far another is from it.
@@ -115,7 +116,7 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         if problem.n_examples is not None and _is_binary(history.scores()[:, j]):
             correlation = example / (prompt + example + residual)
             places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
-            informative.append(design.information(places, cells.scores[:, j], correlation, len(seen)))
+            told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
     normals = [
         membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
         for j, fit in enumerate(fits)
@@ -156,11 +157,28 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         p_optimal=p_optimal,
         interest=interest,
         expected=expected,
-        informative=design.Informative(problem.place[seen], np.mean(informative, axis=0)) if informative else None,
+        informative=_informative(problem, seen, told, [fit.trust for fit in fits]),
         alive=alive,
         noise=design.Noise(*np.mean(noise, axis=0).tolist()) if noise else None,
         is_guess=len(cells.arms) < 2,
     )
+
+
+def _informative(
+    problem: Problem, seen: Indices, told: dict[int, Vector], trust: list[float]
+) -> design.Informative | None:
+    """How much a score tells on each example, by earlier studies as far as they hold and by what was seen here.
+
+    `told`: of the metrics that tell what their examples seen here divide, in units of one that nobody has seen.
+    """
+    if problem.tells is None:
+        return design.Informative(problem.place[seen], np.mean(list(told.values()), axis=0)) if told else None
+    units = np.zeros(len(problem.tells))
+    for j, shape in enumerate(problem.shapes):
+        own = np.ones(len(units))
+        own[seen] = told.get(j, 1.0)
+        units += own if shape is None else shape.tells ** trust[j] * own
+    return design.Informative(problem.telling_place, units / len(problem.shapes))
 
 
 def _is_binary(scores: Vector) -> bool:

@@ -55,7 +55,7 @@ class Informative(NamedTuple):
     def of_first(self, n: int) -> Vector:
         """(n,) of the first examples in the order."""
         result = np.ones(n)
-        near = self.places < n
+        near = self.places < n  # of the order that places are in
         result[self.places[near]] = self.units[near]
         return result
 

@@ -7,6 +7,9 @@ Where cells are noisy, a part `noise` of the residual variance is noise within t
 The mean of r scores of a cell then has the residual's variance times 1 - noise + noise / r, and counts as much more;
 what it tells of the cell's own expectation is the part (1 - noise) / (1 - noise + noise / r) of it, and the rest is
 still to be inferred as that of cells not seen is. Without noise that is all of it.
+
+Where the examples' shape is known, a prompt's effect counts in a score as often as the example's loading says, and the
+variances of the example's effect and of the residual are multiples of one each.
 """
 
 from typing import Any, NamedTuple
@@ -15,6 +18,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Vector
 from asktell.posterior.mixture import Gaussian
+from asktell.posterior.shape import Shape
 
 _LAPACK_FROM = 64  # unknowns
 _LARGE = 1 << 18  # entries; beyond, tables of cells are sparse
@@ -46,7 +50,8 @@ class System:
 
     `basis` (K, q): functions of the prompts' features. A part of the prompts' effects may be basis @ slopes, with
     independent slopes; the basis's rows have a mean square length of 1. `noise`: the part of the residual variance that
-    is noise within a cell; `asks` (n,): of how many scores each cell's is the mean.
+    is noise within a cell; `asks` (n,): of how many scores each cell's is the mean. `shape`: in what the N examples
+    differ; its shift is off the scores already.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class System:
         basis: Matrix | None = None,
         asks: Counts | None = None,
         noise: float = 0.0,
+        shape: Shape | None = None,
     ) -> None:
         n = len(y)
         self.noise = noise
@@ -78,48 +84,78 @@ class System:
         self.keep_arms = n_arms <= self.n_columns
         rows, others = (arms, columns) if self.keep_arms else (columns, arms)
         self.n_kept, self.n_others = (n_arms, self.n_columns) if self.keep_arms else (self.n_columns, n_arms)
-        weights = self.precision
-        self.counts_other: Vector = np.bincount(others, weights, self.n_others).astype(float)
+        self._take_shape(shape, examples, seen if shape is not None else columns[:0])
+        # Of each cell: its weight, and how much of it is the arm's.
+        weights, into_arm = self.precision / self.residual, self.precision / self.residual * self.loading
+        per_arm = np.bincount(arms, into_arm * self.loading, n_arms)
+        into_kept, into_other = (into_arm, weights) if self.keep_arms else (weights, into_arm)
+        own_kept, own_other = (
+            (into_arm * self.loading, weights) if self.keep_arms else (weights, into_arm * self.loading)
+        )
+        self.counts_other: Vector = np.bincount(others, own_other, self.n_others).astype(float)
+        self.level_other: Vector = np.bincount(others, into_other, self.n_others).astype(float)
         members = slice(0, self.n_kept)  # none without examples
-        self.counts = np.concatenate(([weights.sum()], np.bincount(rows, weights, self.n_kept)[members]))
+        self.counts_kept = np.bincount(rows, own_kept, self.n_kept)[members].astype(float)
+        self.counts = np.concatenate(([weights.sum()], np.bincount(rows, into_kept, self.n_kept)[members]))
         # Row 0 belongs to the level, the others to the members of the kept effect.
+        self.into_arm = into_arm
         self.f = self._table(rows, others)
         # Sums of the scores, and of the basis's columns as if they were scores.
-        per_arm = np.bincount(arms, weights, n_arms)
-        weighted_y = y if asks is None else weights * y
         of_arms = per_arm[:, None] * z
+        of_level = np.bincount(arms, into_arm, n_arms)[:, None] * z
         of_columns = np.asarray((self.f[1:].T if self.keep_arms else self.f[1:]) @ z)
         of_kept, of_others = (of_arms, of_columns) if self.keep_arms else (of_columns, of_arms)
-        kept_sums = np.concatenate(([weighted_y.sum()], np.bincount(rows, weighted_y, self.n_kept)[members]))
-        self.sums = np.column_stack((kept_sums, np.concatenate((of_arms.sum(axis=0)[None], of_kept))))
-        self.sums_other = np.column_stack((np.bincount(others, weighted_y, self.n_others), of_others))
-        products_with_y = np.bincount(arms, weighted_y, n_arms) @ z
-        self.squares = np.block([[y @ weighted_y, products_with_y[None]], [products_with_y[:, None], z.T @ of_arms]])
+        kept_sums = np.concatenate(([(weights * y).sum()], np.bincount(rows, into_kept * y, self.n_kept)[members]))
+        self.sums = np.column_stack((kept_sums, np.concatenate((of_level.sum(axis=0)[None], of_kept))))
+        self.sums_other = np.column_stack((np.bincount(others, into_other * y, self.n_others), of_others))
+        products_with_y = np.bincount(arms, into_arm * y, n_arms) @ z
+        self.squares = np.block([[y @ (weights * y), products_with_y[None]], [products_with_y[:, None], z.T @ of_arms]])
         # The weights below depend on the counts only, and few counts occur: F diag(w) F' is a sum over those.
         values, self.kind = np.unique(self.counts_other, return_inverse=True)
         self.products: Matrix | None = None
-        if noise == 0.0 or len(values) <= _MOST_KINDS:
+        if shape is None and (noise == 0.0 or len(values) <= _MOST_KINDS):
             parts = (self.f[:, np.flatnonzero(self.kind == k)] for k in range(len(values)))
             self.products = np.array([_dense(t @ t.T) for t in parts]).reshape(len(values), -1)
+
+    def _take_shape(self, shape: Shape | None, examples: Indices, seen: Indices) -> None:
+        """What the examples' differences mean for cells, for the two effects, and for what is not seen."""
+        n, size = self.n, self.n_examples or 0
+        self.loading, self.residual = np.ones(n), np.ones(n)
+        self.spread_kept: Vector | float = 1.0  # variances of the members of an effect, in units of the effect's
+        self.spread_other: Vector | float = 1.0
+        self.log_shape = 0.0
+        self.unseen_spread = float(size - self.in_population.sum())  # of examples never seen, the sum
+        if shape is None:
+            return
+        real = examples >= 0
+        self.loading[real], self.residual[real] = shape.loading[examples[real]], shape.residual[examples[real]]
+        spread = np.ones(self.n_columns)
+        spread[self.in_population] = shape.example[seen[self.in_population]]
+        self.unseen_spread = max(0.0, size - float(spread[self.in_population].sum()))
+        self.log_shape = float(np.log(self.residual).sum() + np.log(spread).sum())
+        if self.keep_arms:
+            self.spread_other = spread
+        else:
+            self.spread_kept = spread
 
     def _table(self, rows: Indices, others: Indices) -> Any:
         """(kept + 1, other) counts of cells, weighted."""
         shape = (self.n_kept + 1, self.n_others)
         if not self.n_kept:
-            return self.counts_other[None, :]
+            return self.level_other[None, :]
         if shape[0] * shape[1] < _LARGE:
             f = np.zeros(shape)
-            f[0] = self.counts_other
-            np.add.at(f, (rows + 1, others), self.precision)
+            f[0] = self.level_other
+            np.add.at(f, (rows + 1, others), self.into_arm)
             return f
         from scipy import sparse  # here, to keep the import of asktell light
 
-        into = np.concatenate((np.zeros(self.n, dtype=np.int64), rows + 1))
-        return sparse.csr_matrix((np.tile(self.precision, 2), (into, np.concatenate((others, others)))), shape=shape)
+        cells = sparse.csr_matrix((self.into_arm, (rows + 1, others)), shape=shape)
+        return cells + sparse.csr_matrix((self.level_other, (0 * self.level_other, np.arange(shape[1]))), shape=shape)
 
-    def _ratios(self, v: Variances) -> tuple[float, float]:
+    def _ratios(self, v: Variances) -> tuple[Any, Any]:
         kept, other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
-        return v.residual / kept, v.residual / other
+        return v.residual / kept / self.spread_kept, v.residual / other / self.spread_other
 
     def weighted(self, weights: Vector) -> Matrix:
         """F diag(weights) F', for weights that follow from the counts."""
@@ -130,11 +166,11 @@ class System:
         of_kind[self.kind] = weights
         return np.asarray(of_kind @ self.products).reshape(self.n_kept + 1, self.n_kept + 1)
 
-    def _matrix(self, kept: float, d: Vector) -> Matrix:
+    def _matrix(self, kept: Vector | float, d: Vector) -> Matrix:
         h = -self.weighted(d)
         h[0] += self.counts
         h[1:, 0] += self.counts[1:]
-        h[np.arange(1, len(h)), np.arange(1, len(h))] += self.counts[1:] + kept
+        h[np.arange(1, len(h)), np.arange(1, len(h))] += self.counts_kept + kept
         return h
 
     def solve(self, v: Variances) -> Solved:
@@ -152,13 +188,15 @@ class System:
         """
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
+        of_kept, of_other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
         root = _cholesky(self._matrix(kept, d))
         sums, sums_other = self.sums[:, 0], self.sums_other[:, 0]
         right = sums - self.f @ (d * sums_other)
         half = np.linalg.solve(root, right)
         fitted = half @ half + sums_other @ (d * sums_other)
         log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
-        log_det -= self.n_kept * np.log(kept) + self.n_others * np.log(other)
+        log_det -= self.n_kept * np.log(v.residual / of_kept) + self.n_others * np.log(v.residual / of_other)
+        log_det += self.log_shape
         return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
 
     def means(self, v: Variances, share: float = 0.0) -> tuple[float, Gaussian]:
@@ -191,7 +229,7 @@ class System:
         """The posterior without a basis; and (K, q), what the means would be if the basis's columns were the scores."""
         if self.n_examples is None:
             own = np.sqrt(v.residual * s.d)
-            left = 1.0 - s.d * self.counts_other
+            left = 1.0 - s.d * self.level_other
             means = left[:, None] * s.u[0] + s.d[:, None] * self.sums_other
             root = np.array([[np.sqrt(v.residual * s.inverse[0, 0])]])
             return Gaussian(means[:, 0], left[:, None], root, own), means[:, 1:]
@@ -200,16 +238,18 @@ class System:
         told = (1.0 - self.noise) * self.precision  # of each cell's own expectation, by its score
         known = np.bincount(self.arms[inside], told[inside], self.n_arms)
         scored = np.bincount(self.arms[inside], (told * self.y)[inside], self.n_arms)
-        known_part = np.column_stack((scored, known[:, None] * self.basis)) / size
-        unknown = (size - known) / size
-        common = np.sqrt((size - real.sum()) * v.example) / size  # the mean effect of the examples never seen
-        residual = np.sqrt((size - known) * (1.0 - self.noise) * v.residual) / size
+        loaded = np.bincount(self.arms[inside], (told * self.loading)[inside], self.n_arms)
+        explained = np.bincount(self.arms[inside], (told * self.residual)[inside], self.n_arms)
+        known_part = np.column_stack((scored, loaded[:, None] * self.basis)) / size
+        unknown, ahead = (size - known) / size, (size - loaded) / size  # of the level, and of the arm's effect
+        common = np.sqrt(self.unseen_spread * v.example) / size  # the mean effect of the examples never seen
+        residual = np.sqrt(np.maximum(size - explained, 0.0) * (1.0 - self.noise) * v.residual) / size
         exact = known >= size
         if self.keep_arms:
             # Weight of a seen example's effect in the mean of an arm that lacks it.
             missing = np.tile(real / size, (self.n_arms, 1))
             np.subtract.at(missing, (self.arms[inside], self.columns[inside]), told[inside] / size)
-            into = np.concatenate((unknown[:, None], np.diag(unknown)), axis=1)
+            into = np.concatenate((unknown[:, None], np.diag(ahead)), axis=1)
             into -= missing @ (s.d[:, None] * _dense(self.f.T))
             means = known_part + into @ s.u + missing @ (s.d[:, None] * self.sums_other)
             cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T) + common**2
@@ -220,15 +260,15 @@ class System:
             # mean = known part + unknown level + sum over unseen cells of the examples' effects + unknown a, and the
             # own effect a = d (y - level - examples' effects of the own cells): sparse but for a sum that all arms
             # share.
-            rows = self._into_kept(unknown, unknown * s.d, inside * told)
+            rows = self._into_kept(unknown, ahead * s.d, inside * told)
             size_u = len(s.u)
             root = np.zeros((size_u + 2, size_u + 1))
             root[:size_u, :-1] = np.sqrt(v.residual) * _cholesky(s.inverse)
             root[-2, :-1] = (real / size) @ root[1:size_u, :-1]
             root[-1, -1] = common
             effects = np.concatenate((s.u, (real / size) @ s.u[1:][None], np.zeros((1, s.u.shape[1]))))
-            means = known_part + rows @ effects + (unknown * s.d)[:, None] * self.sums_other
-            own = np.sqrt(residual**2 + unknown**2 * v.residual * s.d)
+            means = known_part + rows @ effects + (ahead * s.d)[:, None] * self.sums_other
+            own = np.sqrt(residual**2 + ahead**2 * v.residual * s.d)
             own[exact] = 0.0
         means[exact, 1:] = self.basis[exact]
         return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
@@ -242,8 +282,8 @@ class System:
         everyone = np.flatnonzero(unknown > 0)
         mine = unknown[self.arms] > 0
         arms, columns = self.arms[mine], self.columns[mine] + 1
-        weights = -shrunk[arms] * self.precision[mine] - told[mine] / self.n_examples  # type: ignore[operator]
-        level = (unknown - shrunk * self.counts_other)[everyone]
+        weights = -shrunk[arms] * self.into_arm[mine] - told[mine] / self.n_examples  # type: ignore[operator]
+        level = (unknown - shrunk * self.level_other)[everyone]
         last = self.n_columns + 1
         ones = np.ones(len(everyone))
         entries = np.concatenate((weights, level, ones, ones))

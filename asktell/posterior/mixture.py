@@ -6,6 +6,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Matrix, Vector, spread_evenly
 
+_LEAST_WEIGHT = 0.02  # of the likeliest posterior's, that is worth its work
+
 
 class Gaussian(NamedTuple):
     """`mean` + `rows` @ (`root` @ independent normals) + `own` * further ones.
@@ -44,6 +46,7 @@ class Posterior(NamedTuple):
     sd: Vector
     variances: tuple[float, float, float]  # of prompts, examples and residual; the first guess
     noise: float = 0.0  # the part of the residual's that is noise within a cell
+    trust: float = 0.0  # in what earlier studies say of the examples, on average
 
     @classmethod
     def of(
@@ -61,6 +64,17 @@ class Posterior(NamedTuple):
         sd = np.sqrt(weights @ (inflation * spread + (means - mean) ** 2))
         sd[(spread == 0.0).all(axis=0)] = 0.0  # known exactly; the means differ by rounding
         return cls(tuple(parts), weights, freedom, sd, variances, noise)
+
+    @classmethod
+    def averaged(cls, fits: list["Posterior"], weights: Vector, trusts: tuple[float, ...]) -> "Posterior":
+        """Over several posteriors, each of a trust; variances and noise are those of the likeliest one."""
+        kept = weights > _LEAST_WEIGHT * weights.max()
+        weights = np.where(kept, weights, 0.0) / weights[kept].sum()
+        parts = [part for fit, keep in zip(fits, kept, strict=True) if keep for part in fit.parts]
+        within = np.concatenate([w * fit.weights for w, fit, keep in zip(weights, fits, kept, strict=True) if keep])
+        best = fits[int(weights.argmax())]
+        whole = cls.of(parts, within, best.freedom, best.variances, best.noise)
+        return whole._replace(trust=float(weights @ np.array(trusts)))
 
     @property
     def mean(self) -> Vector:

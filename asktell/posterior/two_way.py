@@ -11,6 +11,9 @@ where prompts or examples differ more or less than that, weighted by their likel
 Julier & Uhlmann 1997; weighted as in INLA, Rue, Martino & Chopin 2009), and the scale of all is integrated out, which
 makes it Student's. Where the prompts have features, it is averaged too over how much of the prompts' variance these
 explain, from nothing to nearly all of it, weighted by the likelihood.
+
+Where earlier studies know in what the examples differ, it is averaged over how far that holds here: not at all, half
+way, or as they say, which is likeliest beforehand, weighted by the likelihood. What is wrong is soon not believed.
 """
 
 from typing import NamedTuple
@@ -21,6 +24,7 @@ from asktell.numerics.arrays import Counts, Indices, Matrix, Vector, distinct
 from asktell.numerics.cells import PRIOR_SHARE, Scored
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.mixture import Gaussian, Posterior
+from asktell.posterior.shape import Shape
 
 __all__ = ["Cells", "Posterior", "Variances", "posterior"]
 
@@ -29,9 +33,11 @@ _RELAXATION = 1.7  # below 2, over-relaxed EM converges wherever EM does
 _FLOOR = 1e-6  # of a variance, in units of the scores' variance
 _PRIOR_SHARES = (0.1, 0.4, 0.5)  # of prompt, example and residual, where the data are silent
 _PRIOR_WEIGHT = 1.0  # of that prior for an effect's variance, in members
+_KNOWN_WEIGHTS = (5.0, 10.0)  # of earlier studies' variances of prompts and examples, in members
 _PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances below: a factor of 20 either way is rare
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
 _SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
+_TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in what earlier studies say, and how likely each is beforehand
 _LEAST_WEIGHT = 0.02  # of a guess that is worth its work
 _FEWEST_EQUAL = 3  # scores of no simple value, of a metric that has no noise
 _SIMPLE = 10.0
@@ -76,12 +82,14 @@ def posterior(
     limits: tuple[float, float] | None = None,
     averaged: bool = True,
     basis: Matrix | None = None,
+    shape: Shape | None = None,
 ) -> Posterior:
     """The posterior of every prompt's mean of a metric, in its units; `n_examples` None: over endless examples.
 
     `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `limits` are those of the
     metric's scores, if they are known. `basis` (K, q) are functions of the prompts' features, as of
-    `asktell.posterior.basis`. There must be a cell.
+    `asktell.posterior.basis`. `shape`: in what the examples differ, as far as earlier studies know. There must be a
+    cell.
     """
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
@@ -91,44 +99,83 @@ def posterior(
     if spread <= 1e-9 * max(abs(centre), 1e-290):
         return _constant(cells, float(scores[0]), n_arms, n_examples, limits, averaged)
     y = (scores - centre) / spread
-    weights, freedom = np.ones(1), np.inf
+    data = _Data(cells, metric, y, n_arms, n_examples, basis, spread)
     if variances is not None:
-        guesses = [Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))]
-        system = _with_noise(cells, metric, y, n_arms, n_examples, basis, spread, guesses[0])[0]
-    else:
-        system, found = _with_noise(cells, metric, y, n_arms, n_examples, basis, spread)
-        guesses = [found]
-        if averaged:
-            guesses, weights = _guesses(system, guesses[0])
-            freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM  # of one cell, several scores may differ
+        variances = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
+    if shape is None:
+        return _fit(data, variances, averaged)[1].scaled(centre, spread)
+    fits = [_fit(data.with_shape(shape.trusted(trust)), variances, averaged) for trust in _TRUSTS]
+    densities = np.array([_density(system, fit) for system, fit in fits])
+    weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
+    return Posterior.averaged([fit for _, fit in fits], weights / weights.sum(), tuple(_TRUSTS)).scaled(centre, spread)
+
+
+class _Data(NamedTuple):
+    """The scores `y` of a metric's cells in units of their `spread`, and what else the model rests on."""
+
+    cells: Cells
+    metric: int
+    y: Vector
+    n_arms: int
+    n_examples: int | None
+    basis: Matrix | None
+    spread: float
+    shape: Shape | None = None
+
+    def with_shape(self, shape: Shape | None) -> "_Data":
+        """The same where examples differ like this."""
+        if shape is None:
+            return self
+        shift = np.where(self.cells.examples < 0, 0.0, shape.shift[self.cells.examples])
+        return self._replace(y=self.y - shift / self.spread, shape=shape)
+
+    @property
+    def expected(self) -> Variances | None:
+        """The variances that earlier studies tell."""
+        if self.shape is None:
+            return None
+        return Variances(*(max(_FLOOR, v / self.spread**2) for v in self.shape.variances))
+
+    def system(self, asks: Counts | None = None, noise: float = 0.0) -> System:
+        """The equations."""
+        arms, examples = self.cells.arms, self.cells.examples
+        return System(arms, examples, self.y, self.n_arms, self.n_examples, self.basis, asks, noise, self.shape)
+
+
+def _fit(data: _Data, variances: Variances | None, averaged: bool) -> tuple[System, Posterior]:
+    """The equations and the posterior, in units of the spread."""
+    system, first = _with_noise(data, variances)
+    guesses, weights, freedom = [first], np.ones(1), np.inf
+    if variances is None and averaged:
+        guesses, weights = _guesses(system, first, data.expected)
+        freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM  # of one cell, several scores may differ
     parts, weights = _over_shares(system, guesses, weights)
-    return Posterior.of(parts, weights, freedom, guesses[0], system.noise).scaled(centre, spread)
+    return system, Posterior.of(parts, weights, freedom, first, system.noise)
 
 
-def _with_noise(
-    cells: Cells,
-    metric: int,
-    y: Vector,
-    n_arms: int,
-    n_examples: int | None,
-    basis: Matrix | None,
-    spread: float,
-    known: Variances | None = None,
-) -> tuple[System, Variances]:
+def _density(system: System, fit: Posterior) -> float:
+    """The log of the restricted likelihood at the most likely variances, up to a constant."""
+    first = Variances(*fit.variances)
+    log_det, squares = system.likelihood(first)
+    return float(-0.5 * (log_det + squares / first.residual + (system.n - 1) * np.log(first.residual)))
+
+
+def _with_noise(data: _Data, known: Variances | None) -> tuple[System, Variances]:
     """The equations, and the most likely variances unless they are known, that of the residual with the noise in it.
 
     Where the cells' own variance is c and the noise's w, a cell's mean has c + w / r. The likelihood of the means tells
     that, the moments within cells tell w, and the two are brought together in a few steps.
     """
-    noisy = cells.noisy
+    noisy = data.cells.noisy
     if noisy is None:
-        system = System(cells.arms, cells.examples, y, n_arms, n_examples, basis)
-        return system, reml(system) if known is None else known
-    inverse, noise = float((1.0 / noisy.asks).mean()), PRIOR_SHARE
+        system = data.system()
+        return system, reml(system, data.expected) if known is None else known
+    inverse, noise, spread = float((1.0 / noisy.asks).mean()), PRIOR_SHARE, data.spread
     for _ in range(_NOISE_STEPS):
-        system = System(cells.arms, cells.examples, y, n_arms, n_examples, basis, noisy.asks, noise)
-        found = reml(system) if known is None else known
-        within = float(noisy.noise(np.full(cells.scores.shape[1], found.residual * spread**2))[metric]) / spread**2
+        system = data.system(noisy.asks, noise)
+        found = reml(system, data.expected) if known is None else known
+        of_all = np.full(data.cells.scores.shape[1], found.residual * spread**2)
+        within = float(noisy.noise(of_all)[data.metric]) / spread**2
         total = found.residual * (1.0 - noise + noise * inverse) + within * (1.0 - inverse)
         total = total if known is None else known.residual
         last, noise = noise, min(_MOST_NOISE, within / total)
@@ -193,9 +240,10 @@ def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
     return bool(limits and score in limits) or (abs(score) <= _SIMPLE and float(4.0 * score).is_integer())
 
 
-def reml(system: System) -> Variances:
-    """The most likely variances, with a weak prior on the effects' shares."""
-    v = np.array(_PRIOR_SHARES)
+def reml(system: System, expected: Variances | None = None) -> Variances:
+    """The most likely variances, with a weak prior on the effects' shares, or one on those `expected`."""
+    v = np.array(_PRIOR_SHARES if expected is None else expected)
+    weights = (_PRIOR_WEIGHT, _PRIOR_WEIGHT) if expected is None else _KNOWN_WEIGHTS
     if system.n_examples is None:
         v = np.array([0.1, 1.0, 0.9])  # there is no example effect; its variance is never used
     prior = v.copy()
@@ -205,13 +253,15 @@ def reml(system: System) -> Variances:
         u, other = s.u[:, 0], s.other[:, 0]
         fitted = u @ system.sums[:, 0] + other @ system.sums_other[:, 0]
         residual = (system.squares[0, 0] - fitted) / max(1, system.n - 1)
-        of_kept = u[1:] @ u[1:] + v[2] * np.trace(s.inverse[1:, 1:])
-        of_other = other @ other + v[2] * (s.d.sum() + (system.weighted(s.d**2) * s.inverse).sum())
+        kept, others = system.spread_kept, system.spread_other
+        of_kept = u[1:] @ (u[1:] / kept) + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum()
+        of_other = other @ (other / others)
+        of_other += v[2] * ((s.d / others).sum() + (system.weighted(s.d**2 / others) * s.inverse).sum())
         per_arm, per_column = (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
         new = np.array(
             [
-                (per_arm + _PRIOR_WEIGHT * prior[0]) / (system.n_arms + _PRIOR_WEIGHT),
-                (per_column + _PRIOR_WEIGHT * prior[1]) / (n_columns + _PRIOR_WEIGHT) if n_columns else v[1],
+                (per_arm + weights[0] * prior[0]) / (system.n_arms + weights[0]),
+                (per_column + weights[1] * prior[1]) / (n_columns + weights[1]) if n_columns else v[1],
                 residual if system.n > 2 else v[2],
             ]
         )
@@ -223,7 +273,7 @@ def reml(system: System) -> Variances:
     return Variances(*v.tolist())
 
 
-def _guesses(system: System, first: Variances) -> tuple[list[Variances], Vector]:
+def _guesses(system: System, first: Variances, expected: Variances | None = None) -> tuple[list[Variances], Vector]:
     """Guesses at the variances and their weights: the first one, and further ones around it along two axes.
 
     The axes are the logs of prompt over residual, and of example over prompt + residual: with one pull per prompt the
@@ -232,7 +282,7 @@ def _guesses(system: System, first: Variances) -> tuple[list[Variances], Vector]
     would be 1/6 each. They are corrected by what the posterior is there.
     """
     n_axes = 2 if system.n_columns else 1
-    prior = _axes(Variances(*_PRIOR_SHARES))
+    prior = _axes(Variances(*_PRIOR_SHARES) if expected is None else expected)
     if system.n_examples is None:
         prior[0] = np.log(0.1 / 0.9)
     centre = _axes(first)

@@ -7,6 +7,7 @@ from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, MOST_REP
 from asktell.errors import InvalidStateError
 from asktell.examples import Examples
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
+from asktell.profiles.profile import ExampleProfile
 from asktell.records import checks
 from asktell.state import SAMPLINGS, Problem
 
@@ -94,6 +95,7 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         **({} if problem.baseline is None else {"baseline": problem.baseline}),
         **({} if problem.examples is None else {"example_ids": list(problem.examples.ids)}),
         **({} if problem.repeats == 1 else {"repeats": problem.repeats}),
+        **({} if problem.profile is None else {"profile": problem.profile.to_data()}),
     }
 
 
@@ -125,4 +127,5 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
         baseline=None if baseline is None else checks.whole("baseline", baseline, 0, n_arms - 1),
         examples=None if ids is None else Examples(ids),
         repeats=repeats,
+        profile=None if data.get("profile") is None else ExampleProfile.from_data(data["profile"]),
     )

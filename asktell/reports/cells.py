@@ -123,19 +123,29 @@ def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
     listed = np.union1d(rows, failed[np.argsort(mean[failed] * objective.sign, kind="stable")][:_EXAMPLES_LISTED])
     listed = listed[np.argsort(-spread[listed], kind="stable")]
     is_failed = np.isin(listed, failed)
+    shape = problem.shapes[metric]
+    earlier = None if shape is None else shape.tells[listed].tolist()
     return {
+        "earlier": None if shape is None else _earlier(grid, shape.tells),
         "metric": objective.metric,
         "judged": int(enough.sum()),
         "failed": len(failed),
         "same": same,
         "rows": [
-            {"example": e, "prompts": n, "mean": m, "spread": s, "failed": f}
-            for e, n, m, s, f in zip(
+            {"example": e, "prompts": n, "mean": m, "spread": s, "failed": f, "earlier": t}
+            for e, n, m, s, f, t in zip(
                 listed.tolist(), counts[listed].tolist(), mean[listed].tolist(), spread[listed].tolist(),
-                is_failed.tolist(), strict=True,
+                is_failed.tolist(), earlier or [None] * len(listed), strict=True,
             )
         ],
     }  # fmt: skip
+
+
+def _earlier(grid: Grid, tells: Vector) -> dict[str, Any]:
+    """On how many studies the profile rests, and which part of the cells is on the fifth of examples that tell most."""
+    profile = grid.problem.profile
+    most = np.argsort(-tells, kind="stable")[: max(1, len(tells) // 5)]
+    return {"studies": profile.studies if profile else 0, "share": float(np.isin(grid.examples, most).mean())}
 
 
 def spending(state: State, order: Indices) -> dict[str, Any]:

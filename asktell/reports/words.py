@@ -162,6 +162,10 @@ def _examples(data: Mapping[str, Any]) -> str:
     if telling is None or heat is None:
         return "No example is known, so prompts cannot be held against each other on one."
     seen = f"{_percent(heat['seen'] / heat['all'])} of the {heat['all']:,} cells were evaluated."
+    if telling["earlier"] is not None:
+        share, studies = _percent(telling["earlier"]["share"]), telling["earlier"]["studies"]
+        whose = "an earlier study" if studies == 1 else f"{studies} earlier studies"
+        seen += f" {share} of them are on the fifth of the examples that tell most of {telling['metric']}, by {whose}."
     if not telling["judged"]:
         return f"{seen} No example was seen by enough prompts to say anything about it."
     if telling["failed"]:

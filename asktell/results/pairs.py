@@ -8,7 +8,7 @@ import numpy as np
 
 from asktell.arguments import short
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Indices, Means
+from asktell.numerics.arrays import Indices, Means, Vector
 from asktell.results.comparison import Comparison, Difference, check_confidence, compare
 from asktell.state import History, Problem
 from asktell.state.turns import in_turns
@@ -35,7 +35,7 @@ class Pairs:
         """Compare two prompts; the error is divided among the metrics."""
         goal, population = self.problem.goal, self.problem.population
         (arm_a, id_a), (arm_b, id_b) = a, b
-        of_a, of_b, in_order = self._common(arm_a, arm_b)
+        of_a, of_b, places, in_order = self._common(arm_a, arm_b)
         n_metrics = len(goal.metrics)
         each = confidence if n_metrics == 1 else 1 - (1 - confidence) / n_metrics
         differences: dict[str, Difference] = {}
@@ -43,6 +43,8 @@ class Pairs:
             x, y, limits = of_a[:, j], of_b[:, j], goal.ranges.get(metric)
             if limits is not None and not all((limits[0] <= z).all() and (z <= limits[1]).all() for z in (x, y)):
                 limits = None  # told before ranges were enforced
+            if (weights := self._weights(j, places)) is not None:
+                x, y, limits = weights * x, weights * y, None
             differences[metric] = compare(
                 x, y,
                 population=population, limits=limits, confidence=each, tolerance=tolerance,
@@ -50,8 +52,22 @@ class Pairs:
             )  # fmt: skip
         return Comparison(id_a, id_b, confidence, differences, population, tolerance)
 
-    def _common(self, a: int, b: int) -> tuple[Means, Means, bool]:
-        """Scores of both on their common examples in the shared order, and whether that order has no gap.
+    def _weights(self, metric: int, places: Indices) -> Vector | None:
+        """By which the differences' mean is one of the means over all examples; None where they count alike.
+
+        On examples that were chosen because they divide prompts, two prompts differ by more than on all: by as often
+        as the loadings say. The weights are those of least squares, of differences on loadings.
+        """
+        problem, shape = self.problem, self.problem.shapes[metric]
+        if self.shared_order or shape is None or not 0 < len(places) < len(problem.order) or problem.is_noisy:
+            return None
+        examples = problem.order[places]
+        loading, weights = shape.loading[examples], shape.loading[examples] / shape.residual[examples]
+        told = float(weights @ loading)
+        return weights * (len(places) / told) if told > 0.0 else None
+
+    def _common(self, a: int, b: int) -> tuple[Means, Means, Indices, bool]:
+        """Scores of both on their common examples, their places in the shared order, and whether that has no gap.
 
         A gap would be an example that was left out for what somebody scored, or failed, on it. Prompts that draw
         examples of their own are paired draw by draw.
@@ -59,7 +75,7 @@ class Pairs:
         (places_a, of_a, drawn_a), (places_b, of_b, drawn_b) = self._of(a), self._of(b)
         common, in_a, in_b = np.intersect1d(places_a, places_b, assume_unique=True, return_indices=True)
         without_gap = bool((common == np.arange(len(common))).all())
-        return of_a[in_a], of_b[in_b], self.shared_order and drawn_a and drawn_b and without_gap
+        return of_a[in_a], of_b[in_b], common, self.shared_order and drawn_a and drawn_b and without_gap
 
     def _of(self, arm: int) -> tuple[Indices, Means, bool]:
         """Places in the order and scores of one arm, and whether they were drawn by the method."""

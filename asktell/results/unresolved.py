@@ -11,12 +11,21 @@ import numpy as np
 from asktell.goals import BestFeasible
 from asktell.numerics.arrays import Counts, Indices, Means, Values
 from asktell.numerics.cells import Scored
-from asktell.state import State, Tally
+from asktell.state import Problem, State, Tally
 
 _DEVIATIONS = 1.96
 _MEMBERS = 128  # of a Pareto set, at most, that the others are held against
 _ROUNDING = 1e-12
 _PRIOR_FREEDOM = 4  # degrees of freedom that the pooled variance is worth against an arm's own
+
+
+def _levelled(scores: Means, examples: Indices, problem: Problem) -> Means:
+    """The scores, less what earlier studies say that their examples are off the mean one: by that they were chosen."""
+    real = examples >= 0
+    for j, shape in enumerate(problem.shapes):
+        if shape is not None:
+            scores[real, j] -= shape.shift[examples[real]]
+    return scores
 
 
 class _Differences(NamedTuple):
@@ -40,8 +49,8 @@ def unresolved(state: State, answer: list[int]) -> Indices:
     rivals[state.no_rivals()] = False
     if not answer or not len(state.history):
         return np.flatnonzero(rivals)
-    values = problem.goal.values(state.history.scores())
     arms, examples = state.history.arms(), state.history.examples()
+    values = problem.goal.values(_levelled(state.history.scores(), examples, problem))
     noise, outside = None, None
     if problem.population is not None and (problem.is_noisy or len(arms) > state.spent):
         cells = Scored.of(arms, examples, values, problem.population)

@@ -16,8 +16,10 @@ from pydantic import (
 
 from asktell.arguments import nearest, short
 from asktell.budget import Budget
+from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.goals import Goal
 from asktell.methods import stopping
+from asktell.profiles.profile import ExampleProfile
 from asktell.records.goal_words import parse_goal
 from asktell.selector import Selector
 from asktell.trial import Trial
@@ -142,6 +144,10 @@ class NewStudy(StrictRequest):
     repeats: Annotated[
         StrictInt, Field(description="How often a prompt may be asked on the same example, if scores are noisy.")
     ] = 1
+    profile: Annotated[
+        dict[Text, Any] | None,
+        Field(description="What earlier studies know of the examples: what asktell.ExampleProfile.to_json() wrote."),
+    ] = None
     max_attempts: Annotated[StrictInt, Field(description="A trial whose lease runs out this often has failed.")] = 3
     exist_ok: Annotated[
         StrictBool, Field(description="Take the study of this name if there is one and it was made of the same.")
@@ -161,7 +167,14 @@ class NewStudy(StrictRequest):
             self.max_failures,
             self.baseline,
             self.repeats,
+            self._profile(),
         )
+
+    def _profile(self) -> ExampleProfile | None:
+        try:
+            return None if self.profile is None else ExampleProfile.from_data(self.profile)
+        except InvalidStateError as error:
+            raise InvalidArgumentError(f"profile: {error}") from error
 
 
 class TrialReference(StrictRequest):

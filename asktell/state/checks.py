@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from asktell.arguments import MOST_EVALUATIONS, MOST_REPEATS, check_features, short, whole
+from asktell.arguments import MOST_EVALUATIONS, MOST_REPEATS, check_features, short, some, whole
 from asktell.budget import Budget
 from asktell.errors import InvalidArgumentError
-from asktell.examples import numbered
+from asktell.examples import Examples, numbered
 from asktell.features import text_features
 from asktell.goals import Goal
 from asktell.numerics.arrays import Features
+from asktell.profiles.profile import ExampleProfile
 from asktell.state.problem import SAMPLINGS, Problem, most_evaluations
 from asktell.trial import Prompts
 
@@ -26,6 +27,7 @@ def checked_problem(
     max_failures: int,
     baseline: str | int | None,
     repeats: int,
+    profile: ExampleProfile | None,
 ) -> Problem:
     """The problem that a selector's arguments describe; see `asktell.Selector`.
 
@@ -60,7 +62,33 @@ def checked_problem(
         baseline=None if baseline is None else prompts.arm(baseline, "baseline: "),
         examples=ids,
         repeats=repeats,
+        profile=_profile(profile, goal, ids),
     )
+
+
+def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfile | None:
+    if profile is None:
+        return None
+    if not isinstance(profile, ExampleProfile):
+        raise InvalidArgumentError(
+            f"profile must be an asktell.ExampleProfile, as of ExampleProfile.of(study, ...) or from_json; got "
+            f"{short(profile)}."
+        )
+    if ids is None:
+        raise InvalidArgumentError(
+            f"A profile goes with ids of the examples, by which it knows them: examples=[...], a list of texts such as "
+            f"{some(profile.ids)}."
+        )
+    if not set(profile.metrics) & set(goal.metrics):
+        raise InvalidArgumentError(
+            f"The profile knows {some(profile.metrics)}, but the goal's metrics are {some(goal.metrics)}."
+        )
+    if not set(profile.ids) & set(ids.ids):
+        raise InvalidArgumentError(
+            f"The profile knows none of these examples. It knows {some(profile.ids[:3])}; given were "
+            f"{some(ids.ids[:3])}."
+        )
+    return profile
 
 
 def _features(features: npt.ArrayLike | None, texts: Sequence[str]) -> Features | None:

@@ -11,7 +11,9 @@ from asktell.examples import Examples
 from asktell.features import rank
 from asktell.goals import Goal
 from asktell.numerics import counters
-from asktell.numerics.arrays import Features, Indices
+from asktell.numerics.arrays import Features, Indices, Vector
+from asktell.posterior.shape import Shape
+from asktell.profiles.profile import ExampleProfile
 from asktell.state.events import Added, Extended
 
 SAMPLINGS = ("shared", "iid")
@@ -28,6 +30,7 @@ class Problem:
     `baseline` is the arm in use today: no method eliminates it. `repeats`: how often the same cell (arm, example) may
     be asked; above 1 its scores are noisy, and what counts is their mean. An arm then sees all examples in the order,
     and again. With "iid" a cell comes as often as it is drawn, and `repeats` says only whether its scores are noisy.
+    `profile`: what earlier studies know of the examples.
     """
 
     n_arms: int
@@ -44,6 +47,7 @@ class Problem:
     examples: Examples | None = None
     repeats: int = 1
     joined_examples: tuple[int, ...] = ()
+    profile: ExampleProfile | None = None
 
     @cached_property
     def order(self) -> Indices:
@@ -92,6 +96,37 @@ class Problem:
         """(N,) where each example stands in the shared order."""
         place = np.empty_like(self.order)
         place[self.order] = np.arange(len(place))
+        return place
+
+    @cached_property
+    def shapes(self) -> tuple[Shape | None, ...]:
+        """In what the examples differ by what earlier studies know, for each metric; None where they know nothing."""
+        if self.profile is None or self.examples is None:
+            return (None,) * len(self.goal.metrics)
+        return tuple(self.profile.shape(metric, self.examples.ids) for metric in self.goal.metrics)
+
+    @cached_property
+    def tells(self) -> Vector | None:
+        """(N,) how much a score on each example tells by what earlier studies know; None if they know nothing."""
+        known = [shape.tells for shape in self.shapes if shape is not None]
+        if not known:
+            return None
+        return np.asarray((np.sum(known, axis=0) + len(self.shapes) - len(known)) / len(self.shapes))
+
+    @cached_property
+    def telling_order(self) -> Indices:
+        """(N,) the examples, those first that tell most; equals in the shared order."""
+        if self.tells is None:
+            return self.order
+        return self.order[np.argsort(-self.tells[self.order], kind="stable")]
+
+    @cached_property
+    def telling_place(self) -> Indices:
+        """(N,) where each example stands in the telling order."""
+        if self.tells is None:
+            return self.place
+        place = np.empty_like(self.order)
+        place[self.telling_order] = np.arange(len(place))
         return place
 
     @cached_property

@@ -263,3 +263,27 @@ def test_who_failed_or_was_retired_has_left_too() -> None:
 
 def test_the_verdict_says_how_sure_it_is_that_thresholds_are_kept(done: Study) -> None:
     assert "It keeps every threshold with probability" in done.report_data()["words"]["verdict"]
+
+
+def test_examples_say_what_earlier_studies_told(done: Study) -> None:
+    assert done.report_data()["telling"]["earlier"] is None
+    ids = [f"example {j}" for j in range(10)]
+    scores = np.random.default_rng(1).random((6, 10)) + np.outer(np.arange(6), np.arange(10) > 7)
+    selectors: list[asktell.Selector] = []
+    for given in (None, 0):
+        profile = None if given is None else asktell.ExampleProfile.of(selectors[given])
+        goal = asktell.BestFeasible("rouge")
+        selector = asktell.Selector(IDS, goal, 40 if given is None else 12, "auto", ids, profile=profile)
+        while trial := selector.ask():
+            selector.tell(trial, [scores[IDS.index(trial.prompt), trial.example]])
+        selectors.append(selector)
+    data = document(selectors[1])
+    shape = selectors[1].state.problem.shapes[0]
+    assert shape is not None
+    assert [row["earlier"] for row in data["telling"]["rows"]] == [
+        shape.tells[row["example"]] for row in data["telling"]["rows"]
+    ]
+    most = np.argsort(-shape.tells)[:2]
+    told = selectors[1].state.history.examples()
+    assert data["telling"]["earlier"] == {"studies": 1, "share": float(np.isin(told, most).mean())}
+    assert "on the fifth of the examples that tell most of rouge, by an earlier study" in str(data["words"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asktell import BestFeasible, Selector, Study, errors
+from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
 from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.service.health import Health
 from asktell.service.problems import error_of, problem_of
@@ -42,6 +42,22 @@ def test_a_study_of_noisy_scores(service: Any) -> None:
     assert sorted(asked["repeats"]) == [0, 0, 1, 1]
     assert service.get("/v1/studies/s/result")["repeats"] == 2
     assert "repeats" in service.post("/v1/studies", {**STUDY, "name": "t", "repeats": 0}, 422)["detail"]
+
+
+def test_a_study_that_learns_from_an_earlier_one(service: Any) -> None:
+    ids = [f"example {j}" for j in range(4)]
+    earlier = Selector(["x", "y"], BestFeasible("a"), 4, "uniform", examples=ids)
+    while trial := earlier.ask():
+        earlier.tell(trial, [float(trial.id)])
+    profile = ExampleProfile.of(earlier)
+    study = {**STUDY, "examples": ids, "profile": profile.to_data()}
+    service.post("/v1/studies", study, 201)
+    assert service.post("/v1/studies/s/ask", {})["trials"]
+    assert (
+        "version"
+        in service.post("/v1/studies", {**study, "profile": {**study["profile"], "version": 7}}, 422)["detail"]
+    )
+    assert "ids" in service.post("/v1/studies", {**study, "examples": 4}, 422)["detail"]
 
 
 @pytest.mark.parametrize(

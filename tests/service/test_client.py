@@ -20,6 +20,7 @@ import asktell
 from asktell import (
     BestFeasible,
     ConflictingTellError,
+    ExampleProfile,
     InvalidArgumentError,
     InvalidScoresError,
     ParetoSet,
@@ -104,6 +105,19 @@ def test_all_ask_and_answer_alike(
     assert str(study.result()) == str(reference.result())
     assert study.ask() is None
     assert study.ask(3) == []
+
+
+def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
+    ids = [f"example {j}" for j in range(4)]
+    earlier = Selector(["x", "y"], BestFeasible("a"), 4, "uniform", examples=ids)
+    while trial := earlier.ask():
+        earlier.tell(trial, [float(trial.id)])
+    profile = ExampleProfile.of(earlier)
+    study = kept(Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile))
+    assert getattr(study, "selector", study).state.problem.profile == profile
+    while trial := study.ask():
+        study.tell(trial, [float(trial.id)])
+    assert sum(one.cells for one in ExampleProfile.of(study).examples("a")) == 4
 
 
 def test_all_know_which_repeat_a_trial_is(kept: Any) -> None:

@@ -80,6 +80,7 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     _add_serve(add)
     _add_cache(add)
     _add_growth(add)
+    _add_profile(add)
     _add_studies(add)
     return parser
 
@@ -355,6 +356,25 @@ def _add_growth(add: _Add) -> None:
         add_one = add(command, summary, text, f"example: asktell {command} summarize.toml")
         add_one.add_argument("run", metavar="RUN", help=where)
         add_one.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
+
+
+def _add_profile(add: _Add) -> None:
+    made = add(
+        "profile",
+        "what runs tell of their examples",
+        "How hard each example is, how much it divides prompts, and how sure that is, from any number of runs on the\n"
+        "same examples, the oldest first. Another run learns from it by [profile] from = [...] in its CONFIG, of runs\n"
+        "or of the file that is written here. It holds no prompts and no texts but the examples' ids.",
+        "example: asktell profile runs/january runs/february -o profile.json",
+    )
+    made.add_argument("runs", metavar="RUN", nargs="+", help="TOML file, folder, URL and NAME, or a profile's .json")
+    made.add_argument("-o", "--output", metavar="FILE.json", type=Path, help="write it there")
+    made.add_argument(
+        "--half-life",
+        metavar="N",
+        type=float,
+        help="after N later studies one counts half as much (default: all count)",
+    )
 
 
 def _add_studies(add: _Add) -> None:

@@ -152,6 +152,12 @@ def _of_studies(name: str) -> Command:
     return command
 
 
+def _profile(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.cli.profile import profile
+
+    return profile(arguments)
+
+
 def _view(arguments: argparse.Namespace) -> int:
     from asktell_adapters.cli.view import view
 
@@ -196,6 +202,7 @@ _COMMANDS: dict[str, Command] = {
     "pause": _of_growth("pause"),
     "resume": _of_growth("resume"),
     "batch": _of_studies("batch"),
+    "profile": _profile,
     "studies": _of_studies("list_studies"),
     "watch": _of_studies("watch"),
     "export": _of_studies("export_study"),

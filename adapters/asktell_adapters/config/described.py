@@ -60,6 +60,7 @@ TOP = {
     "goal": Key("table", NEEDED, "What is looked for: [goal](#goal)."),
     "cache": Key("table", "none", "Keeps answers on disk: [cache](#cache)."),
     "improve": Key("table", "its defaults", "How `asktell improve` writes prompts: [improve](#improve)."),
+    "profile": Key("table", "none", "Learns from earlier runs which examples tell most: [profile](#profile)."),
 }
 
 BUDGET = {
@@ -214,8 +215,15 @@ CACHE = {
     "max_age_days": Key("number", "for ever", "Older answers are asked again."),
 }
 
+PROFILE = {
+    "from": Key(
+        "texts in a list", NEEDED, "Earlier runs on the same examples: folders, their TOML files, or profiles."
+    ),
+    "half_life": Key("number", "none", "A run counts half as much after so many later ones."),
+}
+
 TABLES = {
     "": TOP, "budget": BUDGET, "prompts": PROMPTS, "data": DATA, "model": MODEL, "evaluator": EVALUATOR, "goal": GOAL,
-    "improve": IMPROVE, "cache": CACHE,
+    "improve": IMPROVE, "cache": CACHE, "profile": PROFILE,
 }  # fmt: skip
 """By the names of `tables.KEYS`."""

@@ -19,6 +19,7 @@ from asktell_adapters.config.harness import Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics
 from asktell_adapters.config.model import has_price, read_model
+from asktell_adapters.config.profile import read_profile
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import KEYS, Table
@@ -158,7 +159,8 @@ def load_config(path: Path, improve: bool = False) -> Config:
         improving = read_improve(top, model, whole)  # checked in any case: the file is one for both
         allowed = improving.first if improve else whole
         options = {**_with_method(top, settings), **({"features": features} if features else {})}
-        selector = Selector(prompts, goal, allowed, examples=dataset.ids, **options)
+        profile = read_profile(top, output_folder)
+        selector = Selector(prompts, goal, allowed, examples=dataset.ids, profile=profile, **options)
         if improve:
             check_method(selector)
     kind = model.get("type")
@@ -172,6 +174,8 @@ def load_config(path: Path, improve: bool = False) -> Config:
     settings = {"budget": budget, **settings, "features": features, **({} if fields is None else {"fields": fields})}
     if harness is not None:
         settings["evaluator"] = data["evaluator"]
+    if "profile" in data:
+        settings["profile"] = data["profile"]
     setup = describe(settings, data, model, prompts, dataset)
     batch_size = min(batch_size, concurrency)
     return Config(

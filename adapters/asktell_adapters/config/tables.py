@@ -16,7 +16,7 @@ KEYS = {
     "": (
         *("output", "budget", "method", "confidence", "tolerance", "features", "seed", "sampling", "max_failures"),
         *("baseline", "repeats", "concurrency", "confirm_above"),
-        *("prompts", "data", "model", "metrics", "evaluator", "goal", "cache", "improve"),
+        *("prompts", "data", "model", "metrics", "evaluator", "goal", "cache", "improve", "profile"),
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
     "prompts": ("file", "texts", "fields"),
@@ -27,6 +27,7 @@ KEYS = {
     "evaluator": ("type", "config", "provider", "rows", "task", "model", "log_dir", "loader", "arguments"),
     "cache": ("file", "max_mb", "max_age_days"),
     "improve": ("generations", "candidates", "parents", "patience", "certainty", "writer"),
+    "profile": ("from", "half_life"),
     "goal": ("type", "maximize", "minimize", "at_least", "at_most", "ranges"),
     "model": ("type", "model", "loader", "arguments", "max_new_tokens", "temperature", "system", "template", "price"),
 }
@@ -66,6 +67,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: (
             isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
         ),
+    ),
+    "texts in a list": (
+        "a list of texts",
+        lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
     ),
     "texts": (
         "a list of prompts, or a table id = prompt; a prompt is a text, or a chat: a list of messages",

@@ -78,6 +78,7 @@ function tellingExamples(data, telling, keep) {
     { name: "divides the prompts by", kind: "number", value: (row) => row.spread, cell: (row) => number(row.spread) },
     { name: `mean ${telling.metric}`, kind: "number", value: (row) => row.mean, cell: (row) => number(row.mean) },
     { name: "prompts that saw it", kind: "number", value: (row) => row.prompts, cell: (row) => whole(row.prompts) },
+    ...(telling.earlier ? [{ name: "tells, by earlier studies", kind: "number", value: (row) => row.earlier, cell: (row) => number(row.earlier) }] : []),
     { name: "", cell: (row) => (row.failed ? element("span", { class: "badge bad" }, "everybody fails") : "") },
   ];
   const shown = () => (keep.which === "failed" ? telling.rows.filter((row) => row.failed) : telling.rows);
@@ -87,9 +88,10 @@ function tellingExamples(data, telling, keep) {
     list.setRows(shown());
   }));
   const same = telling.same ? ` On ${whole(telling.same)} of ${whole(telling.judged)} examples all prompts score the same: those tell nothing about which is better.` : "";
+  const earlier = telling.earlier ? ` How much a score on it tells of its prompt, by ${whole(telling.earlier.studies)} earlier ${telling.earlier.studies === 1 ? "study" : "studies"}: 1 on an example that none of them has seen.` : "";
   return [
     element("h3", {}, "Which examples tell prompts apart"),
-    element("p", { class: "soft" }, `An example divides prompts by the standard deviation of their scores on it, each less the prompt's own mean.${same}`),
+    element("p", { class: "soft" }, `An example divides prompts by the standard deviation of their scores on it, each less the prompt's own mean.${same}${earlier}`),
     controls, list,
   ];
 }

@@ -1,0 +1,215 @@
+"""One factor per metric: score = level_example + loading_example x ability_prompt + residual, all Gaussian.
+
+An example of a large loading divides prompts by how good they are; one of a loading of 0 tells nothing of them. The
+mean loading is 1, so that an ability is a difference in means, in the metric's units. Where scores are 0 and 1, an
+example that a part p of the prompts get right has in a logistic model, to the first order, a loading of p (1 - p) in
+some units, and a residual variance of as much: that is what is expected before loadings are known, in the place of one
+loading and one variance for all.
+
+What a study tells is kept as sums over each example's cells, with its prompts' abilities as the study judges them (a
+step of EM for factor analysis, Rubin & Thayer 1982). Sums of several studies add up. What is read from sums is
+shrunken: levels towards their mean, loadings and residual variances towards those expected, by as much as the examples
+turn out to be alike (empirical Bayes; for variances Smyth 2004). So few cells say little.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.numerics.arrays import Indices, Vector
+
+_STEPS = 20
+_DIGITS = 6  # that are kept of sums, so that profiles are small
+_ROUNDS = 3  # of residual variances and loadings, each given the other
+_DEVIATIONS = np.array([0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4])  # of loadings, in units of those expected
+_FREEDOMS = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6])  # of a residual variance's prior, in cells
+_SCALES = np.array([0.25, 0.5, 0.7, 1.0])  # of that prior, in units of the mean residual variance
+_FLOOR = 1e-6  # of a variance, in units of the scores' own
+_SHARES = (0.05, 0.95)  # of the examples in the scores' variance, at least and at most
+_FIRST_ABILITY = 0.1  # variance, in units of the scores' own over the mean loading's square
+
+
+class Sums(NamedTuple):
+    """Per example (E,), sums over its cells: of 1, ability, ability², score, score², score x ability."""
+
+    n: Vector
+    a: Vector
+    aa: Vector
+    y: Vector
+    yy: Vector
+    ya: Vector
+
+    @classmethod
+    def of(cls, examples: Indices, y: Vector, a: Vector, variance: Vector, n_examples: int) -> "Sums":
+        """The sums of cells, whose prompts have abilities of posterior mean `a` and `variance`, each (n,)."""
+        columns = (np.ones(len(y)), a, a * a + variance, y, y * y, y * a)
+        return cls(*(np.bincount(examples, column, n_examples).astype(float) for column in columns))
+
+    def rounded(self) -> "Sums":
+        """To six digits."""
+        return Sums(*(_rounded(column) for column in self))
+
+    def times(self, weight: float) -> "Sums":
+        """As if there were so many times the cells."""
+        return Sums(*(weight * column for column in self))
+
+    def into(self, places: Indices, n_examples: int) -> "Sums":
+        """The same among other examples, at (distinct) places."""
+        return Sums(*(np.bincount(places, column, n_examples).astype(float) for column in self))
+
+    def plus(self, other: "Sums") -> "Sums":
+        """Of the cells of both."""
+        return Sums(*(one + more for one, more in zip(self, other, strict=True)))
+
+    @classmethod
+    def none(cls, n_examples: int) -> "Sums":
+        """Of no cells."""
+        return cls(*np.zeros((6, n_examples)))
+
+
+class Learned(NamedTuple):
+    """Of each example (E,): the average prompt's expected score, the loading, the variance of each, the residual's."""
+
+    level: Vector
+    level_variance: Vector
+    loading: Vector
+    loading_variance: Vector
+    covariance: Vector
+    residual: Vector
+
+
+class Expected(NamedTuple):
+    """What is expected of the examples (E,) before their loadings are known.
+
+    The levels have one `mean`, and the variance `between` about it.
+    """
+
+    mean: float
+    between: float
+    loading: Vector
+    residual: Vector
+
+
+def expected(sums: Sums, binary: bool) -> Expected:
+    """What the levels alone tell."""
+    n, total = sums.n, sums.n.sum()
+    mean = float(sums.y.sum() / total)
+    spread = max(float(sums.yy.sum() / total) - mean**2, 1e-300)
+    between = float(np.clip(_between(sums, mean, spread), _SHARES[0] * spread, _SHARES[1] * spread))
+    base = np.ones(len(n))
+    if binary:  # E p (1 - p), of a Beta posterior
+        size = spread / between - 1.0
+        p, q = size * mean + np.clip(sums.y, 0.0, n), size * (1.0 - mean) + np.clip(n - sums.y, 0.0, n)
+        base = p * q / ((size + n) * (size + n + 1.0))
+    return Expected(mean, between, base / base.mean(), (spread - between) / float(base @ n / total) * base)
+
+
+def learned(sums: Sums, binary: bool) -> Learned:
+    """What the sums tell of their examples, shrunken; of one without cells, what is expected of any."""
+    prior = expected(sums, binary)
+    residual = prior.residual
+    for _ in range(_ROUNDS):
+        deviation = _likeliest_deviation(sums, prior, residual)
+        level, loading, vl, vs, c = _regression(sums, prior, deviation, residual)
+        squares = (
+            sums.yy - 2.0 * level * sums.y - 2.0 * loading * sums.ya + sums.n * (level**2 + vl)
+            + 2.0 * (level * loading + c) * sums.a + (loading**2 + vs) * sums.aa
+        )  # fmt: skip
+        residual = prior.residual * _shrunken(np.maximum(squares, 0.0) / prior.residual, sums.n, binary)
+    level, loading, vl, vs, c = _regression(sums, prior, deviation, residual)
+    return Learned(level, vl, loading, vs, c, residual)
+
+
+def fitted(
+    arms: Indices, examples: Indices, y: Vector, n_arms: int, n_examples: int, binary: bool
+) -> tuple[Sums, float]:
+    """The sums of a study's cells, and the variance of its prompts' abilities.
+
+    Abilities are judged by the loadings that are expected, not by those found: so they are those by which the prompts'
+    means differ, rather than whatever factor explains most, and an ability of which little is known moves the loadings
+    little.
+    """
+    n = np.bincount(arms, minlength=n_arms)
+    there = n > 0
+    mean: Vector = np.zeros(n_arms)
+    if y.max() == y.min():  # tells of no ability
+        return Sums.of(examples, y, mean[arms], mean[arms], n_examples), 0.0
+    prior = expected(Sums.of(examples, y, mean[arms], mean[arms], n_examples), binary)
+    loading, weight = prior.loading[examples], (prior.loading / prior.residual)[examples]
+    ability = _FIRST_ABILITY * float((prior.residual / prior.loading**2).mean())
+    for _ in range(_STEPS):
+        level = _levels(examples, y - loading * mean[arms], prior, n_examples)
+        told = np.bincount(arms, weight * loading, n_arms).astype(float)
+        variance: Vector = 1.0 / (1.0 / ability + told)
+        mean = variance * np.bincount(arms, weight * (y - level[examples]), n_arms)
+        mean = np.where(there, mean - mean[there].mean(), 0.0)
+        ability = max(float((mean**2 + variance)[there].mean()), 1e-3 * ability)
+    return Sums.of(examples, y, mean[arms], variance[arms], n_examples), ability
+
+
+def _rounded(x: Vector) -> Vector:
+    size = np.where(x != 0.0, np.abs(x), 1.0)
+    places = _DIGITS - 1 - np.floor(np.log10(size))
+    up, down = 10.0 ** np.maximum(places, 0.0), 10.0 ** np.maximum(-places, 0.0)
+    return np.asarray(np.round(x / down * up) / up * down)  # to the float that is nearest to the decimal number
+
+
+def _levels(examples: Indices, y: Vector, prior: Expected, n_examples: int) -> Vector:
+    n = np.bincount(examples, minlength=n_examples)
+    precision = n / prior.residual + 1.0 / prior.between
+    return np.asarray((np.bincount(examples, y, n_examples) / prior.residual + prior.mean / prior.between) / precision)
+
+
+def _between(sums: Sums, mean: float, spread: float) -> float:
+    """The examples' variance, by moments; a half of the scores' where no example has two cells."""
+    seen = sums.n > 0
+    n = sums.n[seen]
+    freedom = (n - 1.0).clip(min=0.0).sum()
+    if freedom < 1.0 or len(n) < 2:
+        return 0.5 * spread
+    within = np.maximum(sums.yy[seen] - sums.y[seen] ** 2 / n, 0.0).sum() / freedom
+    off = (n * (sums.y[seen] / n - mean) ** 2).sum() - (len(n) - 1) * within
+    return float(off / max(n.sum() - (n**2).sum() / n.sum(), 1e-12))
+
+
+def _regression(
+    sums: Sums, prior: Expected, deviation: float, residual: Vector
+) -> tuple[Vector, Vector, Vector, Vector, Vector]:
+    """Level and loading of each example, their variances and covariance, by Bayes' linear regression."""
+    own = (deviation * prior.loading) ** 2
+    p11, p22, p12 = sums.n / residual + 1.0 / prior.between, sums.aa / residual + 1.0 / own, sums.a / residual
+    det = p11 * p22 - p12**2
+    b1, b2 = sums.y / residual + prior.mean / prior.between, sums.ya / residual + prior.loading / own
+    return (p22 * b1 - p12 * b2) / det, (p11 * b2 - p12 * b1) / det, p22 / det, p11 / det, -p12 / det
+
+
+def _likeliest_deviation(sums: Sums, prior: Expected, residual: Vector) -> float:
+    """How far loadings are from those expected, in units of these."""
+    b1 = (sums.y - prior.mean * sums.n - prior.loading * sums.a) / residual
+    b2 = (sums.ya - prior.mean * sums.a - prior.loading * sums.aa) / residual
+    densities = []
+    for deviation in _DEVIATIONS:
+        own = (deviation * prior.loading) ** 2
+        p11, p22, p12 = sums.n / residual + 1.0 / prior.between, sums.aa / residual + 1.0 / own, sums.a / residual
+        det = p11 * p22 - p12**2
+        fit = (p22 * b1 * b1 - 2.0 * p12 * b1 * b2 + p11 * b2 * b2) / det
+        densities.append(float((fit - np.log(det * own)).sum()))
+    return float(_DEVIATIONS[int(np.argmax(densities))])
+
+
+def _shrunken(squares: Vector, n: Vector, alike: bool) -> Vector:
+    """Variances from sums of squares of n each, towards a common one by as much as they are alike."""
+    from scipy.special import gammaln  # here, to keep the import of asktell light
+
+    pooled = max(float(squares.sum() / n.sum()), _FLOOR)
+    if alike:
+        return np.full(len(n), pooled)
+    best, found = -np.inf, (1e6, pooled)
+    for scale in _SCALES * pooled:
+        for freedom in _FREEDOMS:
+            density = gammaln(0.5 * (freedom + n)) - gammaln(0.5 * freedom) + 0.5 * freedom * np.log(freedom * scale)
+            total = float((density - 0.5 * (freedom + n) * np.log(freedom * scale + squares)).sum())
+            if total > best:
+                best, found = total, (float(freedom), float(scale))
+    freedom, scale = found
+    return np.asarray(np.maximum((freedom * scale + squares) / (freedom + n), _FLOOR * pooled))
