@@ -33,7 +33,7 @@ class Page:
 
 PAGES = (
     Page("selector", "Selector and Trial", "What to evaluate next, and what the scores were.",
-         ("asktell:Selector Trial", "asktell.features:text_features pca PCA")),
+         ("asktell:Selector Trial Tell ExampleProfile", "asktell.features:text_features pca PCA")),
     Page("goals", "Goals and budgets", "What is looked for, in which metrics, and for how much.",
          ("asktell:BestFeasible ParetoSet maximize minimize at_least at_most Budget", "asktell.goals")),
     Page("results", "Results", "The answer, what is known about every prompt, and how two of them differ.",
