@@ -22,6 +22,7 @@ from asktell.errors import (
     StorageError,
     StudyExistsError,
     StudyNotFoundError,
+    TellManyError,
     UnknownTrialError,
 )
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
@@ -30,7 +31,7 @@ from asktell.methods.adaptive import Adaptive
 from asktell.results import Comparison, Difference, PromptResult, Result
 from asktell.running.run import run
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import Tell, Trial
 
 if TYPE_CHECKING:
     from asktell.service.client import RemoteStudy
@@ -69,6 +70,8 @@ __all__ = [
     "Study",
     "StudyExistsError",
     "StudyNotFoundError",
+    "Tell",
+    "TellManyError",
     "Trial",
     "UnknownTrialError",
     "at_least",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError, TellManyError
 from asktell.running.failures import FIRST_ALIKE, FailureLimit, HeldBack, Streak
 from asktell.running.outcomes import (
     Outcome,
@@ -20,7 +20,7 @@ from asktell.running.outcomes import (
 )
 from asktell.running.progress import Bar
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import Tell, Trial
 
 if TYPE_CHECKING:
     from asktell.studies.worker import SharedStudy, Worker
@@ -75,6 +75,7 @@ class Board:
         self._bar = bar
         self._on_tell = on_tell
         self._out: dict[int, Trial] = {}
+        self._batch: list[tuple[Trial, Outcome]] | None = None  # scores to be told together
         self._running: dict[int, Trial] = {}  # those of them that are not held back, and what was looked ahead to
         self._streak = None if limit is None else Streak(limit)
         self._adopted: dict[int, Trial] = {}  # what was looked ahead to, is running, and has been asked since
@@ -127,12 +128,26 @@ class Board:
             each = [outcomes] * len(trials) if isinstance(outcomes, BaseException) else one_each(trials, outcomes)
         except EvaluatorError as error:
             each = [error] * len(trials)
-        for i, trial in enumerate(trials):
-            try:
-                self.take(trial, each[i])
-            except BaseException:  # the run ends: what came with this one is not lost
-                self.rescue(trials[i + 1 :], each[i + 1 :])
-                raise
+        with self.together():
+            for i, trial in enumerate(trials):
+                try:
+                    self.take(trial, each[i])
+                except BaseException:  # the run ends: what came with this one is not lost
+                    self.rescue(trials[i + 1 :], each[i + 1 :])
+                    raise
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Scores that are taken within are told at its end, at once: a study waits for its disk once."""
+        if isinstance(self.selector, Selector) or self._batch is not None:
+            yield
+            return
+        self._batch = []
+        try:
+            yield
+        finally:
+            batch, self._batch = self._batch, None
+            self._tell_batch(batch)
 
     def release(self, trial: Trial) -> None:
         """Hand one back, unevaluated; it is asked again."""
@@ -238,8 +253,13 @@ class Board:
             self._ahead[_cell(trial)].append(outcome)
             return
         error = failure_of(self.selector, outcome)
-        if error is None:
-            error = self._tell(trial, outcome)
+        if error is None and self._batch is not None:
+            self._batch.append((trial, outcome))
+            return
+        self._settle(trial, outcome, self._tell(trial, outcome) if error is None else error)
+
+    def _settle(self, trial: Trial, outcome: Outcome, error: BaseException | None) -> None:
+        """What was told needs no more; what failed, or was refused, counts as failed."""
         if error is not None:
             cost = cost_of_failure(self.selector, outcome)
             if isinstance(self.selector, Selector):
@@ -250,6 +270,23 @@ class Board:
         self._bar.show()
         if self._on_tell is not None:
             self._on_tell(self.selector, trial)
+
+    def _tell_batch(self, batch: list[tuple[Trial, Outcome]]) -> None:
+        assert not isinstance(self.selector, Selector)
+        if len(batch) == 1:
+            ((trial, outcome),) = batch
+            self._settle(trial, outcome, self._tell(trial, outcome))
+            return
+        tells, errors = [], dict[int, Exception]()
+        for trial, outcome in batch:
+            scores, cost = goal_scores(self.selector, outcome)
+            tells.append(Tell(trial, scores, cost, details_of(self.selector, outcome)))
+        try:
+            self.selector.tell_many(tells)
+        except TellManyError as error:
+            errors = {i: outcome for i, outcome in enumerate(error.outcomes) if isinstance(outcome, Exception)}
+        for i, (trial, outcome) in enumerate(batch):
+            self._settle(trial, outcome, errors.get(i))
 
     def _tell(self, trial: Trial, outcome: Any) -> AsktellError | None:
         """What the selector had against the scores."""

@@ -38,6 +38,7 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
+_LOST = "A batch of %d trials was lost, and is tried again one by one: %r"
 
 
 def run(
@@ -239,23 +240,25 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
             start(_groups(board.ask(at_once - sum(map(len, running.values()))), size))
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                try:
-                    error = future.exception()
-                except CancelledError as cancelled:  # not by us
-                    raise _broken(cancelled) from cancelled
-                if isinstance(error, BrokenExecutor):
-                    raise _broken(error) from error
-                if error is not None and not is_failure(error):
-                    raise error
-                group = running.pop(future)
-                if error is not None and len(group) > 1:
-                    _log.warning("A batch of %d trials was lost, and is tried again one by one: %r", len(group), error)
-                    start([trial] for trial in group)
-                elif how.in_batches:
-                    board.take_batch(group, error or future.result())
-                else:
-                    board.take(group[0], error or future.result())
+            done = wait(running, return_when=FIRST_COMPLETED).done
+            with board.together():
+                for future in done:
+                    try:
+                        error = future.exception()
+                    except CancelledError as cancelled:  # not by us
+                        raise _broken(cancelled) from cancelled
+                    if isinstance(error, BrokenExecutor):
+                        raise _broken(error) from error
+                    if error is not None and not is_failure(error):
+                        raise error
+                    group = running.pop(future)
+                    if error is not None and len(group) > 1:
+                        _log.warning(_LOST, len(group), error)
+                        start([trial] for trial in group)
+                    elif how.in_batches:
+                        board.take_batch(group, error or future.result())
+                    else:
+                        board.take(group[0], error or future.result())
     finally:
         for future, group in running.items():
             if not future.cancel() and future.done() and not future.cancelled() and future.exception() is None:
@@ -278,16 +281,17 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
             if not running:
                 return
             finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in finished:
-                group = running.pop(task)
-                try:
-                    outcome = task.result()
-                except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
-                    outcome = error
-                if how.in_batches:
-                    board.take_batch(group, outcome)
-                else:
-                    board.take(group[0], outcome)
+            with board.together():
+                for task in finished:
+                    group = running.pop(task)
+                    try:
+                        outcome = task.result()
+                    except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
+                        outcome = error
+                    if how.in_batches:
+                        board.take_batch(group, outcome)
+                    else:
+                        board.take(group[0], outcome)
     finally:
         for task, group in running.items():
             if not task.cancel() and not task.cancelled() and task.exception() is None:

@@ -5,7 +5,7 @@ is; the copy is thrown away and made anew whenever it does not fit.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -29,12 +29,12 @@ _LINES_AT_ONCE = 10_000
 
 
 class _Ticket(Generic[_T]):
-    """An operation that waits for a transaction, and what became of it."""
+    """An operation that waits for a transaction, and what became of both."""
 
     def __init__(self, operation: Operation[_T]) -> None:
         self.operation = operation
-        self.result: _T
-        self.error: BaseException | None = None
+        self.outcome: _T | Exception | None = None
+        self.error: BaseException | None = None  # of the transaction
         self.done = False
 
 
@@ -146,16 +146,23 @@ class Replica:
         if details is not None:
             self._details.append((trial, details))
 
-    def together(self, operation: Operation[_T]) -> _T:
-        """Do it durably, in one transaction with what other threads want to do at the same time."""
-        ticket = _Ticket(operation)
-        self._waiting.append(ticket)
+    def together(self, operations: Sequence[Operation[_T]]) -> list[_T | Exception]:
+        """Do them durably, in one transaction with what other threads want to do at the same time.
+
+        What each returned, or the error that it raised: then it left no trace, and was no concern of the others.
+
+        Raises:
+            StorageError: nothing was committed.
+        """
+        tickets = [_Ticket(operation) for operation in operations]
+        self._waiting.extend(tickets)
         with self.lock:
-            if not ticket.done:
+            if not all(ticket.done for ticket in tickets):
                 self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket.result
+        for ticket in tickets:
+            if ticket.error is not None:
+                raise ticket.error
+        return [ticket.outcome for ticket in tickets]  # type: ignore[misc]
 
     def _commit(self, tickets: list[_Ticket[Any]]) -> None:
         try:
@@ -163,15 +170,16 @@ class Replica:
                 for ticket in tickets:
                     try:
                         with logged.attempt():
-                            ticket.result = ticket.operation(logged, clock)
+                            ticket.outcome = ticket.operation(logged, clock)
                     except StorageError:  # of the clock: nothing can be committed
                         raise
-                    except Exception as error:  # leaves no trace, and is no concern of the others
-                        ticket.error = error
+                    except Exception as error:
+                        ticket.outcome = error
         except BaseException as error:
             for ticket in tickets:
-                # Each thread raises one of its own: a traceback belongs to one thread.
-                ticket.error = ticket.error or (type(error)(*error.args) if isinstance(error, AsktellError) else error)
+                if not isinstance(ticket.outcome, Exception):
+                    # Each thread raises one of its own: a traceback belongs to one thread.
+                    ticket.error = type(error)(*error.args) if isinstance(error, AsktellError) else error
         finally:
             for ticket in tickets:
                 ticket.done = True

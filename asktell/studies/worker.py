@@ -6,18 +6,18 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy.typing as npt
 
-from asktell.errors import AsktellError, StorageError
+from asktell.errors import AsktellError, StorageError, TellManyError
 from asktell.goals import Goal, Scores
 from asktell.results import Result
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import Tell, Trial
 
 _T = TypeVar("_T")
 Details: TypeAlias = Mapping[str, Any]
@@ -37,6 +37,9 @@ class SharedStudy(Protocol):
         self, trial: Trial, scores: Scores, cost: float | None, *, worker: str, details: Details | None = None
     ) -> bool:
         """See `Study.tell`."""
+
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str) -> list[bool]:
+        """See `Study.tell_many`."""
 
     def fail(
         self,
@@ -171,6 +174,22 @@ class Worker:
     def tell(self, trial: Trial, scores: Scores, cost: float | None = None, details: Details | None = None) -> bool:
         """See `Study.tell`."""
         return self._report(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
+
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
+        """See `Study.tell_many`."""
+        batch = list(tells)
+        outcomes: Sequence[bool | Exception] = ()
+        try:
+            outcomes = taken = self._persist(lambda: self.study.tell_many(batch, worker=self.name))
+        except TellManyError as error:
+            outcomes = error.outcomes
+            raise
+        finally:
+            for item, outcome in zip(batch, outcomes, strict=False):
+                if not isinstance(outcome, Exception):
+                    self._out.pop(item[0].id, None)
+                    self._idle = 0.0
+        return taken
 
     def fail(
         self, trial: Trial, reason: str | BaseException, cost: float | None = None, details: Details | None = None
