@@ -1,14 +1,13 @@
 """A selector that follows a study's log: it folds what others did, and notes what is done through it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from asktell import records
-from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.selector import Selector
-from asktell.state import Decided, Growth, State, apply, decide
+from asktell.state import Decided, State, apply, decide
 from asktell.state.growth import prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
 from asktell.studies import log
@@ -71,36 +70,39 @@ class LoggedSelector:
         self.selector.restore(mark.state)
         self.leases = mark.leases
 
-    def replay(self, line: str | bytes) -> int:
-        """Fold a line of the log, whole or not at all; its number of entries.
+    def replay(self, lines: Iterable[str | bytes]) -> int:
+        """Fold lines of the log, whole or not at all; their number of entries.
 
         Raises:
-            InvalidStateError: the line is malformed, or cannot have happened.
+            InvalidStateError: a line is malformed, or cannot have happened.
         """
-        entries = log.decode(line, self.state.problem)
-        before = self.mark()
-        try:
-            records.checked("A line of the study's log", lambda: self._fold(entries))
-        except InvalidStateError:
-            self.go_back(before)
-            raise
-        return len(entries)
-
-    def _fold(self, entries: list[Entry]) -> None:
-        state, prompts = self.state, self.selector.prompts
-        for entry in entries:
-            log.check(state, entry)
-            if isinstance(entry, Growth):
-                check_method(self.selector.method, entry)
-                prompts = prompts_after(prompts, entry)
-            if not isinstance(entry, Leased | Expired):
-                state = apply(state, entry)
-            self.leases = follow(self.leases, entry)
-        # Lines of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
-        for leased in entries:
-            if isinstance(leased, Leased):
-                self.leases = without(self.leases, (trial for trial in leased.trials if trial not in state.pending))
+        state, leases, n_entries = records.checked("A line of the study's log", lambda: self._folded(lines))
         self.selector.restore(state)
+        self.leases = leases
+        return n_entries
+
+    def _folded(self, lines: Iterable[str | bytes]) -> tuple[State, Leases, int]:
+        state, leases, prompts, n_entries = self.state, self.leases, self.selector.prompts, 0
+        for line in lines:
+            entries = log.decode(line, state.problem)
+            leased: list[Leased] = []
+            for entry in entries:
+                log.check(state, entry)
+                if isinstance(entry, Leased):
+                    leased.append(entry)
+                elif not isinstance(entry, Expired):
+                    if isinstance(entry, log.GROWTH):
+                        check_method(self.selector.method, entry)
+                        prompts = prompts_after(prompts, entry)
+                    state = apply(state, entry)
+                leases = follow(leases, entry)
+            # Those of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
+            for each in leased:
+                for trial in each.trials:
+                    if trial not in state.pending:
+                        leases = without(leases, trial)
+            n_entries += len(entries)
+        return state, leases, n_entries
 
     # Deciding
 

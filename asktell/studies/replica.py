@@ -199,11 +199,12 @@ class Replica:
             else:
                 self._last = lines[0].text
                 lines = lines[1:]
-        for line in lines:
-            if line.position != self._position + 1:
-                raise InvalidStateError(f"The study's log lacks line {self._position + 1}.")
-            self._unsaved += self.logged.replay(line.text)
-            self._position, self._last = line
+        for i, line in enumerate(lines, start=self._position + 1):
+            if line.position != i:
+                raise InvalidStateError(f"The study's log lacks line {i}.")
+        if lines:
+            self._unsaved += self.logged.replay([line.text for line in lines])
+            self._position, self._last = lines[-1]
 
     def _restore(self) -> None:
         """Begin anew, where the last snapshot was made."""

@@ -172,7 +172,8 @@ def test_all_take_several_scores_and_say_what_was_refused(kept: Any) -> None:
 
 def test_very_many_scores_travel_in_several_requests(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asktell.service.client._TELLS_AT_ONCE", 3)
-    with RemoteStudy.create(server.url, f"s {next(_numbers)}", small()) as study:
+    selector = Selector(["x", "y"], BestFeasible("a", {"b": 0.0}), 12, "uniform", examples=10)
+    with RemoteStudy.create(server.url, f"s {next(_numbers)}", selector) as study:
         trials = study.ask(8, worker="w")
         with pytest.raises(TellManyError) as caught:
             study.tell_many([(t, [1.0, 1.0] if t.id % 4 else "x") for t in sorted(trials)], worker="w")
