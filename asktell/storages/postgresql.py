@@ -1,8 +1,10 @@
 """Studies in a PostgreSQL database: several machines. By psycopg 3.
 
 A transaction locks its study's row. Locking and reading are one round trip, appending and committing another.
-`synchronous_commit` is off for what need not be durable: the server's log keeps the order, so a crash of the server
-takes at most the last of it, and never what came before a synchronous commit.
+`synchronous_commit` is off, so that nobody waits for the disk (or a standby server) while he keeps the others out: the
+server's log keeps the order, so that a crash takes at most the last of it, and never what came before a synchronous
+commit. What must be durable is followed by one, of a transaction that holds no lock; the server writes those of many
+processes at once. It is sent together with the commit before it.
 
 All storages of a process that are at the same place share a pool of connections.
 """
@@ -66,11 +68,12 @@ _READ: LiteralString = (
 )
 _BEGIN = b"""
     BEGIN ISOLATION LEVEL READ COMMITTED;  -- whatever the server's default
-    %s
+    SET LOCAL synchronous_commit TO off;
     SELECT 1 FROM asktell_studies WHERE key = %d FOR UPDATE;
-    SELECT position, entries FROM asktell_log WHERE study = %d AND position > %d ORDER BY position;
-    SELECT extract(epoch FROM clock_timestamp())::float8
+    SELECT position, entries FROM asktell_log WHERE study = %d AND position > %d
+    UNION ALL SELECT 0, extract(epoch FROM clock_timestamp())::text ORDER BY position
 """
+_SYNC: LiteralString = "SELECT pg_logical_emit_message(true, 'asktell', '')"  # who writes nothing waits for no disk
 _APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
 _ATTACH: LiteralString = "INSERT INTO asktell_details VALUES (%s, %s, %s)"
 _DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = %s AND trial = ANY(%s)"
@@ -98,12 +101,11 @@ class _Transaction:
     def read(self, after: int) -> Sequence[Line]:
         # One query of several statements, each of which sees what was committed while the one before it waited. Not a
         # pipeline: what psycopg sends at the end of one stops the server's clock of transactions that pause.
-        synchronous = b"" if self._durable else b"SET LOCAL synchronous_commit TO off;"
-        cursor = self._connection.execute(_BEGIN % (synchronous, self._key, self._key, after))
-        locked, lines, (time_,) = [cursor.fetchall() for _ in _results(cursor) if cursor.description]
+        cursor = self._connection.execute(_BEGIN % (self._key, self._key, after))
+        locked, ((_, time_), *lines) = [cursor.fetchall() for _ in _results(cursor) if cursor.description]
         if not locked:
             raise study_gone(self._where)
-        (self._time,) = time_
+        self._time = float(time_)
         return [Line(*row) for row in lines]
 
     def now(self) -> float:
@@ -139,6 +141,8 @@ class _Transaction:
                 for sql, values in self._writes:
                     self._connection.execute(sql, values)
                 self._connection.execute("COMMIT")
+                if self._durable:
+                    self._connection.execute(_SYNC)
         except errors.UniqueViolation as error:
             if error.diag.table_name == "asktell_details":
                 raise details_taken(self._trial, self._where) from error

@@ -309,3 +309,46 @@ def test_a_commit_may_take_longer_than_a_statement(open_storage: Callable[..., A
         transaction.read(0)
         transaction.append(Line(1, "one"))
     assert storage.read(key, 0) == [Line(1, "one")]
+
+
+def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
+    open_storage: Callable[..., Any], postgresql_url: str
+) -> None:
+    """A study's row is free as soon as it is committed; what must be durable is flushed when its end has come."""
+    import psycopg
+
+    storage = open_storage(connections=1)
+    key = storage.create("s", b"")
+    with storage._connected() as connection:
+        for position in (1, 2):
+            with storage.transaction(key, durable=True) as transaction:
+                transaction.read(0)
+                transaction.append(Line(position, "x" * 2000))
+            flushed = "SELECT pg_current_wal_flush_lsn() = pg_current_wal_insert_lsn()"
+            assert connection.execute(flushed).fetchone() == (True,)
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            waiting, other = open_storage(connections=2), open_storage(connections=3)
+            with ThreadPoolExecutor(1) as thread:
+
+                def append() -> None:
+                    with waiting.transaction(key, durable=True) as transaction:
+                        transaction.read(0)
+                        transaction.append(Line(3, "waits for a standby server that there is not"))
+
+                done = thread.submit(append)
+                while len(other.read(key, 2)) < 1:
+                    time.sleep(0.01)
+                with other.transaction(key, durable=False) as transaction:
+                    assert len(transaction.read(2)) == 1
+                    transaction.append(Line(4, "meanwhile"))
+                assert not done.done()
+                connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                connection.execute("SELECT pg_reload_conf()")
+                done.result(timeout=10)
+        finally:
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
+    assert len(storage.read(key, 0)) == 4
