@@ -1,6 +1,7 @@
 """A study in a service, used like one that is here."""
 
 import json
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -23,7 +24,7 @@ from asktell.service.transport import Connection, path_of
 from asktell.state.lookup import AnyTrial
 from asktell.studies.leases import check_worker
 from asktell.studies.reading import Holding
-from asktell.studies.worker import Worker, default_name
+from asktell.studies.worker import Worker
 from asktell.trial import Tell, Trial, all_taken
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
@@ -188,10 +189,13 @@ class RemoteStudy(Growable):
         """How often the prompt of a trial that was asked here was asked on its example before: see `Selector`."""
         return self._repeats.get(trial.id, 0)
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+    def wait(self, seconds: float = 1.0) -> None:
+        """Let so many seconds pass, in which others may do something; see `Study.wait`."""
+        time.sleep(check_seconds("seconds", seconds))
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
         """This study for one worker; see `Study.worker`."""
-        seconds = check_seconds("lease", lease)
-        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
+        return Worker(self, name, lease, ahead)
 
     def tell(
         self,

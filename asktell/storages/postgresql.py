@@ -79,6 +79,7 @@ _ATTACH: LiteralString = "INSERT INTO asktell_details VALUES (%s, %s, %s)"
 _DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = %s AND trial = ANY(%s)"
 _HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = %s"
 _PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND number <= %s ORDER BY number"
+_CHANNEL = "asktell_%d"
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -251,6 +252,19 @@ class PostgreSQLStorage(AbstractStorage):
     def now(self) -> float:
         """See AbstractStorage."""
         return float(self._query(_NOW)[0][0]) if self._clock is None else self._clock()
+
+    def wait(self, key: int, after: int, seconds: float) -> None:
+        """See AbstractStorage. A thread of each process is told by the server; others let the time pass."""
+
+        def goes_on(connection: Connection) -> bool:
+            return bool(connection.execute(_READ, (key, after, 1)).fetchall())
+
+        with self._translated(self._patience):
+            self._connections.listen(_CHANNEL % key, goes_on, seconds)
+
+    def wake(self, key: int) -> None:
+        """See AbstractStorage."""
+        self._query("SELECT pg_notify(%s, '')", _CHANNEL % key)
 
     def check(self, patience: float = 1.0) -> None:
         """See AbstractStorage."""

@@ -130,6 +130,9 @@ class Replica:
                 if logged.new:
                     self._position, self._last = line
                     self._unsaved += len(logged.new)
+                    if mark.state.may_starve:
+                        with suppress(StorageError):  # those who wait will look again all the same
+                            self.storage.wake(self.key)
             except BaseException:
                 # If it was committed all the same, it is read back like what others did.
                 if mark is not None:
@@ -140,6 +143,10 @@ class Replica:
                 self._details.clear()
             if self._unsaved >= self._next_save:
                 self.save()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until others have done something, or so long."""
+        self.storage.wait(self.key, self._position, seconds)
 
     def attach(self, trial: int, details: str | None) -> None:
         """Keep details, in the transaction that is being written; the last thing an operation does."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from asktell.arguments import check_name, check_seconds, check_trials, short, whole
+from asktell.arguments import check_name, check_trials, short, whole
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.examples import check_examples
 from asktell.selector import Selector
@@ -21,7 +21,7 @@ from asktell.studies.export import Document
 from asktell.studies.leases import Leased, check_worker, seconds_of
 from asktell.studies.replica import Replica
 from asktell.studies.telling import Tellable
-from asktell.studies.worker import Worker, default_name
+from asktell.studies.worker import Worker
 from asktell.trial import Trial
 
 _Self = TypeVar("_Self", bound="Study")
@@ -233,16 +233,18 @@ class Study(Tellable):
                 logged.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
             return logged.grouped(trials)
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
         """This study for one worker: a `with` block in which its leases are extended, in the Selector's own words.
 
         Args:
             name: a different one for each worker; by default of the host, the process and some random letters. Give
                 one if the worker, after a restart, is to go on with its own trials.
             lease: seconds after which its trials are given to others when it dies.
+            ahead: trials that it asks for beyond those that it needs now, to be at hand for the next ask. With so many
+                fewer transactions many workers keep out of each other's way; but what one has at hand was chosen
+                without what is told meanwhile, and at the end others wait for it.
         """
-        seconds = check_seconds("lease", lease)
-        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
+        return Worker(self, name, lease, ahead)
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; it will be asked again, under the same id.
