@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -61,6 +61,8 @@ class SQLiteFile:
         self._files: dict[str, _Identity] = {}  # that are open, or were last, by their paths
         self._log: WriteAheadLog | None = None  # of the open file, once something was written
         self._unsynced = False  # whether a sync has failed, so that the log's file may have a hole
+        self._commits = self._flushed = 0  # how many there were, and how many are known to be on the disk
+        self._flushing = Lock()  # taken before the other, if both are
         self._lock = RLock()
         with _forking:
             _in_use.add(self)
@@ -100,9 +102,10 @@ class SQLiteFile:
             self._compare_files()
             with self._committed(connection):
                 yield connection
-            if durable:
-                self._sync(connection)
+            self._commits += 1
             self._compare_files()
+        if durable:
+            self._flush()
 
     def _connection(self, create: bool = False) -> sqlite3.Connection:
         if self._open is not None and self._still and os.path.exists(f"{os.path.realpath(self.path)}-wal"):
@@ -217,23 +220,34 @@ class SQLiteFile:
                     self._log = WriteAheadLog(path)
         return self._log
 
-    def _sync(self, connection: sqlite3.Connection) -> None:
-        """Wait until what was committed is on the disk.
+    def _flush(self) -> None:
+        """Wait until what was committed is on the disk. Other threads may commit meanwhile, and then wait together."""
+        wanted = self._commits
+        with self._flushing:
+            if self._flushed < wanted:
+                now = self._commits
+                self._sync()
+                self._flushed = now
+        self._compare_files()
 
-        After a failure the kernel may take what it could not write for written. A checkpoint writes it anew.
-        """
-        log = self._opened_log()
+    def _sync(self) -> None:
+        """After a failure the kernel may take what it could not write for written. A checkpoint writes it anew."""
+        log = self._log
         try:
-            if log is not None and not self._unsynced:
-                log.sync()
+            if log is not None and not self._unsynced and log.sync():
                 return
         except OSError as error:
             self._unsynced = True
             raise not_synced(self.path, error) from error
-        (busy_, *_), *_ = self._patiently(connection, "PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        if busy_:
-            raise busy(self.path, self._patience)
-        self._unsynced = False
+        with self._lock, self._translated():
+            connection = self._connection()
+            log = self._opened_log()  # anew, if another thread has closed it
+            if log is not None and not self._unsynced and log.sync():
+                return
+            (busy_, *_), *_ = self._patiently(connection, "PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if busy_:
+                raise busy(self.path, self._patience)
+            self._unsynced = False
 
     def _patiently(
         self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = (), patience: float | None = None
@@ -292,7 +306,7 @@ def _after_fork_in_child() -> None:
     _forking = RLock()
     _held.clear()
     for file in list(_in_use):
-        file._lock = RLock()
+        file._lock, file._flushing = RLock(), Lock()
         file._log = None  # the parent's turn, if it has one
         if file._open is not None:
             _never_close(file._open)

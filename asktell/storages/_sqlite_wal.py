@@ -27,7 +27,7 @@ _sync = getattr(os, "fdatasync", os.fsync)  # SQLite uses it too, where it is
 
 
 class WriteAheadLog:
-    """The log's file, for whoever has the database open. One thread at a time.
+    """The log's file, for whoever has the database open. One thread at a time, but for `sync`.
 
     Raises:
         OSError: it cannot be opened.
@@ -36,6 +36,7 @@ class WriteAheadLog:
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
         self._standing: _Standing | None = None
+        self._syncing, self._closed = Lock(), False
         with contextlib.suppress(OSError):  # where folders cannot be opened there is nothing to do
             folder = os.open(os.path.dirname(path), os.O_RDONLY)
             try:
@@ -43,13 +44,18 @@ class WriteAheadLog:
             finally:
                 os.close(folder)
 
-    def sync(self) -> None:
-        """Wait until everything that was committed by now is on the disk.
+    def sync(self) -> bool:
+        """Wait until everything that was committed by now is on the disk; False if the file was closed meanwhile.
+
+        The one thing that another thread may do at the same time.
 
         Raises:
             OSError: it is not.
         """
-        _sync(self._file)
+        with self._syncing:
+            if not self._closed:
+                _sync(self._file)
+            return not self._closed
 
     def enter(self, patience: float) -> bool:
         """Wait for one's turn to write, for so many seconds at most and never long; whether it has come."""
@@ -72,8 +78,10 @@ class WriteAheadLog:
 
     def close(self) -> None:
         """Close the file, for SQLite to remove it if it wants to."""
-        if self._standing is None or self._standing.end():
-            os.close(self._file)
+        with self._syncing:
+            self._closed = True
+            if self._standing is None or self._standing.end():
+                os.close(self._file)
 
 
 class _Standing:

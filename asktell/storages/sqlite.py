@@ -143,6 +143,12 @@ class SQLiteStorage(SQLiteFile, AbstractStorage):
         with self._writing(durable) as connection:
             yield _Transaction(connection, key, self)
 
+    flushes = True
+
+    def flush(self) -> None:
+        """See AbstractStorage."""
+        self._flush()
+
     def now(self) -> float:
         """See AbstractStorage."""
         return self._clock()
