@@ -73,7 +73,7 @@ _BEGIN = b"""
     SELECT position, entries FROM asktell_log WHERE study = %d AND position > %d
     UNION ALL SELECT 0, extract(epoch FROM clock_timestamp())::text ORDER BY position
 """
-_SYNC: LiteralString = "SELECT pg_logical_emit_message(true, 'asktell', '')"  # who writes nothing waits for no disk
+_SYNC = b"SELECT pg_logical_emit_message(true, 'asktell', '')"  # who writes nothing waits for no disk
 _APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
 _ATTACH: LiteralString = "INSERT INTO asktell_details VALUES (%s, %s, %s)"
 _DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = %s AND trial = ANY(%s)"
@@ -97,7 +97,7 @@ class _Transaction:
         self._time = 0.0
         self._position = 0
         self._trial = 0
-        self._writes: list[tuple[LiteralString, tuple[object, ...]]] = []
+        self._writes: list[bytes] = []
 
     def read(self, after: int) -> Sequence[Line]:
         # One query of several statements, each of which sees what was committed while the one before it waited. Not a
@@ -114,11 +114,13 @@ class _Transaction:
 
     def append(self, line: Line) -> None:
         self._position = line.position
-        self._writes.append((_APPEND, (self._key, *line)))
+        self._writes.append(
+            b"INSERT INTO asktell_log VALUES (%d, %d, %s)" % (self._key, line.position, _quoted(line.text))
+        )
 
     def attach(self, trial: int, details: str) -> None:
         self._trial = trial
-        self._writes.append((_ATTACH, (self._key, trial, details)))
+        self._writes.append(b"INSERT INTO asktell_details VALUES (%d, %d, %s)" % (self._key, trial, _quoted(details)))
 
     def head(self) -> Snapshot | None:
         row = self._connection.execute(_HEAD, (self._key,)).fetchone()
@@ -127,23 +129,17 @@ class _Transaction:
     def save(self, position: int, head: bytes, part: bytes) -> None:
         row = self._connection.execute(_HEAD, (self._key,)).fetchone()
         number = 1 if row is None else row[1] + 1
-        self._writes.append(("INSERT INTO asktell_parts VALUES (%s, %s, %s)", (self._key, number, part)))
-        self._writes.append(
-            (
-                "INSERT INTO asktell_snapshots VALUES (%s, %s, %s, %s) ON CONFLICT (study) DO UPDATE SET "
-                "position = excluded.position, parts = excluded.parts, head = excluded.head",
-                (self._key, position, number, head),
-            )
+        self._connection.execute("INSERT INTO asktell_parts VALUES (%s, %s, %s)", (self._key, number, part))
+        self._connection.execute(
+            "INSERT INTO asktell_snapshots VALUES (%s, %s, %s, %s) ON CONFLICT (study) DO UPDATE SET "
+            "position = excluded.position, parts = excluded.parts, head = excluded.head",
+            (self._key, position, number, head),
         )
 
     def commit(self) -> None:
         try:
-            with self._connection.pipeline():
-                for sql, values in self._writes:
-                    self._connection.execute(sql, values)
-                self._connection.execute("COMMIT")
-                if self._durable:
-                    self._connection.execute(_SYNC)
+            # The server goes on with the next statement by itself, and with none after an error.
+            self._connection.execute(b";".join([*self._writes, b"COMMIT", *([_SYNC] if self._durable else [])]))
         except errors.UniqueViolation as error:
             if error.diag.table_name == "asktell_details":
                 raise details_taken(self._trial, self._where) from error
@@ -348,11 +344,16 @@ class PostgreSQLStorage(AbstractStorage):
             cure = "The server's disk is full. Nothing that was confirmed is lost; make room and try again."
         elif isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
             cure = "Connect to the primary server, as a user who may write there."
-        elif isinstance(error, psycopg.OperationalError):
+        elif isinstance(error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout):
             cure = "The server is out of reach or went away. Nothing that was confirmed is lost; try again."
         else:
             cure = "Nothing was changed."
         return StorageError(f"{self._where} cannot be used: {text}. {cure}")
+
+
+def _quoted(text: str) -> bytes:
+    """ASCII text as a literal, whatever the server's settings."""
+    return b"E'%s'" % text.encode("ascii").replace(b"\\", b"\\\\").replace(b"'", b"''")
 
 
 def _results(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
