@@ -228,7 +228,6 @@ class SQLiteFile:
                 now = self._commits
                 self._sync()
                 self._flushed = now
-        self._compare_files()
 
     def _sync(self) -> None:
         """After a failure the kernel may take what it could not write for written. A checkpoint writes it anew."""
@@ -241,7 +240,7 @@ class SQLiteFile:
             raise not_synced(self.path, error) from error
         with self._lock, self._translated():
             connection = self._connection()
-            log = self._opened_log()  # anew, if another thread has closed it
+            log = self._opened_log()  # anew, if another thread has closed it: one that forks, say
             if log is not None and not self._unsynced and log.sync():
                 return
             (busy_, *_), *_ = self._patiently(connection, "PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -203,7 +203,9 @@ class Worker:
         finally:
             for item, outcome in zip(batch, outcomes, strict=False):
                 if not isinstance(outcome, Exception):
-                    self._out.pop(item[0].id, None)
+                    id_ = getattr(item[0], "id", item[0])
+                    if isinstance(id_, int):
+                        self._out.pop(id_, None)
                     self._idle = 0.0
         return taken
 

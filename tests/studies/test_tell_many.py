@@ -151,7 +151,7 @@ def test_a_worker_has_out_what_was_refused(study: Study) -> None:
         assert worker.tell_many([(trials[0], [1.0]), (trials[1], [2.0], 0.5, {"answer": "x"})]) == [True, True]
         assert worker.pending == sorted(trials[2:])
         with pytest.raises(TellManyError):
-            worker.tell_many([(trials[2], [1.0]), (trials[3], [])])
+            worker.tell_many([(trials[2].id, [1.0]), (trials[3], [])])
         assert worker.pending == trials[3:]
         worker.release(trials[3])
 
