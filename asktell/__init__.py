@@ -22,6 +22,7 @@ from asktell.errors import (
     StorageError,
     StudyExistsError,
     StudyNotFoundError,
+    TellManyError,
     UnknownTrialError,
 )
 from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
@@ -31,7 +32,7 @@ from asktell.profiles.profile import ExampleProfile
 from asktell.results import Comparison, Difference, PromptResult, Result
 from asktell.running.run import run
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import Tell, Trial
 
 if TYPE_CHECKING:
     from asktell.service.client import RemoteStudy
@@ -71,6 +72,8 @@ __all__ = [
     "Study",
     "StudyExistsError",
     "StudyNotFoundError",
+    "Tell",
+    "TellManyError",
     "Trial",
     "UnknownTrialError",
     "at_least",

@@ -3,6 +3,8 @@
 A message says what came, what was expected, and what to do.
 """
 
+from collections.abc import Sequence
+
 
 class AsktellError(Exception):
     """Base class of every error that asktell raises on purpose."""
@@ -33,6 +35,21 @@ class UnknownTrialError(AsktellError, KeyError):
 
 class ConflictingTellError(AsktellError):
     """A trial was told again, with other scores than the first time."""
+
+
+class TellManyError(AsktellError):
+    """Some scores of a batch were refused; all others of it are taken, durably where the study is.
+
+    Attributes:
+        outcomes: of each, in the order given, what `tell` would have returned, or the error that it would have raised.
+    """
+
+    def __init__(self, message: str, outcomes: Sequence[bool | Exception] = ()) -> None:
+        super().__init__(message, outcomes)
+        self.outcomes = tuple(outcomes)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class InvalidStateError(AsktellError, ValueError):

@@ -1,14 +1,15 @@
 """Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
-from typing import Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy.typing as npt
 
 from asktell.arguments import check_cost, check_prompts, check_reason, needed_cost, whole
 from asktell.budget import Budget, spending
+from asktell.errors import InvalidArgumentError
 from asktell.forks import fresh_after_fork
 from asktell.goals import Goal, Scores
 from asktell.growing import Growing
@@ -23,7 +24,7 @@ from asktell.state.checks import checked_problem
 from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, trial_id
 from asktell.state.queue import Pull
 from asktell.terminal import safe
-from asktell.trial import Prompts, Trial
+from asktell.trial import Prompts, Tell, Trial, all_taken
 
 Decide: TypeAlias = Callable[[Method, State], Decided | None]
 
@@ -185,6 +186,25 @@ class Selector(Growing, Saved, Reported):
                 return
             self._take(Told(id_, vector, cost))
             self._advance_when_told()
+
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
+        """Take several scores: `(trial, scores)` or `(trial, scores, cost)` of each. What is wrong with one harms none.
+
+        Raises:
+            TellManyError: some were refused; the others are taken. Its `outcomes` say which, and why.
+        """
+        outcomes: list[bool | Exception] = []
+        with self._lock:
+            for item in tells:
+                try:
+                    tell = Tell.of(item)
+                    if tell.details is not None:
+                        raise InvalidArgumentError("A Selector keeps no details of its trials; a Study does.")
+                    self.tell(tell.trial, tell.scores, tell.cost)
+                    outcomes.append(True)
+                except Exception as error:  # whatever it is: the next one's scores were paid for, too
+                    outcomes.append(error)
+        return all_taken(outcomes)
 
     def observe(
         self,

@@ -1,10 +1,10 @@
 """Prompts and trials, as users name them: plain data that means the same in another process."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from asktell.arguments import check_prompts, short, some
-from asktell.errors import InvalidArgumentError
+from asktell.errors import InvalidArgumentError, TellManyError
 
 
 class Trial(NamedTuple):
@@ -14,6 +14,48 @@ class Trial(NamedTuple):
     prompt_id: str | int
     prompt: str
     example: int | None
+
+
+class Tell(NamedTuple):
+    """What `tell` takes, as one of several for `tell_many`; a shorter tuple `(trial, scores)` will do as well."""
+
+    trial: Any
+    scores: Any
+    cost: float | None = None
+    details: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, item: object) -> "Tell":
+        """One of the items of `tell_many`.
+
+        Raises:
+            InvalidArgumentError: it is none.
+        """
+        if isinstance(item, Trial) or not isinstance(item, tuple | list) or not 2 <= len(item) <= 4:
+            raise InvalidArgumentError(
+                f"tell_many() takes tuples (trial, scores), (trial, scores, cost) or (trial, scores, cost, details); "
+                f"got {short(item)}."
+            )
+        return cls(*item)
+
+
+def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
+    """What became of a batch of scores, if none was refused.
+
+    Raises:
+        TellManyError: some were.
+    """
+    taken = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+    if len(taken) == len(outcomes):
+        return taken
+    refused = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, Exception)]
+    shown = "; ".join(f"number {i}: {type(error).__name__}: {error}" for i, error in refused[:3])
+    more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
+    raise TellManyError(
+        f"{len(refused)} of {len(outcomes)} scores were refused, counted from 0: {shown}{more}. The others are settled "
+        "and need not be told again; `outcomes` of this error says of each what became of it.",
+        outcomes,
+    ) from refused[0][1]
 
 
 class Prompts:

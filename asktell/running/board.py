@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError, TellManyError
 from asktell.running.ahead import Ahead
 from asktell.running.failures import FIRST_ALIKE, FailureLimit, HeldBack, Streak
 from asktell.running.outcomes import (
@@ -21,7 +21,7 @@ from asktell.running.outcomes import (
 )
 from asktell.running.progress import Bar, progress_of
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import Tell, Trial
 
 if TYPE_CHECKING:
     from asktell.running.cell import Cell
@@ -87,7 +87,8 @@ class Board:
         self._repeats: list[int] = []  # of probes, whose ids are -1, -2, ...: their numbers among their cells'
         self._astray: dict[int, Trial] = {}  # probes that the selection should have asked for, and has not yet
         self._adopted: dict[int, Trial] = {}  # what it has asked for, by the probe's id
-        self._taking: tuple[Trial, Outcome] | None = None  # scores that are not recorded yet
+        self._taken: list[tuple[Trial, Outcome]] = []  # scores that are not recorded yet
+        self._is_together = False  # whether more are to come, to be told at once
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
@@ -117,12 +118,12 @@ class Board:
         self._running.discard(trial.id)
         error, streak = failure_of(self.selector, outcome), self._streak
         if error is None:
-            self._taking = trial, outcome
+            self._taken.append((trial, outcome))
             if streak is not None:
                 streak.succeeded()
                 self._count_failures()
-            self._record(trial, outcome)
-            self._taking = None
+            if not self._is_together:
+                self._record_taken()
         elif streak is None:
             _log_failure(trial, error)
             self._record(trial, outcome)
@@ -145,12 +146,27 @@ class Board:
             each = [outcomes] * len(trials) if isinstance(outcomes, BaseException) else one_each(trials, outcomes)
         except EvaluatorError as error:
             each = [error] * len(trials)
-        for i, trial in enumerate(trials):
-            try:
-                self.take(trial, each[i])
-            except BaseException:  # the run ends: what came with this one is not lost
-                self.rescue(trials[i + 1 :], each[i + 1 :])
-                raise
+        with self.together():
+            for i, trial in enumerate(trials):
+                try:
+                    self.take(trial, each[i])
+                except BaseException:  # the run ends: what came with this one is not lost
+                    self.rescue(trials[i + 1 :], each[i + 1 :])
+                    raise
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Scores that are taken within are told at its end, at once: a study waits for its disk once."""
+        if isinstance(self.selector, Selector) or self._is_together:
+            yield
+            return
+        self._is_together = True
+        try:
+            yield
+        finally:
+            self._is_together = False
+            self._record_taken()
+        self._announce()
 
     def release(self, trial: Trial) -> None:
         """Hand one back, unevaluated; it is asked again."""
@@ -175,8 +191,8 @@ class Board:
 
     def hand_back(self) -> None:
         """Release what is still out, so that a saved selector asks it again; what failures have cost is booked."""
-        if self._taking is not None:  # interrupted
-            trial, outcome = self._taking
+        taken, self._taken = self._taken, []  # not empty if it was interrupted
+        for trial, outcome in taken:
             self.rescue([trial], [outcome])
         for failure in () if self._streak is None else self._streak.failures:
             if failure.trial.id < 0 or failure.trial.id in self._out:
@@ -245,8 +261,33 @@ class Board:
             self._observe(trial, outcome)
             return
         error = failure_of(self.selector, outcome)
-        if error is None:
-            error = self._tell(trial, outcome)
+        self._conclude(trial, outcome, self._tell(trial, outcome) if error is None else error)
+
+    def _record_taken(self) -> None:
+        """Tell the scores that were taken, several at once."""
+        if len(self._taken) > 1 and not isinstance(self.selector, Selector):
+            self._tell_many(self.selector)
+        while self._taken:
+            self._record(*self._taken[0])
+            del self._taken[0]
+
+    def _tell_many(self, worker: "Worker") -> None:
+        asked = [(self._adopted.get(trial.id, trial), outcome) for trial, outcome in self._taken]
+        asked = [(trial, outcome) for trial, outcome in asked if trial.id >= 0]
+        tells, errors = [], dict[int, Exception]()
+        for trial, outcome in asked:
+            scores, cost = goal_scores(worker, outcome)
+            tells.append(Tell(trial, scores, cost, details_of(worker, outcome)))
+        try:
+            worker.tell_many(tells)
+        except TellManyError as error:
+            errors = {i: outcome for i, outcome in enumerate(error.outcomes) if isinstance(outcome, Exception)}
+        self._taken = [(trial, outcome) for trial, outcome in self._taken if self._adopted.get(trial.id, trial).id < 0]
+        for i, (trial, outcome) in enumerate(asked):
+            self._conclude(trial, outcome, errors.get(i))
+
+    def _conclude(self, trial: Trial, outcome: Outcome, error: BaseException | None) -> None:
+        """What was told needs no more; what failed, or was refused, counts as failed."""
         if error is not None:
             cost = cost_of_failure(self.selector, outcome)
             if isinstance(self.selector, Selector):

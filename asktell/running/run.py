@@ -40,6 +40,7 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
+_LOST = "A batch of %d trials was lost, and is tried again one by one: %r"
 
 
 def run(
@@ -264,23 +265,24 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
             if not running:
                 return
             done = wait(running, return_when=FIRST_COMPLETED).done
-            for future in [each for each in running if each in done]:  # in the order in which they were begun
-                try:
-                    error = future.exception()
-                except CancelledError as cancelled:  # not by us
-                    raise broken(cancelled) from cancelled
-                if isinstance(error, BrokenExecutor):
-                    raise broken(error) from error
-                if error is not None and not is_failure(error):
-                    raise error
-                group = running.pop(future)
-                if error is not None and len(group) > 1:
-                    _log.warning("A batch of %d trials was lost, and is tried again one by one: %r", len(group), error)
-                    start([trial] for trial in group)
-                elif how.in_batches:
-                    board.take_batch(group, error or future.result())
-                else:
-                    board.take(group[0], error or future.result())
+            with board.together():
+                for future in [each for each in running if each in done]:  # in the order in which they were begun
+                    try:
+                        error = future.exception()
+                    except CancelledError as cancelled:  # not by us
+                        raise broken(cancelled) from cancelled
+                    if isinstance(error, BrokenExecutor):
+                        raise broken(error) from error
+                    if error is not None and not is_failure(error):
+                        raise error
+                    group = running.pop(future)
+                    if error is not None and len(group) > 1:
+                        _log.warning(_LOST, len(group), error)
+                        start([trial] for trial in group)
+                    elif how.in_batches:
+                        board.take_batch(group, error or future.result())
+                    else:
+                        board.take(group[0], error or future.result())
     except BaseException as error:
         started = {future: group for future, group in running.items() if not future.cancel()}
         try:
@@ -316,16 +318,17 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
             if not running:
                 return
             finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in [each for each in running if each in finished]:  # in the order in which they were begun
-                group = running.pop(task)
-                try:
-                    outcome = task.result()
-                except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
-                    outcome = error
-                if how.in_batches:
-                    board.take_batch(group, outcome)
-                else:
-                    board.take(group[0], outcome)
+            with board.together():
+                for task in [each for each in running if each in finished]:  # in the order in which they were begun
+                    group = running.pop(task)
+                    try:
+                        outcome = task.result()
+                    except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
+                        outcome = error
+                    if how.in_batches:
+                        board.take_batch(group, outcome)
+                    else:
+                        board.take(group[0], outcome)
     except BaseException as error:
         if isinstance(error, Exception):
             _warn_of_waiting(running)

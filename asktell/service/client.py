@@ -1,12 +1,11 @@
 """A study in a service, used like one that is here."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
 from urllib.parse import urlencode
-
-import numpy as np
 
 from asktell import records
 from asktell.arguments import check_cost, check_name, check_reason, check_seconds, short, whole
@@ -19,16 +18,18 @@ from asktell.results import Comparison, Result
 from asktell.results.pairs import Place
 from asktell.selector import Selector
 from asktell.service.growing import Growable
-from asktell.service.replies import holdings_of, record, result_of, trials_of
+from asktell.service.replies import holdings_of, outcomes_of, record, result_of, trials_of
 from asktell.service.reported import Reported
+from asktell.service.sent import kept, named, score
 from asktell.service.transport import Connection, path_of
-from asktell.state.lookup import AnyTrial, from_json
-from asktell.studies.evaluations import encode
+from asktell.state.lookup import AnyTrial
+from asktell.studies.leases import check_worker
 from asktell.studies.reading import Holding
-from asktell.studies.worker import Worker, default_name
-from asktell.trial import Trial
+from asktell.studies.worker import Worker
+from asktell.trial import Tell, Trial, all_taken
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
+_TELLS_AT_ONCE = 1000
 
 
 class RemoteStudy(Growable, Reported):
@@ -189,10 +190,13 @@ class RemoteStudy(Growable, Reported):
         """How often the prompt of a trial that was asked here was asked on its example before: see `Selector`."""
         return self._repeats.get(trial.id, 0)
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+    def wait(self, seconds: float = 1.0) -> None:
+        """Let so many seconds pass, in which others may do something; see `Study.wait`."""
+        time.sleep(check_seconds("seconds", seconds))
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
         """This study for one worker; see `Study.worker`."""
-        seconds = check_seconds("lease", lease)
-        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
+        return Worker(self, name, lease, ahead)
 
     def tell(
         self,
@@ -204,9 +208,27 @@ class RemoteStudy(Growable, Reported):
         details: Mapping[str, Any] | None = None,
     ) -> bool:
         """Take the scores of a trial; see `Study.tell`."""
-        vector = self._goal.vector(scores)
-        cost = None if cost is None else check_cost(cost)
-        return self._taken("tell", trial=_named(trial), scores=vector, cost=cost, worker=worker, **_kept(details))
+        return self._taken("tell", **score(Tell(trial, scores, cost, details), self._goal), worker=worker)
+
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
+        """Take several scores at once; see `Study.tell_many`. Of very many, so many as fit into a request at a time."""
+        check_worker(worker)
+        outcomes: list[bool | Exception | None] = []
+        scores: list[dict[str, Any]] = []
+        for item in tells:
+            try:
+                scores.append(score(Tell.of(item), self._goal))
+                outcomes.append(None)
+            except Exception as error:  # whatever it is: the next one's scores were paid for, too
+                outcomes.append(error)
+        settled = iter(
+            outcome
+            for start in range(0, len(scores), _TELLS_AT_ONCE)
+            for outcome in outcomes_of(
+                self._post("tell-many", tells=scores[start : start + _TELLS_AT_ONCE], worker=worker)
+            )
+        )
+        return all_taken([next(settled) if outcome is None else outcome for outcome in outcomes])
 
     def observe(
         self,
@@ -226,7 +248,7 @@ class RemoteStudy(Growable, Reported):
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; see `Study.release`."""
-        return self._taken("release", trial=_named(trial), worker=worker)
+        return self._taken("release", trial=named(trial), worker=worker)
 
     def fail(
         self,
@@ -240,11 +262,11 @@ class RemoteStudy(Growable, Reported):
         """Count a failed evaluation; see `Study.fail`."""
         reason = check_reason(reason)
         cost = None if cost is None else check_cost(cost)
-        return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker, **_kept(details))
+        return self._taken("fail", trial=named(trial), reason=reason, cost=cost, worker=worker, **kept(details))
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
         """Extend a worker's leases; see `Study.heartbeat`."""
-        only = None if trial is None else _named(trial)
+        only = None if trial is None else named(trial)
         return trials_of(self._post("heartbeat", worker=check_name("A worker", worker), trial=only, lease=lease))
 
     # Reading
@@ -375,24 +397,3 @@ class _AskService:
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
-
-
-def _kept(details: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Details for the service, which may be older and not know them."""
-    text = encode(details)
-    return {} if text is None else {"details": json.loads(text)}
-
-
-def _named(trial: object) -> int | str | dict[str, Any]:
-    """A trial for the service; its text need not travel."""
-    trial = from_json(trial)
-    if type(trial) is Trial:
-        example = None if trial.example is None else int(trial.example)
-        return {"id": int(trial.id), "prompt_id": trial.prompt_id, "example": example}
-    if isinstance(trial, str):
-        return trial
-    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
-        return int(trial)
-    raise InvalidArgumentError(
-        f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
-    )

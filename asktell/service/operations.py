@@ -6,7 +6,7 @@ Those that touch a study are plain functions, so that they run in a pool of thre
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from fastapi.responses import PlainTextResponse
 
 from asktell import records
 from asktell.arguments import MOST_EVALUATIONS
-from asktell.errors import AsktellError, InvalidArgumentError, InvalidStateError, StorageError, UnknownTrialError
+from asktell.errors import AsktellError, InvalidArgumentError, InvalidStateError, TellManyError, UnknownTrialError
 from asktell.selector import Selector
 from asktell.service import answers, requests
 from asktell.service.feeds import Feeds, Kept
@@ -31,7 +31,7 @@ from asktell.service.problems import damaged, problem_of
 from asktell.service.studies import Studies
 from asktell.studies.study import Study
 from asktell.terminal import safe
-from asktell.trial import Trial
+from asktell.trial import Tell, Trial
 
 _T = TypeVar("_T")
 _PENDING_SHOWN = 100
@@ -146,24 +146,25 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
     @app.post("/v1/studies/{name}/tell", response_model=answers.Taken)
     def tell(name: StudyName, body: requests.Tell) -> Response:
         """Take the scores of a trial. When the answer comes they are on the disk; the same ones again do no harm."""
-        return answer({"taken": call(studies, name, lambda study: _tell(study, body, body.worker))})
+        trial, worker, details = _trial(body.trial), body.worker, body.details
+
+        def take(study: Study) -> bool:
+            return study.tell(trial, body.scores, body.cost, worker=worker, details=details)
+
+        return answer({"taken": call(studies, name, take)})
 
     @app.post("/v1/studies/{name}/tell-many", response_model=answers.Outcomes)
     def tell_many(name: StudyName, body: requests.TellMany) -> Response:
-        """Take the scores of several trials, each by itself: what is wrong with one is no harm to the others."""
+        """Take the scores of several trials at once; what is wrong with one is no harm to the others."""
+        tells = [Tell(_trial(score.trial), score.scores, score.cost, score.details) for score in body.tells]
 
-        def operation(study: Study) -> list[dict[str, Any]]:
-            outcomes: list[dict[str, Any]] = []
-            for score in body.tells:
-                try:
-                    outcomes.append({"taken": _tell(study, score, body.worker), "problem": None})
-                except StorageError:
-                    raise
-                except AsktellError as error:
-                    outcomes.append({"taken": False, "problem": problem_of(error).document})
-            return outcomes
+        def operation(study: Study) -> Sequence[bool | Exception]:
+            try:
+                return study.tell_many(tells, worker=body.worker)
+            except TellManyError as error:
+                return error.outcomes
 
-        return answer({"outcomes": call(studies, name, operation)})
+        return answer({"outcomes": [_outcome(each) for each in call(studies, name, operation)]})
 
     @app.post("/v1/studies/{name}/observe", status_code=204)
     def observe(name: StudyName, body: requests.Observe) -> Response:
@@ -317,5 +318,9 @@ def _trial(trial: int | str | requests.TrialReference) -> Trial | int | str:
     return trial.trial() if isinstance(trial, requests.TrialReference) else trial
 
 
-def _tell(study: Study, score: requests.Score, worker: str | None) -> bool:
-    return study.tell(_trial(score.trial), score.scores, score.cost, worker=worker, details=score.details)
+def _outcome(outcome: bool | Exception) -> dict[str, Any]:
+    if isinstance(outcome, AsktellError):
+        return {"taken": False, "problem": problem_of(outcome).document}
+    if isinstance(outcome, Exception):
+        raise outcome
+    return {"taken": outcome, "problem": None}

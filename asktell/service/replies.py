@@ -8,6 +8,7 @@ from asktell.goals import Goal
 from asktell.results import Comparison, PromptResult, Result
 from asktell.results.failures import FailureGroup
 from asktell.results.pairs import Comparer
+from asktell.service.problems import error_of
 from asktell.studies.reading import Holding
 from asktell.trial import Trial
 
@@ -28,6 +29,12 @@ def record(data: object, *names: str) -> dict[str, Any]:
 def trials_of(data: object) -> list[Trial]:
     """The trials of an answer that has some."""
     return [Trial(**trial) for trial in record(data, "trials")["trials"]]
+
+
+def outcomes_of(data: object) -> list[bool | Exception]:
+    """What became of each of several scores: whether it was taken, or the error."""
+    outcomes = record(data, "outcomes")["outcomes"]
+    return [error_of(o["problem"]["status"], o["problem"]) if o["problem"] else o["taken"] for o in outcomes]
 
 
 def holdings_of(data: dict[str, Any]) -> list[Holding]:

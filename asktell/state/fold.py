@@ -66,8 +66,9 @@ def _asked(state: State, event: Asked) -> State:
 
 
 def _told(state: State, event: Told) -> State:
-    pull, state = _close(state, event.trial)
+    pull, rest = _close(state, event.trial)
     return state._replace(
+        **rest,
         history=state.history.append(event.trial, pull.arm, pull.example, event.scores),
         spent=state.spent + 1,
         cost=state.cost + (event.cost or 0.0),
@@ -76,17 +77,19 @@ def _told(state: State, event: Told) -> State:
 
 
 def _released(state: State, event: Released) -> State:
-    pull, state = _close(state, event.trial)
+    pull, rest = _close(state, event.trial)
+    state = state._replace(**rest)
     if pull.arm in state.left:
         return state
     return state._replace(returned=state.returned.append(pull))
 
 
 def _failed(state: State, event: Failed) -> State:
-    pull, state = _close(state, event.trial)
+    pull, rest = _close(state, event.trial)
     arm = pull.arm
     failures = (*state.failures.get(arm, ()), Failure(event.trial, pull.example, event.reason))
     state = state._replace(
+        **rest,
         failures=state.failures.set(arm, failures),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
@@ -237,15 +240,14 @@ def _without(state: State, gone: set[int]) -> State:
     )
 
 
-def _close(state: State, trial: int) -> tuple[Pull, State]:
-    """Take a trial off the list of those out, or off those to be handed out again; what is out changes, or costs."""
-    state = state._replace(reserve=None)
+def _close(state: State, trial: int) -> tuple[Pull, dict[str, Any]]:
+    """Take a trial off the list of those out, or off those to be handed out again; the fields that change by it."""
     pull = state.pending.get(trial)
     if pull is not None:
-        return pull, state._replace(pending=state.pending.delete(trial))
+        return pull, {"reserve": None, "pending": state.pending.delete(trial)}
     pull = state.returned.find(trial)
     assert pull is not None, "checked by whoever made the event"
-    return pull, state._replace(returned=state.returned.without(trial))
+    return pull, {"reserve": None, "returned": state.returned.without(trial)}
 
 
 def _next_example(state: State, arm: int) -> Pull | None:

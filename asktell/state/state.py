@@ -88,6 +88,11 @@ class State(NamedTuple):
             self.plan_is_empty or (self.problem.allowance.cost is not None and not self.pending)
         )
 
+    @property
+    def may_starve(self) -> bool:
+        """Whether somebody who asks may get nothing, and wait for what comes next."""
+        return self.plan_is_empty or self.problem.allowance.cost is not None
+
     def fits(self, arm: int) -> bool:
         """Whether the cost allows one more pull of an arm, beside all that are out; see `asktell.Budget`."""
         out = self.pending.values()

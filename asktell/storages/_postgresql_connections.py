@@ -4,7 +4,8 @@ import atexit
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from asktell.forks import fresh_after_fork
 
 with needs_extra("postgresql"):
     import psycopg
+    from psycopg import sql
     from psycopg.abc import PQGen
     from psycopg.conninfo import conninfo_to_dict
     from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -78,6 +80,8 @@ class Connections:
         self._users: WeakSet[object] = WeakSet()
         self._pool: ConnectionPool[Connection] | None = None
         self._lock = Lock()
+        self._listener: Connection | None = None  # beside the pool: who waits must not keep others from telling
+        self._listening = Lock()
         fresh_after_fork(self, Connections._renew)
 
     @contextmanager
@@ -98,16 +102,50 @@ class Connections:
                     self._close(pool)
                 pool.putconn(connection)
 
+    def listen(self, channel: str, is_due: Callable[[Connection], bool], seconds: float) -> None:
+        """Wait for a notification, unless it has come already. One thread listens; others let the time pass.
+
+        Args:
+            channel: of `pg_notify`.
+            is_due: whether what is waited for is there; asked when nothing can be missed any more.
+            seconds: to wait at most.
+        """
+        if not self._listening.acquire(blocking=False):
+            time.sleep(seconds)
+            return
+        try:
+            if self._listener is None or self._listener.closed:
+                self._listener = Connection.connect(self._url, **self._options(self._patience))
+                self._configure(self._listener)
+            connection = self._listener
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            if not is_due(connection):
+                deque(connection.notifies(timeout=seconds, stop_after=1), maxlen=0)
+            connection.execute("UNLISTEN *")
+        except BaseException:  # nobody knows what it would hear next
+            self._hang_up()
+            raise
+        finally:
+            self._listening.release()
+
+    def _hang_up(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
     def leave(self, user: object) -> None:
         """Close the connections if nobody else uses them."""
         self._users.discard(user)
-        if not self._users and self._pool is not None:
-            self._close(self._pool)
+        if not self._users:
+            self.close()
 
     def close(self) -> None:
         """Close the connections, whoever uses them."""
         if self._pool is not None:
             self._close(self._pool)
+        if self._listening.acquire(blocking=False):  # otherwise whoever listens soon has its answer, and keeps it
+            self._hang_up()
+            self._listening.release()
 
     def _opened(self, user: object, patience: float) -> ConnectionPool[Connection]:
         self._users.add(user)
@@ -171,15 +209,18 @@ class Connections:
 
     def _renew(self) -> None:
         """In a forked process: leave the parent's connections alone, and make own ones when they are needed."""
-        self._lock = Lock()
+        self._lock, self._listening = Lock(), Lock()
+        if self._listener is not None:
+            _inherited.append(self._listener)
+            self._listener = None
         if self._pool is not None:
             _inherited.append(self._pool)
             self._pool, self.prepared = None, False
 
 
 _places: dict[tuple[str, float, int], Connections] = {}
-_inherited: list[ConnectionPool[Connection]] = []
-"""Pools of the process that this one was forked from: closing them would end the parent's sessions."""
+_inherited: list[ConnectionPool[Connection] | Connection] = []
+"""Pools and connections of the process that this one was forked from: closing them would end the parent's sessions."""
 
 
 @atexit.register

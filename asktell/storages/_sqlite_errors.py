@@ -18,6 +18,13 @@ def busy(path: str, patience: float) -> StorageBusyError:
     )
 
 
+def not_synced(path: str, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path!r} could not be written to the disk: {error}. What was just done is not confirmed. Check the disk, and "
+        "try again: what was taken all the same does no harm."
+    )
+
+
 def translation(error: sqlite3.Error, path: str, patience: float) -> StorageError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -1,5 +1,6 @@
 """What a study needs of a storage. A storage knows names, bytes and positions, and nothing of selections."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -132,9 +133,28 @@ class AbstractStorage(ABC):
                 that it leaves.
         """
 
+    flushes = False
+    """Whether `flush` waits for the disk, so that what must be durable can be committed first and waited for later."""
+
+    def flush(self) -> None:  # noqa: B027 - for storages that can
+        """Wait until everything that this process has committed is on the disk, as after a durable transaction.
+
+        Threads that come while one waits share the next wait.
+        """
+
     @abstractmethod
     def now(self) -> float:
         """Seconds since 1970, by the one clock that all processes share that use this storage."""
+
+    def wait(self, key: int, after: int, seconds: float) -> None:
+        """Wait until a log goes on after a position, or so many seconds, whatever comes first.
+
+        A storage that is not told of what others append lets the time pass.
+        """
+        time.sleep(seconds)
+
+    def wake(self, key: int) -> None:  # noqa: B027 - most storages have nobody to tell
+        """Tell those who `wait` that the log has gone on. Called after lines that somebody may wait for only."""
 
     @abstractmethod
     def check(self, patience: float = 1.0) -> None:

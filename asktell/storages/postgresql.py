@@ -1,8 +1,10 @@
 """Studies in a PostgreSQL database: several machines. By psycopg 3.
 
 A transaction locks its study's row. Locking and reading are one round trip, appending and committing another.
-`synchronous_commit` is off for what need not be durable: the server's log keeps the order, so a crash of the server
-takes at most the last of it, and never what came before a synchronous commit.
+`synchronous_commit` is off, so that nobody waits for the disk (or a standby server) while he keeps the others out: the
+server's log keeps the order, so that a crash takes at most the last of it, and never what came before a synchronous
+commit. What must be durable is followed by one, of a transaction that holds no lock; the server writes those of many
+processes at once. It is sent together with the commit before it.
 
 All storages of a process that are at the same place share a pool of connections.
 """
@@ -66,16 +68,18 @@ _READ: LiteralString = (
 )
 _BEGIN = b"""
     BEGIN ISOLATION LEVEL READ COMMITTED;  -- whatever the server's default
-    %s
+    SET LOCAL synchronous_commit TO off;
     SELECT 1 FROM asktell_studies WHERE key = %d FOR UPDATE;
-    SELECT position, entries FROM asktell_log WHERE study = %d AND position > %d ORDER BY position;
-    SELECT extract(epoch FROM clock_timestamp())::float8
+    SELECT position, entries FROM asktell_log WHERE study = %d AND position > %d
+    UNION ALL SELECT 0, extract(epoch FROM clock_timestamp())::text ORDER BY position
 """
+_SYNC = b"SELECT pg_logical_emit_message(true, 'asktell', '')"  # who writes nothing waits for no disk
 _APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
 _ATTACH: LiteralString = "INSERT INTO asktell_details VALUES (%s, %s, %s)"
 _DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = %s AND trial = ANY(%s)"
 _HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = %s"
 _PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND number <= %s ORDER BY number"
+_CHANNEL = "asktell_%d"
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -93,17 +97,16 @@ class _Transaction:
         self._time = 0.0
         self._position = 0
         self._trial = 0
-        self._writes: list[tuple[LiteralString, tuple[object, ...]]] = []
+        self._writes: list[bytes] = []
 
     def read(self, after: int) -> Sequence[Line]:
         # One query of several statements, each of which sees what was committed while the one before it waited. Not a
         # pipeline: what psycopg sends at the end of one stops the server's clock of transactions that pause.
-        synchronous = b"" if self._durable else b"SET LOCAL synchronous_commit TO off;"
-        cursor = self._connection.execute(_BEGIN % (synchronous, self._key, self._key, after))
-        locked, lines, (time_,) = [cursor.fetchall() for _ in _results(cursor) if cursor.description]
+        cursor = self._connection.execute(_BEGIN % (self._key, self._key, after))
+        locked, ((_, time_), *lines) = [cursor.fetchall() for _ in _results(cursor) if cursor.description]
         if not locked:
             raise study_gone(self._where)
-        (self._time,) = time_
+        self._time = float(time_)
         return [Line(*row) for row in lines]
 
     def now(self) -> float:
@@ -111,11 +114,13 @@ class _Transaction:
 
     def append(self, line: Line) -> None:
         self._position = line.position
-        self._writes.append((_APPEND, (self._key, *line)))
+        self._writes.append(
+            b"INSERT INTO asktell_log VALUES (%d, %d, %s)" % (self._key, line.position, _quoted(line.text))
+        )
 
     def attach(self, trial: int, details: str) -> None:
         self._trial = trial
-        self._writes.append((_ATTACH, (self._key, trial, details)))
+        self._writes.append(b"INSERT INTO asktell_details VALUES (%d, %d, %s)" % (self._key, trial, _quoted(details)))
 
     def head(self) -> Snapshot | None:
         row = self._connection.execute(_HEAD, (self._key,)).fetchone()
@@ -124,21 +129,17 @@ class _Transaction:
     def save(self, position: int, head: bytes, part: bytes) -> None:
         row = self._connection.execute(_HEAD, (self._key,)).fetchone()
         number = 1 if row is None else row[1] + 1
-        self._writes.append(("INSERT INTO asktell_parts VALUES (%s, %s, %s)", (self._key, number, part)))
-        self._writes.append(
-            (
-                "INSERT INTO asktell_snapshots VALUES (%s, %s, %s, %s) ON CONFLICT (study) DO UPDATE SET "
-                "position = excluded.position, parts = excluded.parts, head = excluded.head",
-                (self._key, position, number, head),
-            )
+        self._connection.execute("INSERT INTO asktell_parts VALUES (%s, %s, %s)", (self._key, number, part))
+        self._connection.execute(
+            "INSERT INTO asktell_snapshots VALUES (%s, %s, %s, %s) ON CONFLICT (study) DO UPDATE SET "
+            "position = excluded.position, parts = excluded.parts, head = excluded.head",
+            (self._key, position, number, head),
         )
 
     def commit(self) -> None:
         try:
-            with self._connection.pipeline():
-                for sql, values in self._writes:
-                    self._connection.execute(sql, values)
-                self._connection.execute("COMMIT")
+            # The server goes on with the next statement by itself, and with none after an error.
+            self._connection.execute(b";".join([*self._writes, b"COMMIT", *([_SYNC] if self._durable else [])]))
         except errors.UniqueViolation as error:
             if error.diag.table_name == "asktell_details":
                 raise details_taken(self._trial, self._where) from error
@@ -248,6 +249,19 @@ class PostgreSQLStorage(AbstractStorage):
         """See AbstractStorage."""
         return float(self._query(_NOW)[0][0]) if self._clock is None else self._clock()
 
+    def wait(self, key: int, after: int, seconds: float) -> None:
+        """See AbstractStorage. A thread of each process is told by the server; others let the time pass."""
+
+        def goes_on(connection: Connection) -> bool:
+            return bool(connection.execute(_READ, (key, after, 1)).fetchall())
+
+        with self._translated(self._patience):
+            self._connections.listen(_CHANNEL % key, goes_on, seconds)
+
+    def wake(self, key: int) -> None:
+        """See AbstractStorage."""
+        self._query("SELECT pg_notify(%s, '')", _CHANNEL % key)
+
     def check(self, patience: float = 1.0) -> None:
         """See AbstractStorage."""
         with self._translated(patience), self._connections.one(self, patience) as connection:
@@ -330,11 +344,16 @@ class PostgreSQLStorage(AbstractStorage):
             cure = "The server's disk is full. Nothing that was confirmed is lost; make room and try again."
         elif isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
             cure = "Connect to the primary server, as a user who may write there."
-        elif isinstance(error, psycopg.OperationalError):
+        elif isinstance(error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout):
             cure = "The server is out of reach or went away. Nothing that was confirmed is lost; try again."
         else:
             cure = "Nothing was changed."
         return StorageError(f"{self._where} cannot be used: {text}. {cure}")
+
+
+def _quoted(text: str) -> bytes:
+    """ASCII text as a literal, whatever the server's settings."""
+    return b"E'%s'" % text.encode("ascii").replace(b"\\", b"\\\\").replace(b"'", b"''")
 
 
 def _results(cursor: psycopg.Cursor[Any]) -> Iterator[None]:

@@ -1,32 +1,14 @@
-"""Studies in a SQLite file: several processes on one machine. Not for network file systems.
+"""Studies in a SQLite file: several processes on one machine. Not for network file systems."""
 
-In WAL mode a commit with `synchronous=FULL` is one fsync, and one with NORMAL is none: it is in the file for every
-other process, and on the disk with the next synced one. Writers wait for each other, readers for nobody.
-
-SQLite goes on writing to a file that has lost its name, and to a write-ahead log that nobody else will read. So every
-operation compares the files at the path with those that are open, before it begins and before anything is confirmed.
-
-A connection must not reach a forked process: the child would believe that it holds the parent's locks, and the parent,
-when it closes, would remove the log that the child writes to. So connections are closed before a fork.
-"""
-
-import ctypes
 import json
-import math
-import os
-import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock
-from typing import Any, TypeAlias
-from weakref import WeakSet
 
-from asktell.errors import AsktellError, StorageError, StudyNotFoundError
-from asktell.storages._sqlite_errors import busy, moved, translation
-from asktell.storages._sqlite_schema import STEPS, version_of
+from asktell.errors import AsktellError, StorageError
+from asktell.storages._sqlite_file import SQLiteFile
 from asktell.storages.base import (
     MOST,
     AbstractStorage,
@@ -38,26 +20,12 @@ from asktell.storages.base import (
     study_exists,
     study_gone,
 )
-from asktell.storages.schema import steps_to_take
 
-_ATTEMPTS_TO_OPEN = 10  # while another file takes its place
-_SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 _READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
 _ATTACH = "INSERT INTO asktell_details VALUES (?, ?, ?)"
 _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial IN (SELECT value FROM json_each(?))"
 _HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
 _PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
-
-_Identity: TypeAlias = tuple[int, int] | None
-"""Device and inode; None where there is no file."""
-
-
-def _identity(path: str) -> _Identity:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class _Transaction:
@@ -99,7 +67,7 @@ class _Transaction:
         )
 
 
-class SQLiteStorage(AbstractStorage):
+class SQLiteStorage(SQLiteFile, AbstractStorage):
     """Studies in one file, made when the first study is.
 
     Args:
@@ -108,18 +76,9 @@ class SQLiteStorage(AbstractStorage):
         patience: seconds to wait for other processes before StorageBusyError.
     """
 
-    _open: sqlite3.Connection | None = None
-
     def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
-        self.path = os.path.abspath(path)  # a change of the working directory must not lead to another file
+        super().__init__(path, patience)
         self._clock = clock
-        self._patience = patience
-        self._still = False  # whether it is open as a file that nobody writes to
-        self._files: dict[str, _Identity] = {}  # that are open, or were last, by their paths
-        self._synchronous = ""
-        self._lock = RLock()
-        with _forking:
-            _storages.add(self)
 
     def create(
         self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
@@ -184,223 +143,20 @@ class SQLiteStorage(AbstractStorage):
         with self._writing(durable) as connection:
             yield _Transaction(connection, key, self)
 
+    flushes = True
+
+    def flush(self) -> None:
+        """See AbstractStorage."""
+        self._flush()
+
     def now(self) -> float:
         """See AbstractStorage."""
         return self._clock()
 
     def check(self, patience: float = 1.0) -> None:
         """See AbstractStorage."""
-        if not self._lock.acquire(timeout=patience):
-            raise busy(self.path, patience)
-        try:
-            if not self._files and not os.path.exists(self.path):
-                if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
-                    raise StorageError(f"{self.path!r} cannot be made. Check its folder, and its permissions.")
-                return
-            with self._translated(patience), suppress(StudyNotFoundError):  # there are no tables yet
-                connection = self._connection()
-                self._compare_files()
-                self._patiently(connection, "BEGIN IMMEDIATE", patience=patience)
-                connection.execute("ROLLBACK")
-        finally:
-            self._lock.release()
+        self._confirm(patience)
 
     def close(self) -> None:
         """See AbstractStorage."""
-        with self._lock:
-            self._disconnect()
-            self._files = {}
-
-    def __del__(self) -> None:
-        self._disconnect()  # since Python 3.13 sqlite3 warns where nobody does
-
-    # Connections and transactions
-
-    def _query(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, self._translated():
-            rows = self._patiently(self._connection(), sql, values).fetchall()
-            self._compare_files()
-            return rows
-
-    @contextmanager
-    def _writing(self, durable: bool, create: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._translated():
-            connection = self._connection(create)
-            self._compare_files()
-            with self._committed(connection, durable):
-                yield connection
-            self._compare_files()
-
-    def _connection(self, create: bool = False) -> sqlite3.Connection:
-        if self._open is not None and self._still and os.path.exists(f"{os.path.realpath(self.path)}-wal"):
-            self._disconnect()  # somebody writes, and what was read once may be old
-        if self._open is not None:
-            return self._open
-        for _ in range(_ATTEMPTS_TO_OPEN):
-            before = _identity(self.path)
-            if self._files.get(self.path, before) != before:
-                raise moved(self.path)
-            if before is None and not create:
-                raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
-            real_path = os.path.realpath(self.path)  # beside which the log lies, if the path is a link
-            # Without the right to make the log's files it can be read only while it has none, that is, nobody writes.
-            folder = os.path.dirname(real_path)
-            self._still = not create and not os.access(folder, os.W_OK) and not os.path.exists(f"{real_path}-wal")
-            how = "ro&immutable=1" if self._still else "rwc" if create else "rw"
-            connection = sqlite3.connect(
-                f"{Path(real_path).as_uri()}?mode={how}",
-                uri=True,
-                timeout=self._patience,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=32,
-            )
-            try:
-                if before is None or before == _identity(self.path):
-                    connection.execute("PRAGMA foreign_keys = ON")
-                    connection.execute("PRAGMA fullfsync = ON")  # macOS: a commit reaches the disk, not its cache
-                    self._prepare(connection, create)
-                    connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
-                    self._open, self._synchronous = connection, ""
-                    # The last two are there as long as the database is open, unless it may only be read.
-                    paths = self.path, f"{real_path}-wal", f"{real_path}-shm"
-                    self._files = {path: found for path in paths if (found := _identity(path)) is not None}
-                    return connection
-            finally:
-                if self._open is None:
-                    connection.close()
-        raise moved(self.path)
-
-    def _disconnect(self) -> None:
-        if self._open is not None:
-            with suppress(sqlite3.Error):
-                self._open.close()
-            self._open = None
-
-    def _compare_files(self) -> None:
-        """Refuse to go on with files that nobody else will find.
-
-        Raises:
-            StorageError: they have lost their names.
-        """
-        for path, opened in self._files.items():
-            if _identity(path) != opened:
-                raise moved(self.path)
-
-    def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
-        """Bring the schema up to date."""
-        version = version_of(connection)
-        if not steps_to_take(version, len(STEPS), self.path):
-            return
-        if not version and not create:
-            raise StudyNotFoundError(f"There are no studies in {self.path!r}. Study.create() makes one.")
-        self._use_wal(connection)
-        with self._committed(connection, durable=True):
-            # Again: another process may have been first.
-            for step in steps_to_take(version_of(connection), len(STEPS), self.path):
-                for statement in STEPS[step]:
-                    connection.execute(statement)
-                connection.execute("CREATE TABLE IF NOT EXISTS asktell_schema (version INTEGER NOT NULL)")
-                connection.execute("DELETE FROM asktell_schema")
-                connection.execute("INSERT INTO asktell_schema VALUES (?)", (step + 1,))
-
-    def _use_wal(self, connection: sqlite3.Connection) -> None:
-        (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
-        if mode != "wal":
-            raise StorageError(
-                f"{self.path!r} cannot be used: SQLite offers no write-ahead log there. On a network file system use "
-                "PostgreSQL or the HTTP service instead."
-            )
-
-    @contextmanager
-    def _committed(self, connection: sqlite3.Connection, durable: bool) -> Iterator[sqlite3.Connection]:
-        synchronous = "FULL" if durable else "NORMAL"
-        if synchronous != self._synchronous:
-            connection.execute(f"PRAGMA synchronous = {synchronous}")
-            self._synchronous = synchronous
-        self._patiently(connection, "BEGIN IMMEDIATE")
-        process = os.getpid()
-        try:
-            yield connection
-            if os.getpid() != process:
-                raise StorageError("The process was forked in the middle of a transaction, which is the parent's.")
-            connection.execute("COMMIT")
-        except BaseException:
-            if os.getpid() == process:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-            raise
-
-    def _patiently(
-        self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = (), patience: float | None = None
-    ) -> sqlite3.Cursor:
-        """Execute what may have to wait for another process.
-
-        SQLite itself waits longer and longer between its attempts, so that among many processes some starve for
-        seconds. With short waits of random length everybody has the same chance.
-        """
-        deadline = math.inf
-        while True:
-            try:
-                return connection.execute(sql, values)
-            except sqlite3.OperationalError as error:
-                now = time.monotonic()
-                deadline = min(deadline, now + (self._patience if patience is None else patience))
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= deadline:
-                    raise
-            time.sleep(random.uniform(*_SECONDS_BETWEEN_ATTEMPTS))
-
-    @contextmanager
-    def _translated(self, patience: float | None = None) -> Iterator[None]:
-        """SQLite's errors in asktell's words."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            try:
-                self._compare_files()  # of another file no other error says much
-            finally:
-                self._disconnect()  # whatever state it is in: the next call begins anew
-            raise translation(error, self.path, self._patience if patience is None else patience) from error
-
-
-# Forks
-
-_storages: WeakSet[SQLiteStorage] = WeakSet()
-_forking = RLock()  # held during a fork, and while a storage is added
-_held: list[SQLiteStorage] = []  # by the thread that forks
-
-
-def _before_fork() -> None:
-    """Wait until no thread is inside SQLite, whose own locks would stay locked in the child, and close."""
-    _forking.acquire()
-    for storage in list(_storages):
-        if storage._lock.acquire(timeout=storage._patience):
-            _held.append(storage)
-            if storage._open is not None and not storage._open.in_transaction:  # otherwise this thread is in the middle
-                storage._disconnect()
-
-
-def _after_fork_in_parent() -> None:
-    while _held:
-        _held.pop()._lock.release()
-    _forking.release()
-
-
-def _after_fork_in_child() -> None:
-    global _forking
-    _forking = RLock()
-    _held.clear()
-    for storage in list(_storages):
-        storage._lock = RLock()
-        if storage._open is not None:
-            _never_close(storage._open)
-            storage._open = None
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
-
-
-def _never_close(connection: sqlite3.Connection) -> None:
-    """Keep it from being closed when nobody uses it any more, at the process's end too."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+        self._close()

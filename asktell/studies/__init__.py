@@ -10,6 +10,7 @@
 | `export`   | a whole study as a file of JSON lines                                                                  |
 | `evaluations` | every evaluation in the order in which it was told, with its details                               |
 | `growing`  | how a study goes on: prompts join or are retired, budgets grow                                         |
+| `telling`  | how it is told: scores, those from elsewhere, failures                                                 |
 | `worker`   | one worker of a study, with its leases and their heartbeat                                             |
 | `study`    | `Study`: what users hold                                                                               |
 """

@@ -132,7 +132,7 @@ class Content:
                 return
             try:
                 problem = self.logged.state.problem
-                self.logged.replay(line)
+                self.logged.replay([line])
                 yield log.encode(log.decode(line, problem))  # in ASCII, whatever it was
             except InvalidStateError as error:
                 raise InvalidStateError(f"Line {number} of the file: {error}") from error

@@ -5,7 +5,6 @@ the trial is `Expired`, and handed out again under the same id.
 """
 
 import math
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from immutables import Map
@@ -96,48 +95,47 @@ def follow(leases: Leases, entry: Entry) -> Leases:
     """The leases after an entry of the log."""
     if isinstance(entry, Leased):
         return _leased(leases, entry)
-    if isinstance(entry, Told | Released | Failed | Expired):
-        trial = entry.trial
-        known = leases.reissued.get(trial)
-        if isinstance(entry, Expired):
-            known = Reissue((known or Reissue()).expired + 1)
-        elif isinstance(entry, Released):
-            known = known or Reissue()
-        elif isinstance(entry, Told) and known is not None:
-            known = known._replace(teller=leases.holder(trial))
-        if known is not None:
-            leases = leases._replace(reissued=leases.reissued.set(trial, known))
-        return _ended(leases, trial)
     if isinstance(entry, Paused | Resumed):
         return leases._replace(paused=entry.since if isinstance(entry, Paused) else None)
-    return leases
+    if not isinstance(entry, _ENDINGS):
+        return leases
+    trial = entry.trial
+    known = leases.reissued.get(trial)
+    if isinstance(entry, Expired):
+        known = Reissue((known or Reissue()).expired + 1)
+    elif isinstance(entry, Released):
+        known = known or Reissue()
+    elif isinstance(entry, Told) and known is not None:
+        known = known._replace(teller=leases.holder(trial))
+    if known is not None:
+        leases = leases._replace(reissued=leases.reissued.set(trial, known))
+    return without(leases, trial)
+
+
+_ENDINGS = (Told, Released, Failed, Expired)
 
 
 def _leased(leases: Leases, entry: Leased) -> Leases:
     worker, deadline, trials = entry
-    leases = without(leases, (trial for trial in trials if leases.holder(trial) not in (None, worker)))
-    lease = Lease(worker, deadline)
-    by_trial = leases.by_trial.update(dict.fromkeys(trials, lease))
-    held = leases.by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
-    by_worker = leases.by_worker.set(worker, held) if held else leases.by_worker
-    return leases._replace(by_trial=by_trial, by_worker=by_worker, earliest=min(leases.earliest, deadline))
-
-
-def without(leases: Leases, trials: Iterable[int]) -> Leases:
-    """The same, but for those on some trials."""
     for trial in trials:
-        leases = _ended(leases, trial)
-    return leases
+        if leases.holder(trial) not in (None, worker):
+            leases = without(leases, trial)
+    by_trial, by_worker, reissued, earliest, paused = leases
+    by_trial = by_trial.update(dict.fromkeys(trials, Lease(worker, deadline)))
+    held = by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
+    by_worker = by_worker.set(worker, held) if held else by_worker
+    return Leases(by_trial, by_worker, reissued, min(earliest, deadline), paused)
 
 
-def _ended(leases: Leases, trial: int) -> Leases:
-    lease = leases.by_trial.get(trial)
+def without(leases: Leases, trial: int) -> Leases:
+    """The same, but for the one on a trial, if there is one."""
+    by_trial, by_worker, reissued, earliest, paused = leases
+    lease = by_trial.get(trial)
     if lease is None:
         return leases
-    rest = leases.by_worker[lease.worker].delete(trial)
-    by_worker = leases.by_worker
+    rest = by_worker[lease.worker].delete(trial)
     by_worker = by_worker.set(lease.worker, rest) if rest else by_worker.delete(lease.worker)
-    return leases._replace(by_trial=leases.by_trial.delete(trial), by_worker=by_worker)
+    return Leases(by_trial.delete(trial), by_worker, reissued, earliest, paused)
 
 
 def check_worker(worker: str | None) -> None:

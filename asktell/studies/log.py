@@ -34,7 +34,6 @@ from asktell.state import (
     Decided,
     Extended,
     Failed,
-    Growth,
     Observed,
     Problem,
     Released,
@@ -46,6 +45,7 @@ from asktell.state import (
 from asktell.state.growth import check_growth
 from asktell.studies.leases import Entry, Expired, Leased, Paused, Resumed
 
+GROWTH = (Added, Retired, Extended)
 _MOST_TRIALS = 2**62
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
@@ -85,8 +85,10 @@ def _decode(line: str | bytes, problem: Problem) -> list[Entry]:
         raise InvalidStateError(f"A line of a study's log must be a list, got {line[:80]!r}.")
     entries: list[Entry] = []
     for item in items:
-        entries.append(_load(item, problem))
-        problem = grown(problem, entries[-1])
+        entry = _load(item, problem)
+        entries.append(entry)
+        if isinstance(entry, GROWTH):
+            problem = grown(problem, entry)
     return entries
 
 
@@ -153,10 +155,10 @@ def check(state: State, entry: Entry) -> None:
             pull = pull._replace(trial=state.asked)
         if pull != tuple(entry):
             raise InvalidStateError(f"The log has {entry}, but what was to be asked is {pull}.")
-    elif isinstance(entry, Told | Failed):
+    elif isinstance(entry, (Told, Failed)):
         if state.open(entry.trial) is None:
             raise InvalidStateError(f"The log has {str(entry)[:200]}, but this trial was not out.")
-    elif isinstance(entry, Released | Expired):
+    elif isinstance(entry, (Released, Expired)):
         if entry.trial not in state.pending:
             raise InvalidStateError(f"The log has {entry}, but this trial was not out.")
     elif isinstance(entry, Leased):
@@ -164,7 +166,7 @@ def check(state: State, entry: Entry) -> None:
             raise InvalidStateError(f"The log has {str(entry)[:200]}, but not all of these trials were out.")
     elif isinstance(entry, Decided):
         _check_decided(state, entry)
-    elif isinstance(entry, Growth):
+    elif isinstance(entry, GROWTH):
         check_growth(state, entry)
 
 

@@ -1,12 +1,11 @@
 """A selector that follows a study's log: it folds what others did, and notes what is done through it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from asktell import records
-from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.selector import Selector
 from asktell.state import Decided, Event, Growth, State, Told, apply, decide
@@ -49,13 +48,9 @@ class LoggedSelector:
 
     def note(self, entry: Entry) -> None:
         """Take an entry, of an event that the selector has taken, or about leases."""
-        self._follow(entry)
-        self.new.append(entry)
-
-    def _follow(self, entry: Entry) -> None:
-        if isinstance(entry, Told) and (worker := self.leases.holder(entry.trial)) is not None:
-            self.told[worker] += 1
+        _count(self.told, self.leases, entry)
         self.leases = follow(self.leases, entry)
+        self.new.append(entry)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -79,36 +74,43 @@ class LoggedSelector:
         self.selector.restore(mark.state)
         self.leases = mark.leases
 
-    def replay(self, line: str | bytes) -> int:
-        """Fold a line of the log, whole or not at all; its number of entries.
+    def replay(self, lines: Iterable[str | bytes]) -> int:
+        """Fold lines of the log, whole or not at all; their number of entries.
 
         Raises:
-            InvalidStateError: the line is malformed, or cannot have happened.
+            InvalidStateError: a line is malformed, or cannot have happened.
         """
-        entries = log.decode(line, self.state.problem)
-        before = self.mark()
-        try:
-            records.checked("A line of the study's log", lambda: self._fold(entries))
-        except InvalidStateError:
-            self.go_back(before)
-            raise
-        return len(entries)
-
-    def _fold(self, entries: list[Entry]) -> None:
-        state, prompts = self.state, self.selector.prompts
-        for entry in entries:
-            log.check(state, entry)
-            if isinstance(entry, Growth):
-                check_method(self.selector.method, entry)
-                prompts = prompts_after(prompts, entry)
-            if isinstance(entry, Event):
-                state = apply(state, entry)
-            self._follow(entry)
-        # Lines of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
-        for leased in entries:
-            if isinstance(leased, Leased):
-                self.leases = without(self.leases, (trial for trial in leased.trials if trial not in state.pending))
+        told: Counter[str] = Counter()
+        state, leases, n_entries = records.checked("A line of the study's log", lambda: self._folded(lines, told))
+        self.told.update(told)
         self.selector.restore(state)
+        self.leases = leases
+        return n_entries
+
+    def _folded(self, lines: Iterable[str | bytes], told: "Counter[str]") -> tuple[State, Leases, int]:
+        """What follows from the lines; `told` gets who told how many."""
+        state, leases, prompts, n_entries = self.state, self.leases, self.selector.prompts, 0
+        for line in lines:
+            entries = log.decode(line, state.problem)
+            leased: list[Leased] = []
+            for entry in entries:
+                log.check(state, entry)
+                if isinstance(entry, Leased):
+                    leased.append(entry)
+                elif isinstance(entry, Event):
+                    if isinstance(entry, Growth):
+                        check_method(self.selector.method, entry)
+                        prompts = prompts_after(prompts, entry)
+                    state = apply(state, entry)
+                _count(told, leases, entry)
+                leases = follow(leases, entry)
+            # Those of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
+            for each in leased:
+                for trial in each.trials:
+                    if trial not in state.pending:
+                        leases = without(leases, trial)
+            n_entries += len(entries)
+        return state, leases, n_entries
 
     # Deciding
 
@@ -177,3 +179,9 @@ class LoggedSelector:
         if self.state.open(id_) is None:
             return id_ in self.leases.reissued
         return worker is not None and self.leases.holder(id_) not in (None, worker)
+
+
+def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
+    """Count for whom held it what was told."""
+    if isinstance(entry, Told) and (worker := leases.holder(entry.trial)) is not None:
+        told[worker] += 1

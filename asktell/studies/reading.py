@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import reports
-from asktell.arguments import whole
+from asktell.arguments import check_seconds, whole
 from asktell.goals import Goal
 from asktell.methods import Method
 from asktell.results import Comparison, Result
@@ -132,6 +132,17 @@ class Readable:
                 _version(logged),
                 logged.leases.paused is not None,
             )
+
+    def wait(self, seconds: float = 1.0) -> None:
+        """Wait until others have done something, or so many seconds: for whoever asked and got nothing.
+
+        With PostgreSQL the server says when; elsewhere the time passes.
+
+        Raises:
+            InvalidArgumentError: the seconds are no number above 0.
+            StorageError: the storage cannot be used.
+        """
+        self._replica.wait(check_seconds("seconds", seconds))
 
     def evaluations(self, after: int = 0) -> Evaluations:
         """Every evaluation that was told or failed, in that order, with its details; `.to_dataframe()` is a table.

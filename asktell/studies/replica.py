@@ -5,7 +5,7 @@ is; the copy is thrown away and made anew whenever it does not fit.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -29,12 +29,12 @@ _LINES_AT_ONCE = 10_000
 
 
 class _Ticket(Generic[_T]):
-    """An operation that waits for a transaction, and what became of it."""
+    """An operation that waits for a transaction, and what became of both."""
 
     def __init__(self, operation: Operation[_T]) -> None:
         self.operation = operation
-        self.result: _T
-        self.error: BaseException | None = None
+        self.outcome: _T | Exception | None = None
+        self.error: BaseException | None = None  # of the transaction
         self.done = False
 
 
@@ -115,10 +115,22 @@ class Replica:
     @contextmanager
     def writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
         """The logged selector and a clock; at the end what was done is appended to the log, or undone if it raised."""
+        with self._writing(durable) as both:
+            yield both
+        if durable:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Wait for the disk, if that was left for later: other threads ask and tell meanwhile."""
+        if self.storage.flushes:
+            self.storage.flush()
+
+    @contextmanager
+    def _writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
         with self.lock:
             logged, mark = self.logged, None
             try:
-                with self.storage.transaction(self.key, durable) as transaction:
+                with self.storage.transaction(self.key, durable and not self.storage.flushes) as transaction:
                     self._catch_up(transaction.read)
                     mark = logged.mark()
                     yield logged, transaction.now
@@ -130,6 +142,9 @@ class Replica:
                 if logged.new:
                     self._position, self._last = line
                     self._unsaved += len(logged.new)
+                    if mark.state.may_starve:
+                        with suppress(StorageError):  # those who wait will look again all the same
+                            self.storage.wake(self.key)
             except BaseException:
                 # If it was committed all the same, it is read back like what others did.
                 if mark is not None:
@@ -141,37 +156,50 @@ class Replica:
             if self._unsaved >= self._next_save:
                 self.save()
 
+    def wait(self, seconds: float) -> None:
+        """Wait until others have done something, or so long."""
+        self.storage.wait(self.key, self._position, seconds)
+
     def attach(self, trial: int, details: str | None) -> None:
         """Keep details, in the transaction that is being written; the last thing an operation does."""
         if details is not None:
             self._details.append((trial, details))
 
-    def together(self, operation: Operation[_T]) -> _T:
-        """Do it durably, in one transaction with what other threads want to do at the same time."""
-        ticket = _Ticket(operation)
-        self._waiting.append(ticket)
+    def together(self, operations: Sequence[Operation[_T]]) -> list[_T | Exception]:
+        """Do them durably, in one transaction with what other threads want to do at the same time.
+
+        What each returned, or the error that it raised: then it left no trace, and was no concern of the others.
+
+        Raises:
+            StorageError: nothing was committed.
+        """
+        tickets = [_Ticket(operation) for operation in operations]
+        self._waiting.extend(tickets)
         with self.lock:
-            if not ticket.done:
+            if not all(ticket.done for ticket in tickets):
                 self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket.result
+        for ticket in tickets:
+            if ticket.error is not None:
+                raise ticket.error
+        self._flush()
+        return [ticket.outcome for ticket in tickets]  # type: ignore[misc]
 
     def _commit(self, tickets: list[_Ticket[Any]]) -> None:
         try:
-            with self.writing(durable=True) as (logged, clock):
+            with self._writing(durable=True) as (logged, clock):
                 for ticket in tickets:
                     try:
                         with logged.attempt():
-                            ticket.result = ticket.operation(logged, clock)
+                            ticket.outcome = ticket.operation(logged, clock)
                     except StorageError:  # of the clock: nothing can be committed
                         raise
-                    except Exception as error:  # leaves no trace, and is no concern of the others
-                        ticket.error = error
+                    except Exception as error:
+                        ticket.outcome = error
         except BaseException as error:
             for ticket in tickets:
-                # Each thread raises one of its own: a traceback belongs to one thread.
-                ticket.error = ticket.error or (type(error)(*error.args) if isinstance(error, AsktellError) else error)
+                if not isinstance(ticket.outcome, Exception):
+                    # Each thread raises one of its own: a traceback belongs to one thread.
+                    ticket.error = type(error)(*error.args) if isinstance(error, AsktellError) else error
         finally:
             for ticket in tickets:
                 ticket.done = True
@@ -191,11 +219,12 @@ class Replica:
             else:
                 self._last = lines[0].text
                 lines = lines[1:]
-        for line in lines:
-            if line.position != self._position + 1:
-                raise InvalidStateError(f"The study's log lacks line {self._position + 1}.")
-            self._unsaved += self.logged.replay(line.text)
-            self._position, self._last = line
+        for i, line in enumerate(lines, start=self._position + 1):
+            if line.position != i:
+                raise InvalidStateError(f"The study's log lacks line {i}.")
+        if lines:
+            self._unsaved += self.logged.replay([line.text for line in lines])
+            self._position, self._last = lines[-1]
 
     def _restore(self) -> None:
         """Begin anew, where the last snapshot was made."""

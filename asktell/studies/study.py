@@ -9,27 +9,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from asktell.arguments import check_name, check_seconds, check_trials, short, whole
+from asktell.arguments import check_name, check_trials, short, whole
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.examples import check_examples
-from asktell.goals import Scores
 from asktell.selector import Selector
 from asktell.state.lookup import AnyTrial
 from asktell.storages import AbstractStorage, Location, opened, opening
 from asktell.studies import export as documents
 from asktell.studies.evaluations import encode
 from asktell.studies.export import Document
-from asktell.studies.growing import Growable
 from asktell.studies.leases import Leased, check_worker, seconds_of
-from asktell.studies.logged import LoggedSelector
-from asktell.studies.replica import Clock, Replica
-from asktell.studies.worker import Worker, default_name
+from asktell.studies.replica import Replica
+from asktell.studies.telling import Tellable
+from asktell.studies.worker import Worker
 from asktell.trial import Trial
 
 _Self = TypeVar("_Self", bound="Study")
 
 
-class Study(Growable):
+class Study(Tellable):
     """A selector whose every step is kept in a storage, for long runs, many workers, and crashes.
 
     Made by `Study.create` or `Study.open`, in any number of processes at once. Its methods are the Selector's own, with
@@ -237,93 +235,18 @@ class Study(Growable):
                 logged.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
             return logged.grouped(trials)
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0) -> Worker:
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
         """This study for one worker: a `with` block in which its leases are extended, in the Selector's own words.
 
         Args:
             name: a different one for each worker; by default of the host, the process and some random letters. Give
                 one if the worker, after a restart, is to go on with its own trials.
             lease: seconds after which its trials are given to others when it dies.
+            ahead: trials that it asks for beyond those that it needs now, to be at hand for the next ask. With so many
+                fewer transactions many workers keep out of each other's way; but what one has at hand was chosen
+                without what is told meanwhile, and at the end others wait for it.
         """
-        seconds = check_seconds("lease", lease)
-        return Worker(self, default_name() if name is None else check_name("A worker", name), seconds)
-
-    def tell(
-        self,
-        trial: AnyTrial,
-        scores: Scores,
-        cost: float | None = None,
-        *,
-        worker: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """Take the scores of a trial, in any order; True once they are on the disk.
-
-        Args:
-            trial: as for `Selector.tell`; of a prompt the worker's own, or its oldest.
-            scores: as for `Selector.tell`.
-            cost: what it cost, in any unit you keep to; summed up in the result.
-            worker: who tells.
-            details: what else to keep of it (the model's answer, seconds, other metrics), in JSON's types; on the disk
-                together with the scores, and given back by `evaluations`.
-
-        The same scores told twice are harmless. Scores may come after their lease has run out: of those who evaluated
-        the same trial, whoever tells first is believed. False means that this was somebody else, so that these
-        scores were not taken: nothing to do about, ask for the next trial.
-
-        Raises:
-            InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
-                The trial is still out.
-            InvalidArgumentError: the cost is not a finite number of at least 0, or JSON cannot hold the details.
-            UnknownTrialError: the trial was never asked, or has failed.
-            ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was
-                handed out only once, by anybody.
-            StorageError: the storage cannot be used. Tell again: scores that were taken all the same do no harm.
-        """
-        check_worker(worker)
-        text = encode(details)
-
-        def take(logged: LoggedSelector, clock: Clock) -> bool:
-            vector = logged.selector.goal.vector(scores)
-            id_ = logged.find(trial, worker)
-            reissue = logged.leases.reissued.get(id_)
-            if reissue is not None:
-                if logged.state.open(id_) is None:
-                    told = logged.state.history.scores_of(id_)
-                    if told is None or (told != vector and (worker is None or worker != reissue.teller)):
-                        return False
-                elif worker is not None and worker != logged.leases.holder(id_):
-                    logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
-            is_new = logged.state.open(id_) is not None
-            logged.selector.tell(id_, vector, cost)
-            if is_new:
-                self._replica.attach(id_, text)
-            return True
-
-        return self._replica.together(take)
-
-    def observe(
-        self,
-        prompt: str | int,
-        scores: Scores | None,
-        example: int | str | None = None,
-        cost: float | None = None,
-    ) -> None:
-        """Take scores from elsewhere (a warm start): they inform the estimates, and are no evaluation of the budget.
-
-        Args:
-            prompt: the prompt's id or text.
-            scores: as for `tell`; None if there are none and only a cost is to be booked.
-            example: the example they belong to, its position or its id; it will then not be asked for this prompt.
-            cost: what was paid, as for `Selector.observe`.
-
-        Raises:
-            InvalidScoresError: as for `tell`; or there are neither scores nor a cost.
-            InvalidArgumentError: the prompt or the example is unknown, or the cost is not a number >= 0.
-            StorageError: the storage cannot be used.
-        """
-        with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.observe(prompt, scores, example, cost)
+        return Worker(self, name, lease, ahead)
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; it will be asked again, under the same id.
@@ -340,37 +263,6 @@ class Study(Growable):
             if logged.lost(id_, worker) or (id_ not in logged.state.pending and id_ in logged.leases.reissued):
                 return False
             logged.selector.release(id_)
-            return True
-
-    def fail(
-        self,
-        trial: AnyTrial,
-        reason: str | BaseException,
-        cost: float | None = None,
-        *,
-        worker: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """Count a failed evaluation; the prompt goes on with its next example.
-
-        A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
-        is not counted as an evaluation; what it cost all the same is summed up in the result. `details` as for `tell`.
-        False if the trial is not this worker's any more, and nothing was changed.
-
-        Raises:
-            UnknownTrialError: the trial is not out.
-            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or JSON
-                cannot hold the details.
-            StorageError: the storage cannot be used.
-        """
-        check_worker(worker)
-        text = encode(details)
-        with self._replica.writing(durable=True) as (logged, _):
-            id_ = logged.find(trial, worker)
-            if logged.lost(id_, worker):
-                return False
-            logged.selector.fail(id_, reason, cost)
-            self._replica.attach(id_, text)
             return True
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:

@@ -6,18 +6,19 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy.typing as npt
 
-from asktell.errors import AsktellError, StorageError
+from asktell.arguments import check_name, check_seconds, whole
+from asktell.errors import AsktellError, StorageError, TellManyError
 from asktell.goals import Goal, Scores
 from asktell.results import Result
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import Tell, Trial
 
 _T = TypeVar("_T")
 Details: TypeAlias = Mapping[str, Any]
@@ -37,6 +38,9 @@ class SharedStudy(Protocol):
         self, trial: Trial, scores: Scores, cost: float | None, *, worker: str, details: Details | None = None
     ) -> bool:
         """See `Study.tell`."""
+
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str) -> list[bool]:
+        """See `Study.tell_many`."""
 
     def fail(
         self,
@@ -77,11 +81,14 @@ class SharedStudy(Protocol):
     ) -> None:
         """See `Study.extend`."""
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0) -> "Worker":
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> "Worker":
         """See `Study.worker`."""
 
     def repeat_of(self, trial: Trial) -> int:
         """See `Selector.repeat_of`."""
+
+    def wait(self, seconds: float) -> None:
+        """See `Study.wait`."""
 
     def result(self) -> Result:
         """See `Study.result`."""
@@ -137,12 +144,20 @@ class Worker:
 
     Made by `Study.worker`. `asktell.run` takes it in the place of a selector. `pending` are its own trials. A storage
     that is out of reach for less than a minute is waited for.
+
+    Args:
+        study: that it works for.
+        name: a different one for each worker; by default of the host, the process and some random letters.
+        lease: seconds after which its trials are given to others when it dies.
+        ahead: trials that it asks for beyond those that are wanted now, to be at hand for the next `ask`.
     """
 
-    def __init__(self, study: SharedStudy, name: str, lease: float) -> None:
+    def __init__(self, study: SharedStudy, name: str | None = None, lease: float = 60.0, ahead: int = 0) -> None:
         self.study = study
-        self.name = name
-        self.lease = lease
+        self.name = default_name() if name is None else check_name("A worker", name)
+        self.lease = check_seconds("lease", lease)
+        self.ahead = whole("ahead", ahead, 0)
+        self._at_hand: list[Trial] = []  # asked ahead of need
         self._out: dict[int, Trial] = {}
         self._stop = Event()
         self._thread: Thread | None = None
@@ -166,18 +181,22 @@ class Worker:
         if self._blocks == 0 and self._thread is not None:
             self._stop.set()
             self._thread.join()
-            if self._asking:
+            if self._asking or self._at_hand:
                 self._release_unseen()
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials beyond those that are `pending`; what the worker held before a restart comes first."""
-        busy = tuple(self._out)
-        self._asking = True
-        try:
-            trials = self._persist(lambda: self.study.ask(n, worker=self.name, lease=self.lease, besides=busy))
-        except AsktellError:
-            self._asking = False
-            raise
+        if len(self._at_hand) < n:
+            busy = (*self._out, *(trial.id for trial in self._at_hand))
+            more = n - len(self._at_hand) + self.ahead
+            self._asking = True
+            try:
+                asked = self._persist(lambda: self.study.ask(more, worker=self.name, lease=self.lease, besides=busy))
+            except AsktellError:
+                self._asking = False
+                raise
+            self._at_hand += asked
+        trials, self._at_hand = self._at_hand[:n], self._at_hand[n:]
         self._out.update({trial.id: trial for trial in trials})
         self._asking = False
         self._waits = self._waits and not trials
@@ -186,6 +205,24 @@ class Worker:
     def tell(self, trial: Trial, scores: Scores, cost: float | None = None, details: Details | None = None) -> bool:
         """See `Study.tell`."""
         return self._report(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
+
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
+        """See `Study.tell_many`."""
+        batch = list(tells)
+        outcomes: Sequence[bool | Exception] = ()
+        try:
+            outcomes = taken = self._persist(lambda: self.study.tell_many(batch, worker=self.name))
+        except TellManyError as error:
+            outcomes = error.outcomes
+            raise
+        finally:
+            for item, outcome in zip(batch, outcomes, strict=False):
+                if not isinstance(outcome, Exception):
+                    id_ = getattr(item[0], "id", item[0])
+                    if isinstance(id_, int):
+                        self._out.pop(id_, None)
+                    self._idle = 0.0
+        return taken
 
     def fail(
         self, trial: Trial, reason: str | BaseException, cost: float | None = None, details: Details | None = None
@@ -251,7 +288,7 @@ class Worker:
             self._waits = True
             _log.warning("The study is paused: %s waits until it is resumed.", self.name)
         self._idle = min(_LONGEST_WAIT, 2 * self._idle or 0.02)
-        time.sleep(self._idle)
+        self._persist(lambda: self.study.wait(self._idle))
         return True
 
     def result(self) -> Result:
@@ -333,8 +370,8 @@ class Worker:
             delay = min(5.0, 2 * delay)
 
     def _release_unseen(self) -> None:
-        """Hand back what a signal kept from arriving: leased in the study, but the answer never came."""
-        self._asking = False
+        """Hand back what was never handed out: asked ahead of need, or kept by a signal from arriving."""
+        self._asking, self._at_hand = False, []
         with contextlib.suppress(AsktellError):
             for trial in self.study.heartbeat(self.name, lease=self.lease):
                 if trial.id not in self._out:
@@ -342,7 +379,7 @@ class Worker:
 
     def _beat(self) -> None:
         while not self._stop.wait(self.lease / 3):
-            if self._out:
+            if self._out or self._at_hand:
                 try:
                     self.study.heartbeat(self.name, lease=self.lease)
                 except AsktellError as error:  # the next beat may succeed, and so may a late tell

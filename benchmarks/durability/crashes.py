@@ -34,7 +34,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError
+from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError, Tell
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import replica
 from asktell.studies.logged import LoggedSelector
@@ -76,7 +76,7 @@ class Board:
         return [self._ROW.unpack_from(self._memory, 16 + i * self._ROW.size) for i in range(n)]
 
 
-ASKED, TOLD, CREATED, DELETED, FINISHED, ADDED, EXTENDED, RETIRED = range(8)
+ASKED, TOLD, CREATED, DELETED, FINISHED, ADDED, EXTENDED, RETIRED, BATCH = range(9)
 
 
 def watch(board: Board) -> None:
@@ -131,6 +131,17 @@ def new_selector(seed: int = 0) -> Selector:
     )
 
 
+def last_batch(board: Board) -> set[int]:
+    """The trials of the batch that was told last, if nothing else was done since."""
+    rows = board.rows()
+    start = max((i for i, (what, _, _) in enumerate(rows) if what == BATCH), default=None)
+    if start is None:
+        return set()
+    asked = [(i, trial) for i, (what, trial, _) in enumerate(rows[start + 1 :], start + 1) if what == ASKED]
+    n = int(rows[start][1])
+    return {trial for _, trial in asked} if len(asked) == n else set()
+
+
 def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
     """Kill a worker again and again."""
     board, seen = Board(), Counter[str]()
@@ -157,8 +168,21 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                             board.add(RETIRED, i)
                         board.enter("elsewhere")
                     board.enter("ask")
-                    trials = study.ask(choice.choice([1, 2]), worker="w", lease=1e6)
+                    trials = study.ask(choice.choice([1, 2, 4]), worker="w", lease=1e6)
                     board.enter("elsewhere")
+                    if len(trials) > 1 and choice.random() < 0.5:
+                        board.add(BATCH, len(trials))
+                        tells = []
+                        for trial in trials:
+                            board.add(ASKED, trial.id)
+                            score = choice.random()
+                            tells.append(Tell(trial, [score, 1.0], None, {"output": score}))
+                        board.enter("tell")
+                        study.tell_many(tells, worker="w")
+                        for tell in tells:
+                            board.add(TOLD, tell.trial.id, tell.scores[0])
+                        board.enter("elsewhere")
+                        trials = []
                     for trial in trials:
                         board.add(ASKED, trial.id)
                         roll, score = choice.random(), choice.random()
@@ -186,7 +210,9 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             assert there.items() >= told.items(), "a confirmed score is lost or changed"
             kept = {e.trial: e.details["output"] for e in study.evaluations() if e.scores and e.details}
             assert kept == there, "the details are not those of the scores"
-            assert len(there) <= len(told) + 1, "there are scores that nobody told"
+            batch = last_batch(board)
+            assert len(batch & there.keys()) in (0, len(batch)), "a batch is there in part"
+            assert len(there) <= len(told) + max(1, len(batch)), "there are scores that nobody told"
             told = there
             assert max(asked, default=-1) < study.selector.state.asked, "what was asked is forgotten"
             held = study._replica.logged.leases.held("w")

@@ -52,11 +52,17 @@ def work(url: str, name: str, worker: str, record: Path, lease: float) -> None:
     with Study.open(url, name) as study, record.open("ab", buffering=0) as file:
         while not study.done:
             trials = study.ask(rng.choice([1, 1, 3]), worker=worker, lease=lease)
-            for trial in trials:
-                file.write(b"%s\n" % json.dumps(["asked", trial.id]).encode())
-                time.sleep(rng.expovariate(500))
-                taken = study.tell(trial, evaluate(trial), worker=worker)
-                file.write(b"%s\n" % json.dumps(["told", trial.id, taken]).encode())
+            size = rng.choice([1, 3])
+            for batch in (trials[i : i + size] for i in range(0, len(trials), size)):
+                for trial in batch:
+                    file.write(b"%s\n" % json.dumps(["asked", trial.id]).encode())
+                    time.sleep(rng.expovariate(500))
+                if size == 1:
+                    outcomes = [study.tell(batch[0], evaluate(batch[0]), worker=worker)]
+                else:
+                    outcomes = study.tell_many([(trial, evaluate(trial)) for trial in batch], worker=worker)
+                for trial, taken in zip(batch, outcomes, strict=True):
+                    file.write(b"%s\n" % json.dumps(["told", trial.id, taken]).encode())
             if not trials:
                 time.sleep(0.02)
 

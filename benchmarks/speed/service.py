@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,6 +133,13 @@ def _direct(url: str, seconds: float) -> Row:
 
 def served(url: str, use: Callable[[str], list[Row]]) -> list[Row]:
     """What is measured at a service of this storage."""
+    with serving(url) as service:
+        return use(service)
+
+
+@contextmanager
+def serving(url: str) -> Iterator[str]:
+    """The address of a service of this storage, in a process of its own."""
     command = [sys.executable, "-m", "asktell_adapters.cli.main", "serve", url, "--port", "0", "--rate", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -139,7 +147,7 @@ def served(url: str, use: Callable[[str], list[Row]]) -> list[Row]:
             found = re.search(r"http://\S+", process.stdout.readline())
             if found is None:
                 raise SystemExit("The service did not start.")
-            return use(found[0])
+            yield found[0]
         finally:
             process.terminate()
 

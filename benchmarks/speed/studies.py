@@ -3,8 +3,8 @@
 K = 100 prompts, two metrics, `uniform`; Optuna's random sampler, one categorical parameter. All write to the same
 folder, in turns, so that they meet the same disk and the same neighbours; `fsync` is the time of appending 100 bytes
 to a file and syncing it, for scale. A study is filled up to a mark by single asks and tells that are not synced, the
-only difference to those that are measured. Throughput: so many processes, or threads that share one study, ask and
-tell for some seconds; PostgreSQL is a server of our own on this machine, with its settings as they come.
+only difference to those that are measured. PostgreSQL is a server of our own on this machine, with its settings as they
+come. Many workers at once are another script's: `benchmarks.speed.workers`.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import json
 import os
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +33,8 @@ SCORES = np.random.default_rng(0).uniform(size=(1000, 2)).round(4).tolist()
 
 class Unsynced(SQLiteStorage):
     """Nothing waits for the disk."""
+
+    flushes = False
 
     def transaction(self, key: int, durable: bool) -> contextlib.AbstractContextManager[Transaction]:
         """See AbstractStorage."""
@@ -173,52 +174,6 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
     return rows
 
 
-def throughput(url: str, n: int, seconds: float, threads: bool) -> dict[str, float]:
-    """Ask + tells per second by n processes, or n threads that share one study, and the slowest of them all."""
-    name = f"{n} {'threads' if threads else 'processes'}"
-    study = Study.create(url, name, new_selector(200_000))
-    ask_and_tell(study)()
-    read, write = os.pipe()
-    go = time.time() + 0.5 + 0.1 * n  # once everybody is there
-
-    def work(mine: Study, worker: str) -> None:
-        step = ask_and_tell(mine, worker)
-        mine.pending  # noqa: B018 - folds what there is
-        time.sleep(max(0.0, go - time.time()))
-        times, end = [], time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            times += timed(step, 1)
-        os.write(write, f"{len(times)} {max(times)}\n".encode())
-
-    if threads:
-        running = [threading.Thread(target=work, args=(study, f"w{i}")) for i in range(n)]
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
-    else:
-        children = []
-        for i in range(n):
-            pid = os.fork()
-            if not pid:
-                try:
-                    with Study.open(url, name) as mine:
-                        work(mine, f"w{i}")
-                finally:
-                    os._exit(0)
-            children.append(pid)
-        for pid in children:
-            os.waitpid(pid, 0)
-    os.close(write)
-    with os.fdopen(read) as lines:
-        found = [line.split() for line in lines]
-    assert len(found) == n
-    total = sum(int(count) for count, _ in found)
-    assert study.spent == total + 1
-    study.close()
-    return {"per second": total / seconds, "slowest ms": 1e3 * max(float(slowest) for _, slowest in found)}
-
-
 def parts(seen: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The tables of the page."""
     if "latency" in seen:
@@ -252,31 +207,12 @@ def parts(seen: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 ],
             ),
         )
-    if "throughput" in seen:
-        yield (
-            "throughput",
-            page.table(
-                ["workers", *[f"{kind}: per second, slowest" for kind in seen["throughput"]]],
-                [
-                    [
-                        str(n),
-                        *[
-                            f"{t[n]['per second']:.0f}, {t[n]['slowest ms']:.0f} ms"
-                            for t in seen["throughput"].values()
-                        ],
-                    ]
-                    for n in next(iter(seen["throughput"].values()))
-                ],
-            ),
-        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Durable ask + tell, ours and Optuna's.")
     parser.add_argument("--rounds", type=int, default=20, help="of 25 steps each")
     parser.add_argument("--marks", type=int, nargs="*", default=[100, 10_000, 1_000_000])
-    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4, 8, 16])
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each throughput")
     parser.add_argument("--folder", type=Path, help="on the disk to be measured (default: the system's temporary one)")
     parser.add_argument("--write", action="store_true", help=f"renew the tables in docs/{PAGE.relative_to(page.DOCS)}")
     arguments = parser.parse_args()
@@ -289,18 +225,6 @@ def main() -> None:
         if arguments.rounds:
             seen["latency"] = latency(folder, arguments.rounds, server)
             print(json.dumps(seen["latency"], indent=1), flush=True)
-        if arguments.workers:
-            kinds = {
-                "SQLite, processes": (str(folder / "x.db"), False),
-                "SQLite, threads": (str(folder / "x.db"), True),
-            }
-            if server is not None:
-                kinds["PostgreSQL, processes"] = (server, False)
-            seen["throughput"] = {
-                kind: {n: throughput(url, n, arguments.seconds, threads) for n in arguments.workers}
-                for kind, (url, threads) in kinds.items()
-            }
-            print(json.dumps(seen["throughput"], indent=1), flush=True)
         if arguments.marks:
             seen["growth"] = growth(folder, arguments.marks)
         if arguments.write:

@@ -30,6 +30,8 @@ from asktell import (
     Study,
     StudyExistsError,
     StudyNotFoundError,
+    Tell,
+    TellManyError,
     Trial,
     UnknownTrialError,
     maximize,
@@ -196,6 +198,32 @@ def test_all_take_the_same_steps(kept: Any) -> None:
     assert result.cost == 2.75
     assert sum(entry.pulls for entry in result.prompts) == 4
     assert fourth in study.ask(9)
+
+
+def test_all_take_several_scores_and_say_what_was_refused(kept: Any) -> None:
+    study = kept(small())
+    first, second, third, fourth = study.ask(4)
+    assert study.tell_many([(first, [1.0, 2.0]), (second, {"a": 1.0, "b": 2.0}, 0.5)]) == [True, True]
+    if not isinstance(study, Selector):
+        assert study.tell_many([Tell(third, [3.0, 3.0], None, {"answer": "\ud800"})]) == [True]
+    tells = [(fourth, [1.0]), (99, [1.0, 1.0]), (first, [1.0, 3.0]), (first, [1.0, 2.0]), third, (fourth, [1, 1], 2)]
+    with pytest.raises(TellManyError, match="4 of 6 scores were refused") as caught:
+        study.tell_many(tells)
+    refused = [type(each) for each in caught.value.outcomes if each is not True]
+    assert refused == [InvalidScoresError, UnknownTrialError, ConflictingTellError, InvalidArgumentError]
+    assert [each is True for each in caught.value.outcomes] == [False, False, False, True, False, True]
+    assert study.pending == ([third] if isinstance(study, Selector) else [])
+
+
+def test_very_many_scores_travel_in_several_requests(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asktell.service.client._TELLS_AT_ONCE", 3)
+    selector = Selector(["x", "y"], BestFeasible("a", {"b": 0.0}), 12, "uniform", examples=10)
+    with RemoteStudy.create(server.url, f"s {next(_numbers)}", selector) as study:
+        trials = study.ask(8, worker="w")
+        with pytest.raises(TellManyError) as caught:
+            study.tell_many([(t, [1.0, 1.0] if t.id % 4 else "x") for t in sorted(trials)], worker="w")
+        assert [each is True for each in caught.value.outcomes] == [False, True, True, True] * 2
+        assert study.spent == 6
 
 
 @pytest.mark.parametrize("wrong", [[1.0], [1.0, float("nan")], {"a": 1.0}, {"a": 1.0, "c": 1.0}, "ab", None])

@@ -1,6 +1,7 @@
 """Studies in a PostgreSQL database: what all storages do, and how connections are shared, limited and lost."""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -55,6 +56,17 @@ def sessions(url: str) -> list[int]:
             "SELECT pid FROM pg_stat_activity WHERE application_name = %s", (application(url),)
         ).fetchall()
     return [pid for (pid,) in rows]
+
+
+def terminate(url: str) -> None:
+    """End every other session of the server."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
 
 
 def application(url: str) -> str:
@@ -310,3 +322,100 @@ def test_a_commit_may_take_longer_than_a_statement(open_storage: Callable[..., A
         transaction.read(0)
         transaction.append(Line(1, "one"))
     assert storage.read(key, 0) == [Line(1, "one")]
+
+
+def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
+    open_storage: Callable[..., Any], postgresql_url: str
+) -> None:
+    """A study's row is free as soon as it is committed; what must be durable is flushed when its end has come."""
+    import psycopg
+
+    storage = open_storage(connections=1)
+    key = storage.create("s", b"")
+    positions, flushed = itertools.count(1), "SELECT pg_current_wal_flush_lsn() = pg_current_wal_insert_lsn()"
+    seen: dict[bool, set[bool]] = {True: set(), False: set()}
+    with storage._connected() as connection:
+        for durable in [True, False] * 10:  # the server's own writing comes in between now and then
+            with storage.transaction(key, durable) as transaction:
+                transaction.read(0)
+                transaction.append(Line(next(positions), "x" * 2000))
+            seen[durable].add(connection.execute(flushed).fetchone() == (True,))
+    assert True in seen[True]
+    assert False in seen[False]
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            waiting, other = open_storage(connections=2), open_storage(connections=3)
+            with ThreadPoolExecutor(1) as thread:
+
+                def append() -> None:
+                    with waiting.transaction(key, durable=True) as transaction:
+                        transaction.read(0)
+                        transaction.append(Line(21, "waits for a standby server that there is not"))
+
+                done = thread.submit(append)
+                while len(other.read(key, 20)) < 1:
+                    time.sleep(0.01)
+                with other.transaction(key, durable=False) as transaction:
+                    assert len(transaction.read(20)) == 1
+                    transaction.append(Line(22, "meanwhile"))
+                assert not done.done()
+                connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                connection.execute("SELECT pg_reload_conf()")
+                done.result(timeout=10)
+        finally:
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
+    assert len(storage.read(key, 0)) == 22
+
+
+# Being told
+
+
+def test_who_waits_is_told(open_storage: Callable[..., Any]) -> None:
+    storage, other = open_storage(connections=1), open_storage(connections=2)
+    key = storage.create("s", b"", ["one"])
+    start = time.monotonic()
+    storage.wait(key, 0, 60.0)  # it is there already
+    with ThreadPoolExecutor(1) as thread:
+        for position in (2, 3):  # with the same connection again
+            waiting = thread.submit(storage.wait, key, position - 1, 60.0)
+            time.sleep(0.3)
+            assert not waiting.done()
+            with other.transaction(key, durable=False) as transaction:
+                transaction.read(0)
+                transaction.append(Line(position, "more"))
+            other.wake(key)
+            waiting.result(timeout=30)
+        storage.wait(key, 3, 0.1)  # nothing comes
+        waiting = thread.submit(storage.wait, key, 3, 60.0)
+        time.sleep(0.3)
+        storage.wait(key, 3, 0.1)  # another thread only lets the time pass
+        other.wake(key)
+        waiting.result(timeout=30)
+    assert time.monotonic() - start < 60
+
+
+def test_a_worker_that_waits_goes_on_as_soon_as_another_has_told(postgresql_url: str) -> None:
+    selector = Selector(["x", "y"], BestFeasible("a"), 4, "csr", examples=10)
+    with Study.create(postgresql_url, "s", selector) as study, Study.open(postgresql_url, "s") as other:
+        trials = study.ask(4)
+        assert other.ask() is None
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(other.wait, 60.0)
+            time.sleep(0.3)
+            study.tell_many([(trial, [1.0]) for trial in trials])
+            waiting.result(timeout=30)
+
+
+def test_a_listener_that_was_cut_off_listens_anew(open_storage: Callable[..., Any], postgresql_url: str) -> None:
+    storage = open_storage()
+    key = storage.create("s", b"")
+    storage.wait(key, 0, 0.01)
+    terminate(postgresql_url)
+    with pytest.raises(StorageError, match="try again"):
+        storage.wait(key, 0, 0.01)
+    storage.wait(key, 0, 0.01)
+    storage.close()
+    storage.wait(key, 0, 0.01)

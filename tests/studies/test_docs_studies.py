@@ -18,7 +18,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
     names = {"prompts": ["a", "bb", "ccc"], "evaluate": evaluate, "asktell": asktell}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
     assert "ccc" in capsys.readouterr().out

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector, Study
+from asktell.storages._sqlite_schema import STEPS
 from asktell.storages.memory import MemoryStorage
-from asktell.storages.sqlite import STEPS, SQLiteStorage
+from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import replica, snapshots
 from asktell.testing.fakes import Table
 

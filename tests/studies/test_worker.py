@@ -197,3 +197,33 @@ def test_names_of_workers_differ() -> None:
     for wrong in ({"name": ""}, {"lease": 0}):
         with pytest.raises(asktell.InvalidArgumentError):
             study.worker(**wrong)  # type: ignore[arg-type]
+
+
+def test_trials_are_asked_for_ahead_of_need(study: Study, selector: Selector, table: Table) -> None:
+    asks: list[int] = []
+    ask = study.ask
+
+    def counted(n: Any = None, **options: Any) -> Any:
+        asks.append(n)
+        return ask(n, **options)
+
+    study.ask = counted  # type: ignore[method-assign]
+    with study.worker("w", ahead=5) as worker:
+        first, second = worker.ask(1), worker.ask(2)
+        assert (len(first), len(second), asks) == (1, 2, [6])
+        assert worker.pending == sorted(first + second)
+        third = worker.ask(6)  # three are at hand
+        assert (len(third), asks) == (6, [6, 8])
+        assert len({trial.id for trial in first + second + third}) == 9
+        for trial in first + second + third:
+            worker.release(trial)
+        assert len(study.workers()) == 5
+    assert study.workers() == []
+    with study.worker("w", ahead=3) as worker:
+        assert asktell.run(worker, table, progress=False) == asktell.run(selector, table, progress=False)
+
+
+@pytest.mark.parametrize("ahead", [-1, 1.5, None, True])
+def test_how_far_ahead_is_a_whole_number(ahead: Any, study: Study) -> None:
+    with pytest.raises(asktell.InvalidArgumentError, match="ahead"):
+        study.worker(ahead=ahead)
