@@ -4,7 +4,7 @@ Its three methods for each task in its own setting (an example drawn for every e
 50 and 100, b = 3, 5, 8 and 10, thresholds .6, .5 and .4 on brevity, features by PCA of sentence embeddings. Rewards are
 its soft constrained reward, the first metric's true mean, or 0 where brevity is below nine tenths of the threshold;
 hypervolumes are from the origin. Without `--full`, 5 seeds and 1,000 prompts not at all: minutes. With it, 20 seeds as
-in the paper, and 1,000 synthetic prompts with 5. Lines go to benchmark-output/paper.jsonl; what is there is not run again.
+in the paper, and 1,000 synthetic prompts with 5. Lines go to benchmark-output/paper.jsonl; what is there is kept.
 """
 
 import argparse
