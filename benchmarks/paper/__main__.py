@@ -4,7 +4,7 @@ Its three methods for each task in its own setting (an example drawn for every e
 50 and 100, b = 3, 5, 8 and 10, thresholds .6, .5 and .4 on brevity, features by PCA of sentence embeddings. Rewards are
 its soft constrained reward, the first metric's true mean, or 0 where brevity is below nine tenths of the threshold;
 hypervolumes are from the origin. Without `--full`, 5 seeds and 1,000 prompts not at all: minutes. With it, 20 seeds as
-in the paper, and 1,000 synthetic prompts. Lines go to benchmark-output/paper.jsonl; what is there is not run again.
+in the paper, and 1,000 synthetic prompts with 5. Lines go to benchmark-output/paper.jsonl; what is there is kept.
 """
 
 import argparse
@@ -35,13 +35,14 @@ Line = dict[str, Any]
 
 
 class Scale(NamedTuple):
-    """How much is run."""
+    """How much is run: seeds of the paper's numbers of prompts, and how many prompts with how many seeds beside."""
 
     seeds: int
-    many: int
+    many: int = 0
+    seeds_of_many: int = 0
 
 
-SMALL, FULL = Scale(5, 0), Scale(20, 1000)
+SMALL, FULL = Scale(5), Scale(20, 1000, 5)
 
 
 def goal_of(metric: str, threshold: float = MIDDLE) -> str:
@@ -52,13 +53,15 @@ def goal_of(metric: str, threshold: float = MIDDLE) -> str:
 def wanted(scale: Scale) -> list[Task]:
     """Every run; a threshold that no prompt of a pool keeps has none."""
     found = []
-    pools = [(f"{name}@{k}", THRESHOLDS if k == SIZES[-1] else (MIDDLE,)) for name in TABLES for k in SIZES]
+    pools = [
+        (f"{name}@{k}", THRESHOLDS if k == SIZES[-1] else (MIDDLE,), scale.seeds) for name in TABLES for k in SIZES
+    ]
     if scale.many:
-        pools.append((f"{MANY}@{scale.many}", (MIDDLE,)))
-    for pool, thresholds in pools:
+        pools.append((f"{MANY}@{scale.many}", (MIDDLE,), scale.seeds_of_many))
+    for pool, thresholds, n_seeds in pools:
         goals = [*((REWARD, goal_of(REWARD, t)) for t in thresholds), (VOLUME, goal_of(VOLUME))]
         for metric, goal in goals:
-            seeds = [s for s in range(scale.seeds) if problems.load(pool, goal, None, s).feasible.any()]
+            seeds = [s for s in range(n_seeds) if problems.load(pool, goal, None, s).feasible.any()]
             found += [
                 Task(pool, goal, method, float(b), seed)
                 for method in NAMES[metric].values()
@@ -179,7 +182,7 @@ def parts(lines: list[Line]) -> dict[str, str]:
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="20 seeds, and 1,000 prompts")
+    parser.add_argument("--full", action="store_true", help="20 seeds, and 1,000 prompts with 5")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=OUTPUT / "paper.jsonl")
     parser.add_argument("--any-commit", action="store_true", help="keep the lines of other commits too")

@@ -84,7 +84,7 @@ def test_counts_are_of_cells() -> None:
 
 
 def test_what_is_run_leaves_out_thresholds_that_nobody_keeps() -> None:
-    tasks = made.wanted(made.Scale(1, 0))
+    tasks = made.wanted(made.Scale(1))
     assert {task.method for task in tasks} == {m for names in published.NAMES.values() for m in names.values()}
     assert {task.problem.split("@")[1] for task in tasks} == {"30", "50", "100"}
     reached = {(task.problem, task.goal) for task in tasks}
