@@ -15,7 +15,7 @@ from benchmarks.problems.base import AT_LEAST
 from benchmarks.selection.plots import half_width
 
 Line = dict[str, Any]
-_LABELS = {REWARD: "soft constrained reward, % of the best feasible prompt's", VOLUME: "hypervolume, % of the whole"}
+_LABELS = {REWARD: "soft reward, % of the best", VOLUME: "hypervolume, % of the whole"}
 
 
 def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
