@@ -54,7 +54,7 @@ contracts: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
 tests: $(VENV)/.test postgresql browser
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --all-installed
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed
 
 # The adapters to harnesses and clusters, each against the real package: make test-adapters FAMILIES="ray dspy".
 # Their warnings are their own.

@@ -94,15 +94,24 @@ def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
             yield server
 
 
-@pytest.fixture
-def postgresql_url(postgresql_server: Server) -> str:
-    """An empty place: a schema of its own, which is made faster than a database."""
+@pytest.fixture(scope="session")
+def new_postgresql_url(postgresql_server: Server) -> Callable[[], str]:
+    """Makes an empty place: a schema of its own, which is made faster than a database."""
     import psycopg
 
-    name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(postgresql_server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}".encode())
-    return f"{postgresql_server.url}?options=-csearch_path%3D{name}"
+    def make() -> str:
+        name = f"test_{uuid.uuid4().hex}"
+        with psycopg.connect(postgresql_server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}".encode())
+        return f"{postgresql_server.url}?options=-csearch_path%3D{name}"
+
+    return make
+
+
+@pytest.fixture
+def postgresql_url(new_postgresql_url: Callable[[], str]) -> str:
+    """An empty place."""
+    return new_postgresql_url()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ BUSY_PARENT = """
 import os, signal, sys, threading
 from asktell import BestFeasible, Selector, Study
 
-location, n_children = sys.argv[1], 20
+location, n_children = sys.argv[1], 10
 one = Selector([f"prompt {i}" for i in range(8)], BestFeasible("a"), 10**6, "uniform", examples=10**6)
 if location != "selector":
     one = Study.create(location, "s", one)
@@ -27,7 +27,7 @@ def ask_and_tell(told):
 
 
 def work():
-    while not stop.wait(0.001):  # or the children of a study in memory would have a long log to read
+    while not stop.wait(0.003):  # or the children of a study in memory would have a long log to read
         ask_and_tell(told)
 
 

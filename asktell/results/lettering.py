@@ -1,7 +1,7 @@
 """Text in pictures: in fonts that have its letters, and at places where it covers no other text."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,15 +50,20 @@ def write(artist: Any, text: str) -> None:
     artist.set_fontfamily(fonts)
 
 
-def place_labels(ax: "Axes", labels: Sequence[Label], most: int = MOST_LABELS) -> None:
-    """Write the first labels beside their points, where they cover neither each other nor the frame.
+def place_labels(labels: "Mapping[Axes, Sequence[Label]]", most: int = MOST_LABELS) -> None:
+    """Write the first labels of each axes of a figure beside their points, covering neither each other nor the frame.
 
     A label that finds no place is left out. To be called when everything else is drawn, since that moves points.
     """
-    if not labels:
-        return
-    figure: Any = ax.figure
-    figure.draw_without_rendering()
+    labels = {ax: names for ax, names in labels.items() if names}
+    if labels:
+        figure: Any = next(iter(labels)).figure
+        figure.draw_without_rendering()  # once for all axes, as it takes long and labels move nothing
+    for ax, names in labels.items():
+        _place(ax, names, most)
+
+
+def _place(ax: "Axes", labels: Sequence[Label], most: int) -> None:
     frame: Any = ax.get_window_extent()
     taken: list[Any] = []
     placed = 0

@@ -40,7 +40,7 @@ def draw(result: Shown, x: str | None, y: str | None, ax: "Axes | None") -> "Axe
     labels = _draw_ranked(ax, result, x) if x == y else _draw_plane(ax, result, x, y)
     write(ax.title, _title(result))
     _legend(ax)
-    place_labels(ax, labels)
+    place_labels({ax: labels})
     return ax
 
 
@@ -64,8 +64,7 @@ def _draw_pairs(result: Shown) -> "Axes":
     if entries[0]:
         legend = figure.legend(*entries, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
         _letter(legend)
-    for place, labels in zip(grid.flat, names, strict=False):
-        place_labels(place, labels, _MOST_LABELS_OF_MANY)
+    place_labels(dict(zip(grid.flat, names, strict=False)), _MOST_LABELS_OF_MANY)
     return first
 
 

@@ -33,9 +33,12 @@ def smollm2_f16(smollm2_file: Path) -> Path:
     return smollm2("f16")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def llama_server(smollm2_file: Path) -> Iterator[str]:
-    """The base URL of llama.cpp's own server, which is OpenAI-compatible, with SmolLM2 on one thread."""
+    """The base URL of llama.cpp's own server, which is OpenAI-compatible, with SmolLM2 on one thread.
+
+    For a module: while it serves, no other model in this process can be closed, which waits for ever.
+    """
     xllamacpp = import_llama("xllamacpp", "llama-cpp")
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(smollm2_file)

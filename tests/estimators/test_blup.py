@@ -71,11 +71,12 @@ def test_the_gradient_written_out_is_that_of_the_loss() -> None:
         noise = _blup_jax.Noise(*map(jnp.asarray, (-0.5, 0.7, 0.8, 9.0)))
         prior = jnp.array([[-1.0, -2.0, -0.5, 0.0], [0.3, 0.2, 1.0, 0.0]])
 
+        @jax.jit  # else each of its operations is compiled
         def found(at: jax.Array) -> _blup_jax.Objective:
             return _blup_jax.objective(at, rbf, linear, y, left, present, noise, prior)
 
         at = jnp.array([-0.3, -1.2, 0.4, 0.1])
-        gradient = jax.grad(lambda point: found(point).loss)(at)
+        gradient = jax.jit(jax.grad(lambda point: found(point).loss))(at)
         np.testing.assert_allclose(found(at).gradient, gradient, rtol=1e-7)
         assert (np.linalg.eigvalsh(found(at).curvature) > 0).all()
 

@@ -1,5 +1,6 @@
 """Early stops rest on bounds that hold at every look, and on examples whose order no score has changed."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,16 @@ def binary(seed: int, n: int = 120) -> Any:
     return (rng.random((2, n)) < level).astype(float)[:, :, None]
 
 
-def test_pairs_that_agree_prove_nothing() -> None:
+@pytest.mark.parametrize("plays", [10, pytest.param(25, marks=pytest.mark.slow)])
+def test_pairs_that_agree_prove_nothing(plays: int) -> None:
     """24 pairs without a difference were once taken for certainty: half of such stops were wrong."""
     wrong = 0
-    for seed in range(25):
+    for seed in range(plays):
         scores = binary(seed)
         result = play(scores, BestFeasible("right"), seed=seed).result()
         means = scores.mean(axis=(1, 2))
         wrong += result.stopped_early and means[int(result.selected[0].id)] < means.max()
-    assert wrong <= 3
+    assert wrong <= plays // 8
 
 
 def test_every_prompt_takes_its_examples_in_the_order() -> None:
@@ -89,10 +91,12 @@ def test_what_is_left_to_prove_names_both_sides() -> None:
     assert sorted(open_.tolist()) == [0, 1]
 
 
-def test_a_rare_large_score_may_always_be_to_come() -> None:
+# Of the first twelve, 0 and 11 were once wrong.
+@pytest.mark.parametrize("seeds", [(0, 1, 2, 11), pytest.param(range(12), marks=pytest.mark.slow)], ids=len)
+def test_a_rare_large_score_may_always_be_to_come(seeds: Iterable[int]) -> None:
     """A toxicity's level is not settled by scores that were all tiny: 3 of 10 such proofs were once wrong."""
     wrong = 0
-    for seed in range(12):
+    for seed in seeds:
         scores = np.random.default_rng(seed).beta(0.05, 1.0, size=(2, 150, 2))
         bound = scores[:, :, 1].mean(axis=1).min() - 0.021
         goal = BestFeasible("quality", subject_to={"toxicity": asktell.at_most(bound)})

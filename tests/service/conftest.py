@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -103,6 +103,13 @@ class Process:
         found = re.search(r"http://\S+", self.line)
         self.url = found[0] if found else ""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.end()
+
     def end(self) -> tuple[int, str]:
         """Exit code and stderr."""
         _, errors = self.process.communicate(timeout=60)
@@ -129,13 +136,12 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """One for many tests, without limits."""
-    process = Process(f"sqlite:///{tmp_path_factory.mktemp('service')}/studies.db", "--rate", "0")
-    yield process
-    process.process.terminate()
-    process.end()
+    with Process(f"sqlite:///{tmp_path_factory.mktemp('service')}/studies.db", "--rate", "0") as process:
+        yield process
 
 
-@pytest.fixture
-def postgresql_server_url(serve: Callable[..., Process], postgresql_url: str) -> str:
-    """The address of a service that keeps its studies in PostgreSQL."""
-    return serve("--rate", "0", url=postgresql_url).url
+@pytest.fixture(scope="module")
+def postgresql_server_url(new_postgresql_url: Callable[[], str]) -> Iterator[str]:
+    """The address of a service that keeps its studies in PostgreSQL; one for many tests, too."""
+    with Process(new_postgresql_url(), "--rate", "0") as process:
+        yield process.url

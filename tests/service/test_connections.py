@@ -11,6 +11,7 @@ import pytest
 import urllib3
 
 from asktell import BestFeasible, RemoteStudy, Selector
+from tests.service.conftest import Process
 
 TOKEN = "write-token-0123456789"
 LET_IN = f"GET /v1/studies HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -25,6 +26,20 @@ from asktell.service import connections
 
 connections.ConnectionLimits = functools.partial(connections.ConnectionLimits, **{limits})
 """
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[str]:
+    """The address of a service that waits for a head a tenth of a second."""
+    with Process("memory://", first=limited(head_seconds=0.1), ASKTELL_TOKEN=TOKEN) as process:
+        yield process.url
+
+
+@pytest.fixture(scope="module")
+def usual() -> Iterator[str]:
+    """The address of a service with the usual limits."""
+    with Process("memory://", ASKTELL_TOKEN=TOKEN) as process:
+        yield process.url
 
 
 @contextmanager
@@ -74,9 +89,8 @@ def test_strangers_connections_give_way_to_new_ones(request_: bytes, serve: Any)
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", LET_IN + b"GET /v1/stu"], ids=["silent", "half", "half of the second"])
-def test_a_head_must_come_in_time(sent: bytes, serve: Any) -> None:
-    url = serve(first=limited(head_seconds=0.1), ASKTELL_TOKEN=TOKEN).url
-    with connected(url, 1) as (connection,):
+def test_a_head_must_come_in_time(sent: bytes, hasty: str) -> None:
+    with connected(hasty, 1) as (connection,):
         connection.sendall(sent[: len(LET_IN)])
         if len(sent) > len(LET_IN):
             assert spoken(connection, b"").startswith(b"HTTP/1.1 200")
@@ -84,9 +98,8 @@ def test_a_head_must_come_in_time(sent: bytes, serve: Any) -> None:
         assert is_closed(connection)
 
 
-def test_between_requests_a_connection_may_rest(serve: Any) -> None:
-    url = serve(first=limited(head_seconds=0.1), ASKTELL_TOKEN=TOKEN).url
-    with connected(url, 2) as (ours, theirs):
+def test_between_requests_a_connection_may_rest(hasty: str) -> None:
+    with connected(hasty, 2) as (ours, theirs):
         assert spoken(ours, LET_IN).startswith(b"HTTP/1.1 200")
         assert is_closed(theirs)  # so that time enough has gone by
         assert spoken(ours, LET_IN).startswith(b"HTTP/1.1 200")
@@ -114,10 +127,9 @@ def _n_open(pool: urllib3.PoolManager, url: str) -> int:
     return int(float(found[1]))
 
 
-def test_of_a_strangers_body_little_is_taken(serve: Any) -> None:
-    url = serve(ASKTELL_TOKEN=TOKEN).url
+def test_of_a_strangers_body_little_is_taken(usual: str) -> None:
     for request in (b"GET /health", b"GET /openapi.json", b"POST /v1/studies"):
-        with connected(url, 1) as (connection,):
+        with connected(usual, 1) as (connection,):
             connection.sendall(request + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
             answer = connection.recv(10_000)
             assert b"\r\nconnection: close\r\n" in answer
@@ -128,9 +140,8 @@ def test_of_a_strangers_body_little_is_taken(serve: Any) -> None:
             assert sent < 10**8  # what the system keeps for a connection, and not more
 
 
-def test_an_answer_arrives_although_the_body_was_not_wanted(serve: Any) -> None:
-    url = serve(ASKTELL_TOKEN=TOKEN).url
+def test_an_answer_arrives_although_the_body_was_not_wanted(usual: str) -> None:
     headers = {"Content-Type": "application/json", "Authorization": "Bearer wrong-token-0123456789"}
     for size in (10, 10_000, 200_000):
-        response = urllib3.request("POST", f"{url}/v1/studies", body=b"x" * size, headers=headers, retries=False)
+        response = urllib3.request("POST", f"{usual}/v1/studies", body=b"x" * size, headers=headers, retries=False)
         assert response.status == 401

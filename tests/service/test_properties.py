@@ -64,7 +64,7 @@ def check(case: Any) -> None:
 
 
 @schema.parametrize()
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_all_operations_are_as_documented(case: Any) -> None:
     check(case)
 
@@ -79,7 +79,7 @@ def test_all_operations_are_as_documented_for_long(case: Any) -> None:
 
 
 @schema.include(path_regex="{name}").exclude(method="DELETE").parametrize()
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_operations_on_a_study_that_is_there_are_as_documented(case: Any) -> None:
     if "{name}" in case.path and case.meta.generation.mode.is_positive:
         case.path_parameters["name"] = "s"
@@ -211,7 +211,7 @@ def fuzz(target: Callable[[st.DataObject], None], examples: int) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_fuzzed(target: Callable[[st.DataObject], None]) -> None:
-    fuzz(target, 60)
+    fuzz(target, 30)
 
 
 @pytest.mark.slow

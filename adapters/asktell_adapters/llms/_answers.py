@@ -2,8 +2,11 @@
 
 import importlib
 import json
+import os
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from typing import Any
 
 from asktell.extras import import_extra
@@ -66,7 +69,14 @@ def _client(name: str, read: Any) -> tuple[Any, Any]:
     library = importlib.import_module(kind.__mro__[1].__module__.partition(".")[0])
     # Only what can be decompressed in pieces here.
     headers = {"Accept-Encoding": "gzip"}
-    return kind(headers=headers, event_hooks={"response": [read]}), library
+    verify = _certificates(library.__name__, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+    return kind(headers=headers, event_hooks={"response": [read]}, verify=verify), library
+
+
+@cache
+def _certificates(library: str, file: str | None, folder: str | None) -> ssl.SSLContext:
+    """What the library trusts under these settings; read once, as that takes longer than many an exchange."""
+    return importlib.import_module(library).create_ssl_context()  # type: ignore[no-any-return]
 
 
 class _Body:

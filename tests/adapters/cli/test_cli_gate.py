@@ -183,7 +183,7 @@ def test_a_difference_of_a_tenth_takes_under_half_of_the_cells(
     goal = BestFeasible((maximize if sign > 0 else minimize)("a", range=(0, 1)))
     won, lost = round(300 * (0.05 + max(difference, 0))), round(300 * (0.05 + max(-difference, 0)))
     took = []
-    for seed in range(6):
+    for seed in range(2 if difference == margin == 0 else 6):
         rng = np.random.default_rng(seed)
         kinds, agree = rng.permutation(np.repeat([0, 1, 2], [won, lost, 300 - won - lost])), rng.random(300) < 0.5
         scores = np.stack([np.where(kinds == 2, agree, kinds == which) for which in (0, 1)]).astype(float)[:, :, None]

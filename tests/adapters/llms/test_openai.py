@@ -12,6 +12,7 @@ import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -474,3 +475,17 @@ def test_a_page_in_place_of_an_api_is_said() -> None:
     with FaultyLLMServer([Reply(status=404, body=b"<html>Not found</html>")]) as server, client(server.base_url) as llm:
         (failed,) = llm.complete([HELLO])
     assert "answered 404, and not as an API does; base_url must be its root, ending in /v1" in str(failed)
+
+
+def test_certificates_are_read_once_and_those_of_other_settings_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from asktell_adapters.llms._answers import async_http_client, http_client
+
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    one, other = http_client(), async_http_client()
+    assert one._transport._pool._ssl_context is other._transport._pool._ssl_context
+    one.close()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
+    with pytest.raises(FileNotFoundError):
+        http_client()
