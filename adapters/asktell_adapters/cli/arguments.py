@@ -107,6 +107,8 @@ def _add_beginning(add: _Add) -> None:
         ("--input", "COLUMN", "of the input"),
         ("--reference", "COLUMN", "of the wanted answer; 'none' for none"),
         ("--encoding", "NAME", "of a file of text that is not UTF-8"),
+        ("--sheet", "NAME", "of an Excel file (default: the first)"),
+        ("--split", "NAME", "of a folder of `datasets` with several"),
     ):
         made.add_argument(name, metavar=metavar, help=help_)
     made.add_argument("--budget", metavar="N", type=int, help="evaluations")

@@ -15,7 +15,7 @@ from asktell.errors import ConfigError, EvaluatorError, InvalidArgumentError
 from asktell.running.run import outside_of_loops
 from asktell.terminal import one_line
 from asktell.trial import Trial
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.process import logging_to_stderr
 from asktell_adapters.llms.base import Completion, Example, Request
 
@@ -63,6 +63,7 @@ def check(arguments: argparse.Namespace) -> int:
     from asktell_adapters.config import load_config
 
     with contextlib.closing(load_config(arguments.config)) as config:
+        say_braces(config)
         return _check(config, arguments)
 
 
