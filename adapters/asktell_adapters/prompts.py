@@ -132,23 +132,16 @@ def check_fields(
                 raise InvalidArgumentError(f"Prompt {name!r} {_missing(field, examples, chat_of(text) is None)}")
 
 
-def unread_fields(
-    prompts: Sequence[str] | Mapping[str, str], examples: Sequence[Example]
-) -> dict[str | int, tuple[str, ...]]:
-    """The texts with columns of the data in braces, and which; they are sent as they are unless `fields` is True.
-
-    Args:
-        prompts: as a selector takes them.
-        examples: the data set.
+def unread_fields(prompts: Sequence[str], examples: Sequence[Example]) -> dict[int, tuple[str, ...]]:
+    """The texts with columns of the data in braces, by position, and which: sent as they are unless `fields` is True.
 
     Raises:
         InvalidArgumentError: a prompt is meant as a chat and is wrong.
     """
     columns = _common(examples[:1])
-    pairs = prompts.items() if isinstance(prompts, Mapping) else enumerate(prompts)
-    texts = {name: text for name, text in pairs if chat_of(text) is None}
-    found = {name: tuple(field for field in fields_of(text, True) if field in columns) for name, text in texts.items()}
-    return {name: fields for name, fields in found.items() if fields}
+    texts = {at: text for at, text in enumerate(prompts) if chat_of(text) is None}
+    found = {at: tuple(field for field in fields_of(text, True) if field in columns) for at, text in texts.items()}
+    return {at: fields for at, fields in found.items() if fields}
 
 
 def values_of(example: Example) -> dict[str, Any]:

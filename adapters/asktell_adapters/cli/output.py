@@ -29,16 +29,13 @@ def say_braces(config: "Config") -> None:
     if config.fields is not None or config.harness is not None:
         return
     prompts = config.selector.prompts
-    found = unread_fields(dict(zip(prompts.ids, prompts.texts, strict=True)), config.examples)
-    if found:
-        field = next(iter(found.values()))[0]
-        print(
-            safe(
-                f"{config.path.name}: {{{field}}} is sent as it is (prompt {some(list(found))}). In [prompts], "
-                "fields = true puts the column's value there, and fields = false says that it is meant."
-            ),
-            file=sys.stderr,
+    if found := unread_fields(prompts.texts, config.examples):
+        field, where = next(iter(found.values()))[0], some([prompts.ids[at] for at in found])
+        words = (
+            f"{config.path.name}: {{{field}}} is sent as it is (prompt {where}). In [prompts], fields = true puts the "
+            "column's value there, and fields = false says that it is meant."
         )
+        print(safe(words), file=sys.stderr)
 
 
 def overview(result: Result, doing: str, n_active: int, seconds_since: float | None = None) -> Iterator[str]:

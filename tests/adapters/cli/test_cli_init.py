@@ -376,4 +376,7 @@ def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.Monke
         assert "from the cache" in (said := capsys.readouterr().out)
         assert "cost: 0;" in said
         assert len(server.requests) == 2
+        (home / "a.toml").write_text(re.sub(r"^price = .*$", "", (home / "a.toml").read_text(), flags=re.MULTILINE))
+        assert asktell("check a.toml") == 0
+        assert "cost: no price is known;" in capsys.readouterr().out
     assert not (home / "a").exists()
