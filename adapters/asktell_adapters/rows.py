@@ -222,8 +222,8 @@ def _csv(
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
-                f"{path}, line {line}: not {width} columns, as the header has, but {len(cells)} (by {delimiter!r}). "
-                "A cell with that sign in it stands in double quotes."
+                f"{path}, line {line}: not {width} columns, as the header has, but {len(cells)} (by {delimiter!r})."
+                + (" A cell with that sign in it stands in double quotes." if len(cells) > width else "")
             )
         yield line, dict(zip(header, cells, strict=False))
 

@@ -316,6 +316,7 @@ def _add_growth(add: _Add) -> None:
     )
     add_add.usage = "asktell add [OPTIONS] RUN [NAME] (ID=TEXT ... | --file FILE)"
     add_add.add_argument("--file", metavar="FILE", type=Path, help="of prompts, as in CONFIG")
+    add_add.add_argument("--encoding", metavar="NAME", help="of a FILE of text that is not UTF-8")
     add_retire = add(
         "retire",
         "take a prompt out of a run",
