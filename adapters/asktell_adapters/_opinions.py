@@ -32,7 +32,8 @@ class JudgeEstimate:
     Attributes:
         name: of the metric.
         calls: that its LLMs are asked for; the other opinions are in the cache.
-        prompt_tokens: to be read; without real calls as if every answer were as long as it may be.
+        prompt_tokens: to be read; where the answers' length is not known (`completion_tokens` of the estimate is None)
+            as if every answer were as long as it may be.
         completion_tokens: to be written, as in the real calls; without any, None.
         most_completion_tokens: if every opinion is as long as it may be.
         cost: expected, in the currency of the judges' prices; None without a price or without real calls.

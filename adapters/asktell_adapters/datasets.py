@@ -81,7 +81,7 @@ def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
     return [examples[row] for row in sorted(rows)]
 
 
-def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
+def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] | dict[str, str]:
     """Prompts of a file, as `asktell.Selector` takes them: a list, or id -> prompt where the file has ids.
 
     - `.txt`: one prompt a line; if blank lines separate blocks, one prompt a block (and every block may span lines).
@@ -93,25 +93,30 @@ def load_prompts(path: str | Path) -> list[str] | dict[str, str]:
 
     A chat becomes the text that `asktell_adapters.prompts.chat` makes of it.
 
+    Args:
+        path: the file.
+        encoding: of a file of text; by default UTF-8, or what its byte order mark says.
+
     Raises:
         InvalidArgumentError: no such file, another kind of file, or not prompts; file and line are named.
         MissingExtraError: a package for this kind of file is missing.
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise InvalidArgumentError(f"There is no file {str(path)!r}.")
+        instead = " That is a folder: name a file in it." if path.is_dir() else ""
+        raise InvalidArgumentError(f"There is no file {str(path)!r}.{instead}")
     kind = path.suffix.lower()
     prompts: list[str] | dict[str, str]
     if kind == ".txt":
-        prompts = _text_prompts(read_text(path))
+        prompts = _text_prompts(read_text(path, encoding))
     elif kind == ".json":
-        prompts = _json_prompts(path)
+        prompts = _json_prompts(path, encoding)
     elif kind == ".jsonl":
-        prompts = _jsonl_prompts(path)
+        prompts = _jsonl_prompts(path, encoding)
     elif kind == ".toml":
-        prompts = prompts_of(_toml(path), f"{path}: ")
+        prompts = prompts_of(_toml(path, encoding), f"{path}: ")
     elif kind in KINDS:
-        prompts = _table_prompts(path)
+        prompts = _table_prompts(path, encoding)
     else:
         known = ", ".join((".txt", *sorted({*KINDS, ".toml"})))
         raise InvalidArgumentError(f"{path}: prompts come from {known} files, not {path.suffix!r}.")
@@ -195,8 +200,8 @@ def _text_prompts(text: str) -> list[str]:
     return [part.strip() for part in (parts if len(parts) > 1 else text.split("\n")) if part.strip()]
 
 
-def _json_prompts(path: Path) -> list[str] | dict[str, str]:
-    found = from_json(read_text(path), path, 1)
+def _json_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
+    found = from_json(read_text(path, encoding), path, 1)
     if not isinstance(found, list | dict):
         raise InvalidArgumentError(
             f"{path}: expected a list of prompts or an object id -> prompt, got {type(found).__name__}."
@@ -225,17 +230,17 @@ def _prompt_of(prompt: object, where: str) -> str:
     return text
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
     try:
-        return tomllib.loads(read_text(path))
+        return tomllib.loads(read_text(path, encoding))
     except tomllib.TOMLDecodeError as error:
         raise InvalidArgumentError(f"{path}: not TOML: {error}.") from error
 
 
-def _jsonl_prompts(path: Path) -> list[str] | dict[str, str]:
+def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
     texts: list[str] = []
     named: dict[str, str] = {}
-    for line, text in enumerate(read_text(path).split("\n"), start=1):
+    for line, text in enumerate(read_text(path, encoding).split("\n"), start=1):
         if not text.strip():
             continue
         where, row = f"{path}, line {line}", from_json(text, path, line)
@@ -251,8 +256,8 @@ def _jsonl_prompts(path: Path) -> list[str] | dict[str, str]:
     return named or texts
 
 
-def _table_prompts(path: Path) -> list[str] | dict[str, str]:
-    table = Table(path, ("prompt", "id"))
+def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
+    table = Table(path, ("prompt", "id"), encoding=encoding)
     named: dict[str, str] = {}
     for row in table.rows:
         table.check_column(row, "prompt")

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, final
 
-from asktell.arguments import check_number, whole
+from asktell.arguments import MOST_EVALUATIONS, check_number, whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.running.run import outside_of_loops
-from asktell_adapters._opinions import JudgeEstimate, Sample, count, in_cache, opinion
+from asktell_adapters._opinions import JudgeEstimate, Opinion, Sample, count, in_cache, opinion
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.chat_api import Price
@@ -77,14 +77,26 @@ class Estimate:
 
     def _lines(self) -> Iterator[tuple[str, str]]:
         cached = self.evaluations - self.calls
-        yield "evaluations", f"{self.evaluations:,}" + (f", about {cached:,} of them in the cache" if cached else "")
+        if not self.evaluations:
+            yield "evaluations", "0: nothing is left to be done within the budget"
+        else:
+            of_them = f", about {cached:,} of them in the cache" if cached else ""
+            yield "evaluations", f"{self.evaluations:,}{of_them}"
+            yield from self._needs()
+        if self.real_calls or any(judge.real_calls for judge in self.judges):
+            opinions = sum(judge.real_calls for judge in self.judges)
+            more = f" and {opinions} of judges" if opinions else ""
+            cost = self.real_cost + sum(judge.real_cost for judge in self.judges)
+            yield "real calls", f"{self.real_calls}{more}, for {cost:.4g}"
+
+    def _needs(self) -> Iterator[tuple[str, str]]:
         how = "the model's tokenizer" if self.exact_tokens else "a token for 4 characters, a guess"
         yield "tokens read", f"about {self.prompt_tokens:,} ({how}, {self.counted:,} requests counted)"
         longest = f"at most {self.most_completion_tokens:,}"
         written = self.completion_tokens
         yield "tokens written", longest if written is None else f"about {written:,}, {longest}"
         for judge in self.judges:
-            yield f"judge {judge.name}"[:14], ", ".join(_of_judge(judge))
+            yield f"judge {judge.name}"[:14], ", ".join(_of_judge(judge, written is not None))
         if self.most_cost is None:
             yield "money", "no price is known"
         else:
@@ -92,16 +104,11 @@ class Estimate:
             money = longest if self.cost is None else f"about {self.cost:.4g}, {longest}"
             yield "money", money + _shares(self.judges)
         yield "time", "unknown until something is asked" if self.seconds is None else f"about {_duration(self.seconds)}"
-        if self.real_calls or any(judge.real_calls for judge in self.judges):
-            opinions = sum(judge.real_calls for judge in self.judges)
-            more = f" and {opinions} of judges" if opinions else ""
-            cost = self.real_cost + sum(judge.real_cost for judge in self.judges)
-            yield "real calls", f"{self.real_calls}{more}, for {cost:.4g}"
 
 
-def _of_judge(judge: JudgeEstimate) -> Iterator[str]:
+def _of_judge(judge: JudgeEstimate, knows_answers: bool) -> Iterator[str]:
     yield f"{judge.calls:,} calls"
-    yield f"about {judge.prompt_tokens:,} tokens read"
+    yield f"{'about' if knows_answers else 'at most about'} {judge.prompt_tokens:,} tokens read"
     longest = f"at most {judge.most_completion_tokens:,} written"
     yield longest if judge.completion_tokens is None else f"about {judge.completion_tokens:,}, {longest}"
 
@@ -153,57 +160,49 @@ def estimate(
     if seconds_per_call is not None:
         check_number("seconds_per_call", seconds_per_call, 0.0, 1e9)
     llm = evaluator.llm
-    price = price or getattr(llm, "price", None)
     result = selection.result()
-    active = [entry.prompt for entry in result.prompts if entry.status == "active"]
+    n_cells = len(result.prompts) * len(evaluator.examples) * result.repeats
+    evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
+    active = [entry.prompt for entry in result.prompts if entry.status == "active"] if evaluations else []
     cells = _drawn(evaluator, active, result.repeats, max(MOST_COUNTED, real_calls), random.Random(seed))
     requests = [evaluator.request(*cell) for cell in cells]
     tokens, exact = count(llm, requests[:MOST_COUNTED])
     found = in_cache(evaluator.answers, requests[:MOST_COUNTED])
     known = sum(answer is not None for answer in found) / len(found) if found else 0.0
-    asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls else _Asked({}, 0, 0.0, 0.0)
-    longest = evaluator.max_new_tokens
-    read = sum(tokens) / len(tokens) if tokens else 0.0
-    written = asked.mean_tokens
-    per_call = None if price is None or written is None else price.of(round(read), 0) + price.of(0, 1) * written
-    most_per_call = None if price is None else price.of(round(read), longest)
+    asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls and requests else _Asked({}, 0, 0.0, 0.0)
+    call = _Call(
+        sum(tokens) / len(tokens) if tokens else 0.0,
+        asked.mean_tokens,
+        evaluator.max_new_tokens,
+        price or getattr(llm, "price", None),
+    )
     samples = [
         Sample(asked.answers.get(i, answer), i in asked.answers, evaluator.example(cells[i][1]), cells[i][2])
         for i, answer in enumerate(found)
     ]
-    prices = {} if price is None else {id(llm): price}
     opinions = [
-        opinion(name, metric, samples, written, longest, prices)
+        opinion(name, metric, samples, call.written, call.longest, {} if call.price is None else {id(llm): call.price})
         for name, metric in evaluator.metrics.items()
         if isinstance(metric, Judge) and samples
     ]
-    n_cells = len(result.prompts) * len(evaluator.examples) * result.repeats
-    evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
     money = None if result.max_cost is None else max(0.0, result.max_cost - result.cost)
     if money is not None:
-        if most_per_call is None:
-            raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
-        paid = (per_call or most_per_call) * (1 - known)
-        paid += sum((each.cost if each.cost is not None else each.most_cost) or 0.0 for each in opinions)
-        evaluations = min(evaluations, int(money / paid)) if paid else evaluations
+        evaluations = min(evaluations, _paid_for(money, call, 1 - known, opinions))
     calls = round(evaluations * (1 - known))
     judges = tuple(each.times(evaluations) for each in opinions)
-    costs = [None if per_call is None else calls * per_call, *(judge.cost for judge in judges)]
-    most = [None if most_per_call is None else calls * most_per_call, *(judge.most_cost for judge in judges)]
-    # A judge of unknown price is left out; a part whose length is unknown makes the sum so.
-    priced = [cost for cost, bound in zip(costs, most, strict=True) if bound is not None]
+    cost, most_cost = _money(calls, call, judges, money)
     pace = seconds_per_call if seconds_per_call is not None else asked.seconds_per_call
-    seconds = None if pace is None else calls * max(pace, _slowest(llm, read + longest))
+    seconds = None if pace is None else calls * max(pace, _slowest(llm, call.read + call.longest))
     if seconds is not None:
         seconds += evaluations * sum(each.seconds or 0.0 for each in opinions)
     return Estimate(
         evaluations=evaluations,
         calls=calls,
-        prompt_tokens=round(calls * read),
-        completion_tokens=None if written is None else round(calls * written),
-        most_completion_tokens=calls * longest,
-        cost=None if not priced or None in priced else _no_more(sum(filter(None, priced)), money),
-        most_cost=_no_more(sum(filter(None, most)), money) if priced else None,
+        prompt_tokens=round(calls * call.read),
+        completion_tokens=None if call.written is None else round(calls * call.written),
+        most_completion_tokens=calls * call.longest,
+        cost=cost,
+        most_cost=most_cost,
         seconds=seconds,
         counted=len(tokens),
         exact_tokens=exact,
@@ -211,6 +210,57 @@ def estimate(
         real_cost=asked.cost,
         judges=judges,
     )
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call of the LLM, on average: tokens read and written (None: not known), at most, and the price of a token."""
+
+    read: float
+    written: float | None
+    longest: int
+    price: Price | None
+
+    @property
+    def cost(self) -> float | None:
+        """Expected."""
+        if self.price is None or self.written is None:
+            return None
+        return self.price.of(round(self.read), 0) + self.price.of(0, 1) * self.written
+
+    @property
+    def most_cost(self) -> float | None:
+        """With the longest answer."""
+        return None if self.price is None else self.price.of(round(self.read), self.longest)
+
+
+def _paid_for(money: float, call: _Call, share: float, opinions: Sequence[Opinion]) -> int:
+    """The evaluations that money is expected to pay for; a share of them is asked for, and all of them are judged.
+
+    Raises:
+        InvalidArgumentError: there is no price.
+    """
+    if call.most_cost is None:
+        raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
+    paid = (call.cost or call.most_cost) * share
+    paid += sum((each.cost if each.cost is not None else each.most_cost) or 0.0 for each in opinions)
+    return int(money / paid) if paid else MOST_EVALUATIONS
+
+
+def _money(
+    calls: int, call: _Call, judges: Sequence[JudgeEstimate], money: float | None
+) -> tuple[float | None, float | None]:
+    """What it costs, expected and at most; None where that is not known.
+
+    A judge of unknown price is left out; a part whose length is unknown makes the expected cost so.
+    """
+    costs = [None if call.cost is None else calls * call.cost, *(judge.cost for judge in judges)]
+    most = [None if call.most_cost is None else calls * call.most_cost, *(judge.most_cost for judge in judges)]
+    priced = [cost for cost, bound in zip(costs, most, strict=True) if bound is not None]
+    if not priced:
+        return None, None
+    expected = None if None in priced else _no_more(sum(filter(None, priced)), money)
+    return expected, _no_more(sum(filter(None, most)), money)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,18 @@ def check_fields(
                 raise InvalidArgumentError(f"Prompt {name!r} {_missing(field, examples, chat_of(text) is None)}")
 
 
+def unread_fields(prompts: Sequence[str], examples: Sequence[Example]) -> dict[int, tuple[str, ...]]:
+    """The texts with columns of the data in braces, by position, and which: sent as they are unless `fields` is True.
+
+    Raises:
+        InvalidArgumentError: a prompt is meant as a chat and is wrong.
+    """
+    columns = _common(examples[:1])
+    texts = {at: text for at, text in enumerate(prompts) if chat_of(text) is None}
+    found = {at: tuple(field for field in fields_of(text, True) if field in columns) for at, text in texts.items()}
+    return {at: fields for at, fields in found.items() if fields}
+
+
 def values_of(example: Example) -> dict[str, Any]:
     """What fields stand for: the example's columns, but not its reference, which the LLM is not to see."""
     return {**example.fields, example.input_column: example.input, "input": example.input}

@@ -223,6 +223,7 @@ def _csv(
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
                 f"{path}, line {line}: not {width} columns, as the header has, but {len(cells)} (by {delimiter!r})."
+                + (" A cell with that sign in it stands in double quotes." if len(cells) > width else "")
             )
         yield line, dict(zip(header, cells, strict=False))
 
@@ -314,7 +315,7 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
             split = names[0]
         if split not in names:
             what = "needs a split" if split is None else f"there is no split {split!r}{nearest(split, names)}"
-            raise InvalidArgumentError(f"{path}: {what}; there are {names}.")
+            raise InvalidArgumentError(f"{path}: {what}; there are {names}. Name one, as split = {names[0]!r}.")
         found = found[split]
     elif split is not None:
         raise InvalidArgumentError(f"{path}: it holds one data set and no splits; got split={split!r}.")

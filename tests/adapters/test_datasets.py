@@ -54,7 +54,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         ("d.jsonl", b'{"input": "a", "reference": "b"}\n\xff', "line 2: not UTF-8"),
         ("d.jsonl", "\n", "no rows"),
         ("d.csv", "input,reference\na,b\nc\n", "line 3: not 2 columns"),
-        ("d.csv", "input,reference\na,b,c\n", "line 2: not 2 columns"),
+        ("d.csv", "input,reference\na,b,c\n", "line 2: not 2 columns.*in double quotes"),
         ("d.csv", "input,input\na,b\n", "line 1: a column occurs twice"),
         ("d.csv", 'input,reference\n"a,b\n', "line 2: not CSV"),
         ("d.csv", "text,reference\na,b\n", r"line 2: there is no column 'input'; there are 'text', 'refer"),

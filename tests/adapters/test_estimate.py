@@ -106,6 +106,16 @@ def test_only_what_is_left_counts_and_no_more_than_all_cells() -> None:
     assert estimate(evaluator(Counting()), begun).evaluations == 5
 
 
+def test_where_nothing_is_left_nothing_is_asked() -> None:
+    done, llm = selector(), Counting()
+    while trial := done.ask():
+        done.tell(trial, {"output_tokens": 3.0})
+    for real_calls in (0, 2):
+        found = estimate(evaluator(llm), done, real_calls=real_calls)
+        assert (found.evaluations, found.calls, found.real_calls, llm.scripted.requests) == (0, 0, 0, [])
+        assert str(found) == "evaluations    0: nothing is left to be done within the budget"
+
+
 def test_what_the_cache_has_costs_nothing(tmp_path: Path) -> None:
     cached = evaluator(Counting(), cache=AnswerCache(tmp_path / "answers.db"))
     first = estimate(cached, selector(6), price=PRICE, real_calls=3)
@@ -191,7 +201,7 @@ def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per
     assert told.most_cost == pytest.approx(most)
     assert found.most_cost == pytest.approx(5 * (8 * 0.01 + 20 * 0.1) + most)
     assert found.cost is None
-    assert f"judge quality  {5 * per_answer} calls" in str(found)
+    assert f"judge quality  {5 * per_answer} calls, at most about" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["judges"][0]["calls"] == 5 * per_answer
 
     really = estimate(judged(judge), selector(), price=PRICE, real_calls=2)
@@ -203,6 +213,7 @@ def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per
     assert length(judge, "") < read < length(judge, "") + 20
     assert told.cost == pytest.approx(5 * per_answer * (0.01 * read + 0.02 * 25), rel=0.001)
     assert really.cost == pytest.approx(5 * (8 * 0.01 + 6 * 0.1) + told.cost)
+    assert f"judge quality  {5 * per_answer} calls, about" in str(really)
     assert f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}" in str(really)
 
 

@@ -108,6 +108,8 @@ def _add_beginning(add: _Add) -> None:
         ("--input", "COLUMN", "of the input"),
         ("--reference", "COLUMN", "of the wanted answer; 'none' for none"),
         ("--encoding", "NAME", "of a file of text that is not UTF-8"),
+        ("--sheet", "NAME", "of an Excel file (default: the first)"),
+        ("--split", "NAME", "of a folder of `datasets` with several"),
     ):
         made.add_argument(name, metavar=metavar, help=help_)
     made.add_argument("--budget", metavar="N", type=int, help="evaluations")
@@ -315,6 +317,7 @@ def _add_growth(add: _Add) -> None:
     )
     add_add.usage = "asktell add [OPTIONS] RUN [NAME] (ID=TEXT ... | --file FILE)"
     add_add.add_argument("--file", metavar="FILE", type=Path, help="of prompts, as in CONFIG")
+    add_add.add_argument("--encoding", metavar="NAME", help="of a FILE of text that is not UTF-8")
     add_retire = add(
         "retire",
         "take a prompt out of a run",

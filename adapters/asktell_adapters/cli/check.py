@@ -15,7 +15,7 @@ from asktell.errors import ConfigError, EvaluatorError, InvalidArgumentError
 from asktell.running.run import outside_of_loops
 from asktell.terminal import one_line
 from asktell.trial import Trial
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.process import logging_to_stderr
 from asktell_adapters.llms.base import Completion, Example, Request
 
@@ -38,6 +38,7 @@ class Checked:
     details: Mapping[str, Any] = field(default_factory=dict)
     paid: float = 0.0
     seconds: float = 0.0
+    is_priced: bool = True  # or it costs nothing, as on this machine
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -63,6 +64,7 @@ def check(arguments: argparse.Namespace) -> int:
     from asktell_adapters.config import load_config
 
     with contextlib.closing(load_config(arguments.config)) as config:
+        say_braces(config)
         return _check(config, arguments)
 
 
@@ -77,6 +79,7 @@ def _check(config: "Config", arguments: argparse.Namespace) -> int:
         if config.dataset.names is None:  # a digest, which tells nobody anything
             name = config.examples[position].id or name
         checked = Checked(id_, name, evaluator.request(text, position))
+        checked.is_priced = getattr(evaluator.llm, "price", 0.0) is not None
         try:
             _evaluate(evaluator, checked, evaluator.example(position))
             # A selection refuses scores that are missing, not finite, or out of the goal's ranges.
@@ -196,7 +199,8 @@ def _lines(checked: Checked) -> Iterator[str]:
     for name, score in checked.scores.items():
         yield f"{name:<{width}}  {score:.4g}{_of_judge(judged.get(name))}"
     yield "---"
-    yield f"cost: {checked.paid:.4g}; seconds: {checked.seconds:.2g}"
+    cost = f"{checked.paid:.4g}" if checked.paid or checked.is_priced else "no price is known"
+    yield f"cost: {cost}; seconds: {checked.seconds:.2g}"
 
 
 def _of_judge(details: Mapping[str, Any] | None) -> str:

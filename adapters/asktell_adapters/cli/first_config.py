@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,11 +147,13 @@ class Plan:
     data: Path
     input: str
     reference: str | None
-    encoding: str | None
+    reading: Mapping[str, str]  # of the data: encoding, sheet, split
+    encoding: str | None  # of the prompts
     rubric: dict[str, str]
     budget: int
     price: Sequence[float] | None
     with_examples: tuple[bool, bool]  # of prompts, of data: none were named
+    fields: bool = False
 
     def examples_of_ours(self) -> dict[Path, str]:
         """The files to be written beside the configuration; those that are there stay."""
@@ -184,14 +186,17 @@ class Plan:
         yield ""
         yield "[prompts]"
         yield _with(f"file = {quoted(relative(self.prompts, home))}", "a prompt a line, or a block; or a table")
+        if self.encoding:
+            yield f"encoding = {quoted(self.encoding)}"
+        if self.fields:
+            yield _with("fields = true", "columns in braces stand for the row's values")
         yield ""
         yield "[data]"
         yield f"file = {quoted(relative(self.data, home))}"
         yield _with(f"input = {quoted(self.input)}", "the columns; others may be named in a template")
         wanted = "false" if self.reference is None else quoted(self.reference)
         yield _with(f"reference = {wanted}", "the wanted answer; false where there is none")
-        if self.encoding:
-            yield f"encoding = {quoted(self.encoding)}"
+        yield from (f"{name} = {quoted(value)}" for name, value in self.reading.items())
         yield _with("# sample = 200", "so many rows, drawn at random with seed = 0")
         yield ""
         yield "[model]"

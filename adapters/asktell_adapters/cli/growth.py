@@ -27,10 +27,12 @@ def add(arguments: argparse.Namespace) -> int:
     place, texts = _place_and(arguments.run, arguments.prompts)
     if bool(texts) == (arguments.file is not None):
         raise InvalidArgumentError("asktell add needs either prompts, as TEXT or ID=TEXT, or --file FILE.")
+    if arguments.encoding is not None and arguments.file is None:
+        raise InvalidArgumentError("--encoding goes with --file FILE.")
     with place.open() as study:
         prompts: Any = texts
         if arguments.file is not None:
-            prompts = load_prompts(arguments.file)
+            prompts = load_prompts(arguments.file, encoding=arguments.encoding)
         elif not isinstance(study.selector.prompts.ids, range):
             prompts = _named(texts)
         for id_, text in prompts.items() if isinstance(prompts, dict) else enumerate(prompts):

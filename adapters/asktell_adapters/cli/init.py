@@ -1,29 +1,36 @@
 """`asktell init`: a configuration for what is at hand, with comments, and small files where there is nothing yet."""
 
 import argparse
+import csv
+import io
 import re
 import sys
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from asktell.arguments import nearest
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.cli.arguments import KINDS
-from asktell_adapters.cli.first_config import HARNESSES, MODELS, PER_PROMPT, PROMPTS, TASK, Plan, quoted, relative
+from asktell_adapters.cli.first_config import HARNESSES, MODELS, PER_PROMPT, PROMPTS, ROWS, TASK, Plan, quoted, relative
 from asktell_adapters.cli.output import show
 from asktell_adapters.datasets import load_prompts
+from asktell_adapters.prompts import check_fields, unread_fields
 from asktell_adapters.rows import Table
 
 if TYPE_CHECKING:
     from asktell_adapters.config import Config
 
+_T = TypeVar("_T")
+
 _KEY = "OPENAI_API_KEY"
-_OF_MODELS = ("base_url", "api_key_env", "price", "data", "input", "reference", "encoding", "rubric")
+_OF_MODELS = ("base_url", "api_key_env", "price", "data", "input", "reference", "encoding", "sheet", "split", "rubric")
 _INPUTS = ("input", "text", "question", "document", "article", "content", "message", "query")
 _REFERENCES = ("reference", "answer", "expected", "target", "label", "summary", "output", "ideal")
+_NAMES = ("id", "uuid", "key", "index", "nr", "no", "number")  # of rows, which are no inputs
 _RUBRIC = "The answer does what was asked, correctly and completely."
+_OF_OURS: list[Mapping[str, Any]] = list(csv.DictReader(io.StringIO(ROWS)))
 
 
 def init(arguments: argparse.Namespace) -> int:
@@ -36,7 +43,7 @@ def init(arguments: argparse.Namespace) -> int:
         return _harness(kind, path, arguments, ask)
     plan = _plan(kind, path, arguments, ask)
     made = plan.examples_of_ours()
-    config = _written(path, plan.text(), made)
+    config = _written(plan, made)
     counts = f"{len(config.selector.prompts)} prompts, {len(config.dataset)} examples"
     show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
     show("Next:")
@@ -45,26 +52,37 @@ def init(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _written(path: Path, text: str, beside: Mapping[Path, str]) -> "Config":
+def _written(plan: Plan, beside: Mapping[Path, str]) -> "Config":
     """The configuration, written if it can be read; if not, nothing is left behind.
 
     Raises:
         ConfigError: it cannot, or something in it looks like a key.
     """
-    from asktell_adapters.config import load_config, refuse_secrets
+    from asktell_adapters.config import load_config
 
-    refuse_secrets(path.name, tomllib.loads(text))
-    new = path.with_name(f".{path.name}.new")
     try:
-        for file, content in {**beside, new: text}.items():
+        for file, content in beside.items():
             file.write_text(content, encoding="utf-8")
-        load_config(new)
+        config = load_config(plan.path, text=plan.text())
+        if _are_templates(config):
+            plan = replace(plan, fields=True)
+            config = load_config(plan.path, text=plan.text())
     except BaseException:
-        for file in (new, *beside):
+        for file in beside:
             file.unlink(missing_ok=True)
         raise
-    new.replace(path)
-    return load_config(path)
+    plan.path.write_text(plan.text(), encoding="utf-8")
+    return config
+
+
+def _are_templates(config: "Config") -> bool:
+    """Whether prompts name columns in braces, and nothing else."""
+    prompts = config.selector.prompts.texts
+    try:
+        check_fields(prompts, config.examples, True)
+    except InvalidArgumentError:
+        return False
+    return bool(unread_fields(prompts, config.examples))
 
 
 def _what(kind: str) -> str:
@@ -118,21 +136,46 @@ class _Asking:
 def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> Plan:
     home = path.parent
     model = arguments.model or ask.text("Which model?", MODELS[kind].model)
-    base_url = arguments.base_url
-    key = None
-    if kind == "openai":
-        if base_url is None:
-            base_url = ask.text("Address of the API, if it is not OpenAI's?") or None
-        key = arguments.api_key_env or ask.text("Environment variable that holds the key?", _KEY, _variable)
-        _variable(key)
-    elif base_url or arguments.api_key_env or arguments.price:
-        raise InvalidArgumentError(f"--base-url, --api-key-env and --price go with --kind openai, not with {kind}.")
+    base_url, key = _address(kind, arguments, ask)
     prompts = arguments.prompts or _path(ask.text("File of prompts? (none: a small example)", "", _there))
     data = arguments.data or _path(ask.text("File of examples? (none: a small example)", "", _there))
-    own_prompts, own_data = prompts is not None, data is not None
+    ours = prompts is None, data is None
     prompts, data = prompts or home / "prompts.txt", data or home / "examples.csv"
-    there = own_data or data.exists()
-    columns, n_rows, encoding = _columns(data, arguments.encoding) if there else (["question", "answer"], 8, None)
+    rows, reading = (_OF_OURS, {}) if ours[1] and not data.exists() else _rows(data, arguments)
+    chosen, reference = _columns(data, rows, arguments, ask)
+    rubric = _rubric(arguments.rubric or [])
+    if not rubric:
+        said = ask.text("What makes an answer good? (an LLM judges by it; none: only the wanted answer)", "")
+        rubric = {"good": said or _RUBRIC} if said or not reference else {}
+    n_prompts, encoding = len(PROMPTS.splitlines()), None
+    if prompts.exists() or not ours[0]:
+        found, encoding = _decoded(lambda name: load_prompts(prompts, encoding=name), None)
+        n_prompts = len(found)
+    budget = min(n_prompts * len(rows), max(1, PER_PROMPT * n_prompts))
+    return Plan(
+        path, kind, model, base_url, key, prompts, data, chosen, reference or None, reading, encoding, rubric,
+        budget if arguments.budget is None else arguments.budget, arguments.price, ours,
+    )  # fmt: skip
+
+
+def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[str | None, str | None]:
+    """Where the model is, and the variable that holds the key for it."""
+    base_url: str | None = arguments.base_url
+    if kind != "openai":
+        if base_url or arguments.api_key_env or arguments.price:
+            raise InvalidArgumentError(f"--base-url, --api-key-env and --price go with --kind openai, not with {kind}.")
+        return None, None
+    if base_url is None:
+        base_url = ask.text("Address of the API, if it is not OpenAI's?") or None
+    key = arguments.api_key_env or ask.text("Environment variable that holds the key?", _KEY, _variable)
+    return base_url, _variable(key)
+
+
+def _columns(
+    data: Path, rows: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, ask: _Asking
+) -> tuple[str, str]:
+    """Those of the input and of the wanted answer, which may be none."""
+    columns = list(map(str, rows[0]))
 
     def column(answer: str) -> str:
         if answer and answer not in columns:
@@ -141,37 +184,47 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
             )
         return answer
 
-    first = next((name for name in _INPUTS if name in columns), columns[0])
-    chosen = column(arguments.input) if arguments.input else ask.text("Column of the input?", first, column)
-    likely = next((name for name in _REFERENCES if name in columns and name != chosen), "")
+    given = arguments.input
+    chosen = column(given) if given else ask.text("Column of the input?", _likely_input(rows), column)
+    likely = _called(_REFERENCES, (name for name in columns if name != chosen)) or ""
     given = arguments.reference
-    reference = (
-        column("" if given == "none" else given) if given else ask.text("Column of the wanted answer?", likely, column)
-    )
-    rubric = _rubric(arguments.rubric or [])
-    if not rubric:
-        said = ask.text("What makes an answer good? (an LLM judges by it; none: only the wanted answer)", "")
-        rubric = {"good": said or _RUBRIC} if said or not reference else {}
-    n_prompts = len(load_prompts(prompts)) if own_prompts or prompts.exists() else len(PROMPTS.splitlines())
-    budget = (
-        arguments.budget if arguments.budget is not None else min(n_prompts * n_rows, max(1, PER_PROMPT * n_prompts))
-    )
-    return Plan(
-        path, kind, model, base_url, key, prompts, data, chosen, reference or None, encoding, rubric, budget,
-        arguments.price, (not own_prompts, not own_data),
-    )  # fmt: skip
+    if given:
+        return chosen, column("" if given == "none" else given)
+    return chosen, ask.text("Column of the wanted answer?", likely, column)
 
 
-def _columns(data: Path, encoding: str | None) -> tuple[list[str], int, str | None]:
-    """The columns of a table, its rows, and the encoding that has to be named."""
+def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The column with a usual name; else the first of texts that does not name the rows; else the first."""
+    columns = list(map(str, rows[0]))
+    texts = (name for name in columns if name.lower() not in _NAMES and any(_is_text(row.get(name)) for row in rows))
+    return _called(_INPUTS, columns) or next(texts, columns[0])
+
+
+def _called(usual: Sequence[str], columns: Iterable[str]) -> str | None:
+    """The first column that has one of the usual names, in the order of these."""
+    by_name = {name.strip().lower(): name for name in columns}
+    return next((by_name[name] for name in usual if name in by_name), None)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not re.fullmatch(r"[\s\d.,+-]*", value)
+
+
+def _rows(data: Path, arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+    """The rows of a table, and what has to be named for it to be read."""
+    named = {name: value for name in ("sheet", "split") if (value := getattr(arguments, name)) is not None}
+    table, encoding = _decoded(lambda name: Table(data, encoding=name, **named), arguments.encoding)
+    return [row.values for row in table.rows], {**named, **({"encoding": encoding} if encoding else {})}
+
+
+def _decoded(read: Callable[[str | None], _T], encoding: str | None) -> tuple[_T, str | None]:
+    """What is read, and the encoding that has to be named."""
     try:
-        table = Table(data, encoding=encoding)
+        return read(encoding), encoding
     except InvalidArgumentError as error:
         if encoding is not None or "not UTF-8" not in str(error):
             raise
-        encoding = "cp1252"  # Excel's on Windows
-        table = Table(data, encoding=encoding)
-    return list(map(str, table.rows[0].values)), len(table.rows), encoding
+    return read("cp1252"), "cp1252"  # Excel's on Windows
 
 
 def _rubric(given: Sequence[str]) -> dict[str, str]:

@@ -1,22 +1,41 @@
 """What `asktell status` and `asktell result` print."""
 
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asktell.arguments import MOST_EVALUATIONS
+from asktell.arguments import MOST_EVALUATIONS, some
 from asktell.extras import needs_extra
 from asktell.results import PromptResult, Result
 from asktell.results.failures import in_words
 from asktell.results.result import WIDTH, heading, probabilities
 from asktell.terminal import filled, in_blocks, one_line, safe, with_error
+from asktell_adapters.prompts import unread_fields
+
+if TYPE_CHECKING:
+    from asktell_adapters.config import Config
 
 
 def show(text: str) -> None:
     """Print lines, safe for a terminal."""
     for line in text.split("\n"):
         print(safe(line))
+
+
+def say_braces(config: "Config") -> None:
+    """Say which prompts have columns of the data in braces that are sent as they are, where nobody said so."""
+    if config.fields is not None or config.harness is not None:
+        return
+    prompts = config.selector.prompts
+    if found := unread_fields(prompts.texts, config.examples):
+        field, where = next(iter(found.values()))[0], some([prompts.ids[at] for at in found])
+        words = (
+            f"{config.path.name}: {{{field}}} is sent as it is (prompt {where}). In [prompts], fields = true puts the "
+            "column's value there, and fields = false says that it is meant."
+        )
+        print(safe(words), file=sys.stderr)
 
 
 def overview(result: Result, doing: str, n_active: int, seconds_since: float | None = None) -> Iterator[str]:

@@ -23,7 +23,7 @@ from asktell_adapters.cli import growth
 from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.old_runs import OldRun
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.places import AnyStudy, is_service, open_study
 from asktell_adapters.cli.price import confirm, say_estimate
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
@@ -41,6 +41,8 @@ _MAIN = "main"
 
 def run_config(config: "Config", arguments: argparse.Namespace) -> None:
     """Evaluate as a configuration says, and show the result; or only say what that will take."""
+    if arguments.study is not None or not RunFolder(config.output).used:
+        say_braces(config)
     if arguments.estimate is not None:
         say_estimate(config, arguments)
         return
@@ -205,7 +207,7 @@ def _work(
                 max_failures_in_a_row=limit,
             )
         except (KeyboardInterrupt, Terminated):
-            paid = f" Cost so far: {study.cost:.4g}." if "price" in config.model else ""
+            paid = f" Cost so far: {study.cost:.4g}." if study.cost or "price" in config.model else ""
             print(f"\nStopped after {study.spending}.{paid} The same command goes on.", file=sys.stderr)
             raise
 

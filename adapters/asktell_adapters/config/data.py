@@ -28,12 +28,15 @@ def read_prompts(table: Table) -> Prompts:
     """The prompts of `[prompts]`."""
     if ("file" in table) == ("texts" in table):
         raise ConfigError(f"{table.file}: [prompts] needs either file = '...' or texts = [...].")
+    encoding = table.take("encoding", "text", None)
     if "texts" in table:
+        if encoding is not None:
+            raise table.error("encoding", "goes with file, not with texts")
         with table.named():
             prompts: Prompts = datasets.prompts_of(table.take("texts", "texts"))
     else:
         with table.named():
-            prompts = datasets.load_prompts(table.beside(table.take("file", "text")))
+            prompts = datasets.load_prompts(table.beside(table.take("file", "text")), encoding=encoding)
     for name, text in items(prompts):
         if not text.strip():
             raise ConfigError(f"{table.file}: [prompts]: prompt {name!r} is empty.")

@@ -82,6 +82,7 @@ PROMPTS = {
         'prompt a line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a column `prompt` and '
         "perhaps `id`. Prompts of `.json`, `.jsonl` and `.toml` may be [chats](../how-to/write-prompts.md).",
     ),
+    "encoding": Key("text", "UTF-8, or what a byte order mark says", "Of a file of text."),
     "texts": Key("texts", "this or `file`", "The prompts themselves, texts or chats."),
     "fields": Key(
         "flag",

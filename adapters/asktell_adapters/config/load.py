@@ -111,17 +111,17 @@ def load_cache(path: Path) -> AnswerCache | None:
     return read_cache(Table(path, "", _parse(path), KEYS[""]))
 
 
-def load_config(path: Path, improve: bool = False) -> Config:
+def load_config(path: Path, improve: bool = False, *, text: str | None = None) -> Config:
     """Read a configuration, its prompts and its data set, and check everything that needs no model.
 
     A function that the file names as `loader` is imported and called; modules beside the file are found. With
-    `improve`, it is for a loop that writes prompts.
+    `improve`, it is for a loop that writes prompts. `text` is what the file is to hold, where it is not there yet.
 
     Raises:
         ConfigError: there is a mistake in the file, or in a file that it names.
         MissingExtraError: a package that the data set needs is missing.
     """
-    data = _parse(path)
+    data = _parse(path) if text is None else tomllib.loads(text)
     refuse_secrets(path.name, data)
     top = Table(path, "", data, KEYS[""])
     output = _output(top)
@@ -151,7 +151,7 @@ def load_config(path: Path, improve: bool = False) -> Config:
     }
     prompts, fields = harness.prompts if harness is not None and "prompts" not in top else None, None
     if prompts is None:
-        of_prompts = top.table("prompts", KEYS["prompts"] if harness is None else KEYS["prompts"][:2])
+        of_prompts = top.table("prompts", [key for key in KEYS["prompts"] if harness is None or key != "fields"])
         prompts = read_prompts(of_prompts)
         fields = None if harness is not None else read_fields(of_prompts, prompts, dataset.examples)
     with top.named():

@@ -19,7 +19,7 @@ KEYS = {
         *("prompts", "data", "model", "metrics", "evaluator", "goal", "cache", "improve", "profile"),
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
-    "prompts": ("file", "texts", "fields"),
+    "prompts": ("file", "encoding", "texts", "fields"),
     "data": (
         *("file", "delimiter", "encoding", "sheet", "split", "loader", "arguments"),
         *("input", "reference", "id", "sample", "seed", "limit", "shuffle"),

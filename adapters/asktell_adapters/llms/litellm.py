@@ -3,7 +3,7 @@
 import copy
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
 from asktell.arguments import short
@@ -116,9 +116,9 @@ class LiteLLM(RemoteChat):
         return f"model {self.api.model!r} by LiteLLM"
 
     def redact(self, text: str) -> str:
-        """The text without the values of the environment's keys."""
-        for name, value in os.environ.items():
-            if len(value) >= _SHORTEST_KEY and _KEY.search(name):
+        """The text without the values of keys: the environment's, and those that a router was given."""
+        for name, value in (*os.environ.items(), *_texts_in(self.deployments), *_texts_in(self.api.extra_body)):
+            if len(value) >= _SHORTEST_KEY and _is_key(name, value):
                 text = text.replace(value, "***")
         return text
 
@@ -223,6 +223,15 @@ def _without_keys(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {name: _without_keys(value) for name, value in data.items() if not _is_key(name, value)}
     return [_without_keys(value) for value in data] if isinstance(data, list | tuple) else data
+
+
+def _texts_in(data: Any) -> Iterator[tuple[str, str]]:
+    """Every text in JSON data, with its name."""
+    if isinstance(data, Mapping):
+        yield from ((str(name), value) for name, value in data.items() if isinstance(value, str))
+    if isinstance(data, Mapping | list | tuple):
+        for value in data.values() if isinstance(data, Mapping) else data:
+            yield from _texts_in(value)
 
 
 def _is_key(name: object, value: object) -> bool:

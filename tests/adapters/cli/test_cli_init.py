@@ -154,6 +154,62 @@ def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pyt
     assert config.model["api_key_env"] == "MY_KEY"
 
 
+@pytest.mark.parametrize(
+    ("table", "chosen"),
+    [
+        ("id;frage;antwort\nt-1;Wo?;Hier.\n", "frage"),
+        ("nr;n;Question;Answer\n1;2;Wo?;Hier.\n", "Question"),
+        ("id;n\n1;2\n", "id"),
+    ],
+)
+def test_the_input_is_no_number_and_no_name_of_a_row(table: str, chosen: str, home: Path) -> None:
+    (home / "d.csv").write_text(table)
+    assert asktell("init --kind openai --data d.csv") == 0
+    (example,) = load_config(home / "selection.toml").examples
+    assert example.input_column == chosen
+    assert example.reference == ("Hier." if chosen == "Question" else None)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "fields"),
+    [("Q: {question}\nBe brief.\n", True), ('Return {"question": 1}\n', None), ("{question}, as {name}\n", None)],
+)
+def test_prompts_that_name_columns_are_templates(prompts: str, fields: bool | None, home: Path) -> None:
+    (home / "p.txt").write_text(prompts)
+    assert asktell("init --kind openai --prompts p.txt") == 0
+    assert load_config(home / "selection.toml").fields is fields
+
+
+@pytest.mark.parametrize(("said", "noted"), [("", True), ("fields = true\n", False), ("fields = false\n", False)])
+def test_a_column_in_braces_that_stands_for_nothing_is_pointed_out(
+    said: str, noted: bool, home: Path, capsys: Any
+) -> None:
+    (home / "p.txt").write_text("Q: {question}\nBe brief.\n")
+    assert asktell("init a.toml --kind openai --prompts p.txt") == 0
+    text = (home / "a.toml").read_text()
+    (home / "a.toml").write_text(re.sub(r"^fields = true .*\n", said, text, flags=re.MULTILINE))
+    capsys.readouterr()
+    asktell("run a.toml --estimate")
+    assert ("{question} is sent as it is (prompt 0)" in capsys.readouterr().err) is noted
+
+
+def test_how_files_are_to_be_read_is_written(home: Path, capsys: Any) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_list([{"question": "a", "answer": "b"}])
+    datasets.DatasetDict({"train": rows, "test": rows}).save_to_disk(str(home / "d"))
+    (home / "p.txt").write_bytes("Höflich.\nKürzer.\n".encode("cp1252"))
+    assert asktell("init --kind openai --data d --prompts p.txt") == 2
+    assert "Name one, as split = 'train'" in capsys.readouterr().err
+    assert asktell("init --kind openai --data d --prompts p.txt --split test") == 0
+    assert load_config(home / "selection.toml").selector.prompts.texts == ["Höflich.", "Kürzer."]
+
+
+def test_a_mistake_in_a_file_is_not_one_of_a_hidden_file(home: Path, capsys: Any) -> None:
+    (home / "p.txt").write_text("same\nsame\n")
+    assert asktell("init a.toml --kind openai --prompts p.txt") == 2
+    assert capsys.readouterr().err.startswith("asktell: a.toml: The same prompt is given more than once")
+
+
 class Fake:
     """A harness that is not installed here: it scores by the prompt's length."""
 
@@ -320,4 +376,7 @@ def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.Monke
         assert "from the cache" in (said := capsys.readouterr().out)
         assert "cost: 0;" in said
         assert len(server.requests) == 2
+        (home / "a.toml").write_text(re.sub(r"^price = .*$", "", (home / "a.toml").read_text(), flags=re.MULTILINE))
+        assert asktell("check a.toml") == 0
+        assert "cost: no price is known;" in capsys.readouterr().out
     assert not (home / "a").exists()

@@ -66,6 +66,24 @@ def asked(path: Path, position: int, example: int = 0) -> list[dict[str, str]]:
     return [dict(turn) for turn in request.messages]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("p.txt", "Höflich.\nKürzer."),
+        ("p.csv", "prompt\nHöflich.\nKürzer.\n"),
+        ("p.json", '["Höflich.", "Kürzer."]'),
+        ("p.jsonl", '"Höflich."\n"Kürzer."\n'),
+        ("p.toml", 'a = "Höflich."\nb = "Kürzer."\n'),
+    ],
+)
+def test_prompts_may_be_in_another_encoding(write: Any, tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_bytes(content.encode("cp1252"))
+    path = write(f"[prompts]\nfile = '{name}'\nencoding = 'cp1252'")
+    assert list(load_config(path).selector.prompts.texts) == ["Höflich.", "Kürzer."]
+    with pytest.raises(ConfigError, match=r"not UTF-8 .*Name its encoding"):
+        load_config(write(f"[prompts]\nfile = '{name}'"))
+
+
 def test_chats_have_fields_and_texts_keep_their_braces(write: Any) -> None:
     path = write(CHAT.replace('"Answer."', "'Answer as {question}.'"))
     assert asked(path, 0)[1]["content"] == "Answer as {question}.\n\nWhere?"
@@ -105,6 +123,7 @@ def test_the_prompt_may_be_the_system_turn(write: Any) -> None:
             "[prompts]: prompt 'terse': message 2 of a chat must have one",
         ),
         ("[prompts]\nfields = 1\ntexts = ['a']", "'fields' in [prompts] must be true or false, got 1."),
+        ("[prompts]\nencoding = 'cp1252'\ntexts = ['a']", "'encoding' in [prompts] goes with file, not with texts"),
         ("[prompts]\ntexts = ['a', { b = 1 }]", "prompt 1: a prompt is a text, a list of messages"),
     ],
 )

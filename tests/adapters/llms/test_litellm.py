@@ -190,6 +190,18 @@ def test_the_key_never_shows() -> None:
     assert "http://there/v1" in shown
 
 
+def test_a_key_that_a_router_was_given_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with FaultyLLMServer(api_key="another") as server:
+        given = deployments(server.base_url)
+        given[0]["litellm_params"]["api_key"] = KEY
+        with client(None, "small", router=given) as llm:
+            (failed,) = llm.complete([HELLO])
+    assert "Error" in str(failed)
+    assert "***" in str(failed)
+    assert KEY not in f"{failed!r}"
+
+
 def test_a_copy_answers() -> None:
     with FaultyLLMServer() as server:
         llm = client(None, "small", router=deployments(server.base_url))
