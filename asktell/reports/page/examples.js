@@ -1,7 +1,7 @@
 // Prompts x examples as a heat map; which examples divide the prompts, which everybody fails.
 
 function drawExamples(host, data) {
-  host.append(element("p", { class: "say" }, isolated(data.words.examples)));
+  host.append(element("p", { class: "say" }, data.words.examples));
   const heat = data.heat_map;
   if (!heat) return;
   const keep = kept("examples", { metric: String(data.goal.objectives[0]), table: {}, which: "divide" });
@@ -89,7 +89,7 @@ function tellingExamples(data, telling, keep) {
   const same = telling.same ? ` On ${whole(telling.same)} of ${whole(telling.judged)} examples all prompts score the same: those tell nothing about which is better.` : "";
   return [
     element("h3", {}, "Which examples tell prompts apart"),
-    element("p", { class: "soft" }, `An example divides prompts by the standard deviation of their scores on it, each less the prompt's own mean.${same}`),
+    element("p", { class: "soft" }, `An example divides the prompts by the standard deviation of their scores on it.${same}`),
     controls, list,
   ];
 }

@@ -9,7 +9,7 @@ function drawPrompts(host, data) {
   const shown = () => {
     const wanted = keep.search.toLocaleLowerCase();
     return data.order.filter((arm) => {
-      if (keep.which === "answer" && kindOf(data, arm) === "other" && arm !== data.baseline) return false;
+      if (keep.which === "answer" && !data.answerSet.has(arm) && !data.tiedSet.has(arm) && arm !== data.baseline) return false;
       if (keep.which === "active" && prompts.status[arm] !== "active") return false;
       return !wanted || prompts.ids[arm].toLocaleLowerCase().includes(wanted) || prompts.texts[arm].toLocaleLowerCase().includes(wanted);
     });
@@ -20,7 +20,7 @@ function drawPrompts(host, data) {
     { name: "evaluations", kind: "number", value: (arm) => prompts.pulls[arm], cell: (arm) => whole(prompts.pulls[arm]) },
   ];
   const probability = (name, values) => {
-    if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => percent(values[arm]) });
+    if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => chance(values[arm]) });
   };
   probability("P(optimal)", prompts.p_optimal);
   probability("P(feasible)", prompts.p_feasible);
@@ -37,7 +37,7 @@ function drawPrompts(host, data) {
     keep.which = value;
     list.setRows(shown());
   });
-  host.append(element("p", { class: "say" }, isolated(data.words.prompts)),
+  host.append(element("p", { class: "say" }, data.words.prompts),
     element("div", { class: "controls" }, labelled("Search ids and texts", search), which), list);
 
   showPrompt = (arm) => {

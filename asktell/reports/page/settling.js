@@ -1,7 +1,7 @@
 // How the answer settled: what would have been said after so many evaluations, or so much money.
 
 function drawSettling(host, data) {
-  host.append(element("p", { class: "say" }, isolated(data.words.settling)));
+  host.append(element("p", { class: "say" }, data.words.settling));
   const points = data.settling;
   if (points.length < 2) return;
   const keep = kept("settling", { x: "evaluations", metric: String(data.goal.objectives[0]) });
@@ -21,7 +21,7 @@ function settlingPictures(data, points, keep, width) {
   const sure = data.goal.kind === "pareto" ? "agreement" : "p_right";
   const names = { p_right: "P(the answer of that moment is right)", agreement: "expected agreement with the true front (F1)" };
   if (points.some((point) => point[sure] !== null)) {
-    pictures.push(curve(data, points, keep, width, { name: names[sure], low: 0, high: 1, value: (point) => point[sure], error: () => null, changes, shown: percent }));
+    pictures.push(curve(data, points, keep, width, { name: names[sure], low: 0, high: 1, value: (point) => point[sure], error: () => null, changes, shown: chance }));
   }
   const values = points.filter((point) => point.estimate && point.estimate[j] !== null);
   if (values.length) {
