@@ -58,6 +58,7 @@ function table(columns, rows, options = {}) {
         detail.hidden = !open;
         opener.setAttribute("aria-expanded", String(open));
         opener.textContent = open ? "close" : "open";
+        opener.setAttribute("aria-label", `${opener.textContent} ${cells[0].firstChild.textContent}`);
         if (open && !detail.firstChild.hasChildNodes()) detail.firstChild.append(options.detail(row));
         if (open) keep.open.add(row);
         else keep.open.delete(row);

@@ -14,7 +14,7 @@ function answerTile(data) {
   const arm = data.answer[0], { prompts, goal } = data;
   const rows = goal.metrics.map((metric, j) => [
     element("dt", {}, isolated(metric.name), " ", element("small", {}, directionOf(metric))),
-    element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), ofNewExamples(data, arm, j), keeps(data, arm, j)),
+    element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
   const sure = [];
   if (prompts.p_optimal[arm] !== null) sure.push([element("dt", {}, "P(optimal)"), element("dd", {}, chance(prompts.p_optimal[arm]))]);
@@ -24,13 +24,14 @@ function answerTile(data) {
   return element("div", { class: "tile" },
     element("h3", {}, promptLink(data, arm)),
     element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)),
-    element("dl", {}, rows, sure), more);
+    element("dl", {}, rows, sure), ofNewExamples(data, arm), more);
 }
 
-/** How far the estimate may be off where it matters: on examples that were not given. */
-function ofNewExamples(data, arm, j) {
-  const error = data.prompts.population_errors[arm][j];
-  return error === null || error === undefined ? null : element("small", {}, `of new examples ± ${Number(error.toPrecision(2))}`);
+/** How far the estimates may be off where it matters: on examples that were not given. */
+function ofNewExamples(data, arm) {
+  const known = data.goal.metrics.map((metric, j) => [metric, data.prompts.population_errors[arm][j]]).filter(([, error]) => error !== null && error !== undefined);
+  return known.length && data.examples ? element("p", { class: "soft" }, `± is one standard error of the mean over the ${whole(data.examples)} examples given; over new ones like them it is `,
+    known.map(([metric, error], i) => [i ? ", " : "", isolated(metric.name), ` ${Number(error.toPrecision(2))}`]), ".") : null;
 }
 
 function keeps(data, arm, j) {
