@@ -100,7 +100,9 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         assert running.budget == 45
         page.get_by_role("button", name="Pause").click()
         page.locator("header").get_by_text("Paused: ", exact=False).wait_for(timeout=60_000)
-        assert page.evaluate("document.activeElement.textContent") == "Resume"  # who uses the keyboard is where they were
+        assert (
+            page.evaluate("document.activeElement.textContent") == "Resume"
+        )  # who uses the keyboard is where they were
         context.set_offline(True)
         page.get_by_role("button", name="Resume").click()
         page.get_by_role("alert").get_by_text("The service is out of reach.", exact=False).wait_for()

@@ -13,7 +13,7 @@ function table(columns, rows, options = {}) {
   keep.sort = keep.sort || options.sort || null;
   keep.page = keep.page || 0;
   keep.open = keep.open || new Set();
-  const head = element("tr"), body = element("tbody"), pager = element("div", { class: "controls" });
+  const head = element("tr"), body = element("tbody"), pager = element("div", { class: "controls pager" });
   let shown = rows;
 
   function sorted() {
