@@ -89,6 +89,7 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         dialog.get_by_role("button", name="Add a prompt").click()
         page.locator("#prompts").get_by_text("late", exact=True).first.wait_for(timeout=60_000)
         page.get_by_role("button", name="Retire a prompt").click()
+        assert page.locator("datalist option").evaluate_all("all => all.map((each) => each.value)") == ["a", "b", "c"]
         dialog.get_by_label("Its id").fill("nobody")
         dialog.get_by_label("Why").fill("too long")
         dialog.get_by_role("button", name="Retire a prompt").click()

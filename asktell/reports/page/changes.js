@@ -89,7 +89,9 @@ function pauseButton(data) {
 /** Buttons for what may be changed; none where nothing may be. */
 function changeButtons(data) {
   if (!document.documentElement.dataset.change) return [];
-  const prompt = field("Its id"), reason = field("Why"), id = field("Its id");
+  const candidates = data.prompts.ids.filter((_, arm) => !isGone(data, arm));
+  const ids = element("datalist", { id: "prompt-ids" }, candidates.map((value) => element("option", { value })));
+  const prompt = field("Its id", { list: ids.id }), reason = field("Why"), id = field("Its id");
   const text = labelled("Its text", element("textarea", { required: true, rows: 6, cols: 60 }));
   const more = field("More evaluations", { type: "number", min: 1, step: 1, required: false });
   const cost = data.max_cost === null ? null : field("More cost", { type: "number", min: 0, step: "any", required: false });
@@ -97,7 +99,7 @@ function changeButtons(data) {
   const amount = (name, label) => (label && value(label) ? { [name]: Number(value(label)) } : {});
   const idOf = (shown) => (data.prompts.numbered && /^\d+$/.test(shown) ? Number(shown) : shown);
   return [
-    dialogOf("Retire a prompt", [prompt, reason], () => ["retire", { prompt: idOf(value(prompt)), reason: value(reason) }]),
+    dialogOf("Retire a prompt", [prompt, ids, reason], () => ["retire", { prompt: idOf(value(prompt)), reason: value(reason) }]),
     dialogOf("Add a prompt", [data.prompts.numbered ? null : id, text], () => ["add", { prompts: data.prompts.numbered ? [value(text)] : { [value(id)]: value(text) } }]),
     dialogOf("Extend the budget", [more, cost], () => ["extend", { ...amount("evaluations", more), ...amount("cost", cost) }]),
   ];

@@ -53,7 +53,7 @@ function drawPrompts(host, data) {
   };
 }
 
-/** The estimate, and where it lies among all prompts' as a bar. */
+/** The estimate, and a bar of it. */
 function estimateCell(data, arm, j) {
   const { estimates, errors } = data.prompts, mean = estimates[arm][j], error = errors[arm][j];
   if (mean === null) return "–";
@@ -72,7 +72,7 @@ function spanOfMetric(data, j) {
   data.spans = data.spans || {};
   if (!data.spans[j]) {
     const arms = known(data, j), { estimates } = data.prompts;
-    data.spans[j] = data.goal.metrics[j].range || spanOf(arms.map((arm) => estimates[arm][j]), [], []);
+    data.spans[j] = data.goal.metrics[j].range || spanOf(arms.map((arm) => estimates[arm][j]), [], [0]); // from nought: bars are compared by length
   }
   return data.spans[j];
 }

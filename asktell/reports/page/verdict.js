@@ -29,9 +29,9 @@ function answerTile(data) {
 
 /** How far the estimates may be off where it matters: on examples that were not given. */
 function ofNewExamples(data, arm) {
-  const known = data.goal.metrics.map((metric, j) => [metric, data.prompts.population_errors[arm][j]]).filter(([, error]) => error !== null && error !== undefined);
-  return known.length && data.examples ? element("p", { class: "soft" }, `± is one standard error of the mean over the ${whole(data.examples)} examples given; over new ones like them it is `,
-    known.map(([metric, error], i) => [i ? ", " : "", isolated(metric.name), ` ${Number(error.toPrecision(2))}`]), ".") : null;
+  const wider = data.goal.metrics.map((metric, j) => [metric, data.prompts.population_errors[arm][j]]).filter(([, error]) => error !== null && error !== undefined);
+  return wider.length && data.examples ? element("p", { class: "soft" }, `± is one standard error of the mean over the ${whole(data.examples)} examples given; over new ones like them it is `,
+    wider.map(([metric, error], i) => [i ? ", " : "", isolated(metric.name), ` ${Number(error.toPrecision(2))}`]), ".") : null;
 }
 
 function keeps(data, arm, j) {
