@@ -129,7 +129,7 @@ def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, t
         seen = np.minimum(errors, max(float(np.ptp(means)), 2.0 * float(np.median(errors))))
         room = 0.05 * max(float((means + seen).max() - (means - seen).min()), 1e-9)
         ax.set_ylim(float((means - seen).min()) - room, float((means + seen).max()) + room)
-    changed = [i for i in range(1, len(known)) if known[i]["answer"] != known[i - 1]["answer"]]
+    changed = [i for i in range(1, len(known)) if set(known[i]["answer"]) != set(known[i - 1]["answer"])]
     if changed:
         ax.plot([at[i] for i in changed], means[changed], "D", color=_RED, ms=7, label="another answer than before")
     write(ax.xaxis.label, "evaluations")

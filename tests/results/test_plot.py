@@ -214,5 +214,13 @@ def test_a_moment_at_which_little_was_known_hides_no_other() -> None:
     assert 0.64 < high < 1.1
 
 
+def test_another_order_is_no_other_answer() -> None:
+    kept = {"size": 2, "p_right": None, "agreement": 0.5, "cost": 0.0, "estimate": [0.5, 0.5], "error": [0.1, 0.1]}
+    points = [{**kept, "evaluations": n, "answer": answer} for n, answer in ((1, [0, 1]), (2, [1, 0]), (3, [1, 2]))]
+    axes = draw_history(ParetoSet("a", "b"), points, "a", "title", None)
+    (changed,) = [line for line in axes.lines if line.get_label() == "another answer than before"]
+    assert list(changed.get_xdata()) == [3]
+
+
 def test_nothing_to_draw_is_drawn_as_nothing() -> None:
     selector(BestFeasible("a"), 0).result().plot_history().figure.canvas.draw()

@@ -17,7 +17,7 @@ function drawSettling(host, data) {
 
 function settlingPictures(data, points, keep, width) {
   const j = Number(keep.metric), metric = data.goal.metrics[j], pictures = [];
-  const changes = points.map((point, i) => i > 0 && (point.size !== points[i - 1].size || point.answer.some((arm, n) => arm !== points[i - 1].answer[n])));
+  const changes = points.map((point, i) => i > 0 && (point.size !== points[i - 1].size || point.answer.some((arm) => !points[i - 1].answer.includes(arm))));
   const sure = data.goal.kind === "pareto" ? "agreement" : "p_right";
   const names = { p_right: "P(the answer of that moment is right)", agreement: "expected agreement with the true front (F1)" };
   if (points.some((point) => point[sure] !== null)) {
