@@ -94,9 +94,8 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
 def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
     """Which examples divide the prompts, and which everybody fails, by the first objective; None without examples.
 
-    An example divides by the standard deviation of its scores, each less what its prompt scores on average. Everybody
-    fails on it if even its best score is below the mean of all scores by their standard deviation, or is the lowest
-    score that there is.
+    An example divides by the standard deviation of the prompts' scores on it. Everybody fails on it if even its best
+    score is below the mean of all scores by their standard deviation, or is the lowest score that there is.
     """
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
@@ -104,16 +103,15 @@ def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
     objective = problem.goal.objectives[0]
     metric = problem.goal.metrics.index(objective.metric)
     values = grid.scores[:, metric]
-    means = _row_means(grid, metric)
-    effects, counts = grid.effects(metric, means)
-    squares = np.bincount(grid.examples, (values - means[grid.arms]) ** 2, minlength=problem.n_examples)
+    counts = np.bincount(grid.examples, minlength=problem.n_examples)
     best, worst = np.full(problem.n_examples, -np.inf), np.full(problem.n_examples, np.inf)
     np.maximum.at(best, grid.examples, objective.sign * values)
     np.minimum.at(worst, grid.examples, objective.sign * values)
     enough = counts >= min(_FEWEST_PROMPTS, problem.n_arms)
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread = np.sqrt(np.maximum(squares / counts - effects**2, 0.0))
         mean = np.bincount(grid.examples, values, minlength=problem.n_examples) / counts
+        squares = np.bincount(grid.examples, (values - mean[grid.examples]) ** 2, minlength=problem.n_examples)
+        spread = np.where(best == worst, 0.0, np.sqrt(squares / counts))  # not what rounding leaves
     signed = objective.sign * values
     bar = max(float(signed.mean() - signed.std()), float(signed.min()))
     failed = np.flatnonzero(enough & (best <= bar) & (bar < signed.mean()))

@@ -62,7 +62,7 @@ def document(
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
     answer = [place[entry.id] for entry in result.selected]
     baseline = None if result.baseline is None else place[result.baseline]
-    tied = [place[entry.id] for entry in result.unresolved]
+    tied = [place[entry.id] for entry in result.unresolved] if answer else []
     metrics = result.goal.metrics
     means = [[entry.estimate[metric] for metric in metrics] for entry in result.prompts]
     order = ranking(state, means, answer)

@@ -1,11 +1,13 @@
 """What to conclude from each panel, in a sentence or two."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asktell.goals import BestFeasible
 from asktell.results import PromptResult, Result
 from asktell.state import FAILED, REJECTED, RETIRED
+from asktell.terminal import safe
 
 _NAMED = 3
 _MOST_OF_A_NAME = 60
@@ -17,7 +19,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
     return {
         "answer": _headline(result),
         "verdict": " ".join(_verdict(data, result)),
-        "plane": _plane(result),
+        "plane": _plane(data, result),
         "prompts": _prompts(result),
         "spending": _spending(data, result),
         "settling": _settling(data, result),
@@ -37,11 +39,21 @@ def _names(entries: Sequence[PromptResult]) -> str:
 
 
 def _short(id_: str) -> str:
-    return id_ if len(id_) <= _MOST_OF_A_NAME else id_[: _MOST_OF_A_NAME - 1] + "…"
+    return _own(id_ if len(id_) <= _MOST_OF_A_NAME else id_[: _MOST_OF_A_NAME - 1] + "…")
+
+
+def _own(name: str) -> str:
+    """A name that runs from right to left, isolated, so that the sentence around it still runs from left to right."""
+    return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
 
 
 def _count(n: int, what: str) -> str:
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def _chance(probability: float) -> str:
+    """As far as a few hundred draws tell it."""
+    return "over 99 %" if probability > 0.995 else "under 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
 
 
 def _percent(part: float) -> str:
@@ -53,7 +65,7 @@ def _headline(result: Result) -> str:
         return "No answer yet"
     names = _names(result.selected)
     if result.feasible is False:
-        return f"No prompt keeps every constraint; {names} comes closest"
+        return f"No prompt keeps every constraint{'' if result.done else ' so far'}; {names} comes closest"
     if isinstance(result.goal, BestFeasible):
         return f"The answer: {names}" if result.done else f"So far ahead: {names}"
     front = f"The front: {_count(len(result.selected), 'prompt')}"
@@ -70,15 +82,21 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     elif not result.done:
         said.append("The selection is still running: decide when it has ended.")
     if isinstance(result.goal, BestFeasible):
+        is_kept = result.feasible is not False
         if first.p_optimal is not None:
-            said.append(f"{_short(str(first.id))} is the best with probability {_percent(first.p_optimal)}.")
+            role = "is the best" if is_kept else "comes closest"
+            said.append(f"{_short(str(first.id))} {role} with probability {_chance(first.p_optimal)}.")
+        if not is_kept and result.done:
+            said.append("Loosen a threshold, or add prompts that keep it.")
         if others:
             tied = _count(others, "other prompt") + (" is" if others == 1 else " are")
-            said.append(f"{tied} not told apart from it: choosing among them by price or taste is fair.")
-        elif result.done and result.feasible is not False:
+            fair = ": choosing among them by price or taste is fair" if result.done and is_kept else ""
+            said.append(f"{tied} not told apart from it{fair or ('' if result.done else ' yet')}.")
+        elif result.done and is_kept:
             said.append(_advice(result, first))
         if result.goal.is_constrained and result.feasible and first.p_feasible is not None:
-            said.append(f"It keeps every threshold with probability {_percent(first.p_feasible)}.")
+            said.append(f"It keeps every threshold with probability {_chance(first.p_feasible)}.")
+        said += _better_but_gone(result, first)
     else:
         n, name = len(result.selected), _short(str(first.id))
         gone = any(entry.status in (FAILED, RETIRED) for entry in result.prompts)
@@ -90,8 +108,31 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         if others:
             said.append(f"{_count(others, 'prompt')} outside may belong to the front too.")
     if result.sentence:
-        said.append(f"Against the baseline: {'; '.join(result.sentence.splitlines())}.".replace("..", "."))
+        sentence = "; ".join(result.sentence.splitlines())
+        for id_ in {str(first.id), str(result.baseline)}:
+            sentence = sentence.replace(safe(id_), _own(safe(id_)))
+        said.append(f"Against the baseline: {sentence}.".replace("..", "."))
     return said
+
+
+def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
+    """Prompts that look like the better answer and are none: whoever sees the pictures asks why."""
+    gone = [
+        entry
+        for entry in result.prompts
+        if entry.status in (FAILED, RETIRED) and entry.feasible is first.feasible and _is_ahead(result, entry, first)
+    ]
+    if not gone:
+        return []
+    named = ", ".join(f"{_short(str(entry.id))} ({entry.status})" for entry in gone[:_NAMED])
+    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+    return [f"No candidate any more, though better in {result.goal.objectives[0].metric}: {named}{more}."]
+
+
+def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
+    objective = result.goal.objectives[0]
+    mean, other = a.estimate[objective.metric], b.estimate[objective.metric]
+    return mean is not None and other is not None and objective.sign * (mean - other) > 0
 
 
 def _advice(result: Result, first: PromptResult) -> str:
@@ -104,17 +145,38 @@ def _advice(result: Result, first: PromptResult) -> str:
     return "No other prompt is likely to be better: ship it."
 
 
-def _plane(result: Result) -> str:
+def _plane(data: Mapping[str, Any], result: Result) -> str:
     known = [entry for entry in result.prompts if None not in entry.estimate.values()]
+    if not known:
+        return "No prompt has been evaluated yet."
     if result.goal.is_constrained:
-        kept = sum(entry.feasible is True for entry in result.prompts)
-        return f"By the estimates, {kept} of {_count(len(known), 'evaluated prompt')} keep every threshold."
+        kept = [entry for entry in result.prompts if entry.feasible is True]
+        what = "keeps" if len(kept) == 1 else "keep"
+        said = f"By the estimates, {len(kept)} of {_count(len(known), 'evaluated prompt')} {what} every threshold"
+        lead = _lead(result, kept)
+        return f"{said}; {lead}." if lead else f"{said}."
     if len(result.goal.metrics) == 1:
-        return "Prompts whose intervals overlap the answer's are not told apart by their levels alone."
+        lead = _lead(result, known)
+        alone = "Where intervals overlap, levels alone do not tell prompts apart"
+        paired = "" if data["examples"] is None else "; differences on the same examples may"
+        return f"{f'By the estimates, {lead}. ' if lead else ''}{alone}{paired}."
     chosen = f"{len(result.selected)} of {_count(len(known), 'evaluated prompt')}"
     if len(result.selected) == 1:
         return f"Of {_count(len(known), 'evaluated prompt')} one leads in every metric, and there is nothing to trade."
     return f"{chosen} are worth a choice: whoever gains in one metric from there pays in another."
+
+
+def _lead(result: Result, among: Sequence[PromptResult]) -> str:
+    """That the answer leads those that are still candidates, where it does by the estimates."""
+    rivals = [entry for entry in among if entry.status not in (FAILED, RETIRED)]
+    objectives = result.goal.objectives
+    if len(objectives) > 1 or len(rivals) < 2 or not result.selected or result.selected[0] not in rivals:
+        return ""
+    first = result.selected[0]
+    if any(_is_ahead(result, entry, first) for entry in rivals):
+        return ""
+    amount = "least" if objectives[0].minimize else "most"
+    return f"of those still candidates, {_short(str(first.id))} has the {amount} {objectives[0].metric}"
 
 
 def _prompts(result: Result) -> str:
@@ -177,7 +239,7 @@ def _examples(data: Mapping[str, Any]) -> str:
 
 
 def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
-    ids, metric = data["prompts"]["ids"], data["goal"]["objectives"][0]
+    ids, metric = [_own(id_) for id_ in data["prompts"]["ids"]], data["goal"]["objectives"][0]
     wins, ties, losses = duel["counts"][metric]
     name = data["goal"]["metrics"][metric]["name"]
     if not duel["pairs"]:
@@ -197,7 +259,7 @@ def _costs(data: Mapping[str, Any]) -> str:
     dear, cheap = max(known), min(known)
     if dear[0] == cheap[0]:
         return f"Every prompt cost {dear[0]:.3g} per evaluation. {failed}"
-    ids = data["prompts"]["ids"]
+    ids = [_own(id_) for id_ in data["prompts"]["ids"]]
     return (
         f"Per evaluation {ids[cheap[1]]} cost least ({cheap[0]:.3g}) and {ids[dear[1]]} most ({dear[0]:.3g}). {failed}"
     )

@@ -25,7 +25,8 @@ def as_html(result: Shown, heading: list[str], above: str = "") -> str:
         above: HTML before these.
     """
     chosen = {entry.id for entry in result.selected}
-    shown = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)][:_ROWS]
+    found = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)] if chosen else []
+    shown = found[:_ROWS]
     metrics = result.goal.metrics
     head = "".join(f"<th>{_text(name)}</th>" for name in ("", "id", *metrics, "evaluations", "prompt"))
     rows = []
@@ -36,10 +37,10 @@ def as_html(result: Shown, heading: list[str], above: str = "") -> str:
             str(entry.pulls), one_line(entry.prompt, 60),
         ]  # fmt: skip
         rows.append("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>")
-    left = len({e.id for e in (*result.selected, *result.unresolved)}) - len(shown)
+    left = len(found) - len(shown)
     more = [f"... and {left} more."] if left > 0 else []
     lines = [f"<p>{_text(line)}</p>" for line in heading]
-    said = [*more, *result.notes, *([result.sentence] if result.sentence else [])]
+    said = [*more, *result.notes, *(result.sentence or "").splitlines()]
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>" if rows else ""
     return "".join([
         "<div>", above, *lines, table, *(f"<p>{_text(line)}</p>" for line in said),

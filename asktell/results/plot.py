@@ -124,7 +124,11 @@ def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, t
     errors = np.array([p["error"][j] or 0.0 for p in known], dtype=float)
     ax.fill_between(at, means - errors, means + errors, color=_BLUE, alpha=0.15, lw=0)
     ax.plot(at, means, "o-", color=_BLUE, ms=4, label="estimate of the answer, and one standard error")
-    changed = [i for i in range(1, len(known)) if known[i]["answer"] != known[i - 1]["answer"]]
+    if known:  # the first moments' errors may be many times as large as all that is to be seen: the band is cut there
+        seen = np.minimum(errors, max(float(np.ptp(means)), 2.0 * float(np.median(errors))))
+        room = 0.05 * max(float((means + seen).max() - (means - seen).min()), 1e-9)
+        ax.set_ylim(float((means - seen).min()) - room, float((means + seen).max()) + room)
+    changed = [i for i in range(1, len(known)) if set(known[i]["answer"]) != set(known[i - 1]["answer"])]
     if changed:
         ax.plot([at[i] for i in changed], means[changed], "D", color=_RED, ms=7, label="another answer than before")
     write(ax.xaxis.label, "evaluations")

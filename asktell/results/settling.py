@@ -54,7 +54,7 @@ def settling(
 def at(state: State, rows: int) -> State:
     """The state when so many scores had been told, as far as answers and estimates depend on it.
 
-    Prompts that joined later were no rivals then; who was retired later was one.
+    Prompts that joined later were no rivals then; who was retired or failed later was one.
     """
     history = state.history.first(rows)
     spent = int((history.trials() >= 0).sum())
@@ -64,6 +64,10 @@ def at(state: State, rows: int) -> State:
         problem = grown(problem, each.event)
     decisions = tuple(made for made in state.decisions if made[0] <= rows and not made[1].finished)
     left = {d.arm: (decided.round, d) for _, decided in decisions for d in decided.departures}
+    last = int(history.trials().max(initial=-1))
+    most = problem.max_failures
+    given_up = {arm: entries[most - 1].trial for arm, entries in state.failures.items() if len(entries) >= most}
+    left |= {arm: state.left[arm] for arm, trial in given_up.items() if arm in state.left and trial < last}
     left |= {
         each.event.arm: (each.decisions, Departure(each.event.arm, RETIRED, each.event.reason))
         for each in growth

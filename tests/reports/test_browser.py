@@ -238,6 +238,12 @@ def test_it_prints(browser: Any, study_page: tuple[Path, dict[str, Any]], tmp_pa
     with opened(browser, study_page[0], theme="dark") as page:
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        assert not page.locator("nav").is_visible()
+        for control in ("nav", "header select", "#prompts tbody button", "#prompts input", "#made button"):
+            assert not page.locator(control).first.is_visible()
+        assert page.locator("#prompts").get_by_text("1 to 8 of 8").is_visible()
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate("document.documentElement.dataset.theme") == "light"
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         page.pdf(path=tmp_path / "page.pdf")
         assert (tmp_path / "page.pdf").stat().st_size > 20_000

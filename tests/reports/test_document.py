@@ -110,6 +110,26 @@ def test_the_state_of_a_moment_answers_as_it_did_then(
             assert selector.method.answer(at(selector.state, rows)) == answer
 
 
+def test_who_failed_was_a_rival_only_before() -> None:
+    """The best prompt fails three times in a row, then never comes again."""
+    selector = asktell.Selector({"a": "A.", "b": "B.", "c": "C."}, asktell.BestFeasible("s"), 60, "race", examples=30)
+    left_at = None
+    while trial := selector.ask():
+        if trial.prompt_id == "a" and selector.spent >= 20:
+            selector.fail(trial, "no answer")
+        else:
+            selector.tell(trial, {"a": 0.9, "b": 0.5, "c": 0.5}[str(trial.prompt_id)] + 0.01 * (trial.id % 3))
+        if left_at is None and 0 in selector.state.left:
+            left_at = selector.spent
+    assert left_at is not None
+    points = document(selector)["settling"]
+    before = [point["answer"] for point in points if point["evaluations"] < 20]
+    after = [point["answer"] for point in points if point["evaluations"] > left_at]
+    assert before[-1] == [0]
+    assert after
+    assert [0] not in after
+
+
 def test_patience_bounds_the_work(done: Study) -> None:
     points = document(done.selector, patience=0.0)["settling"]
     assert [point["evaluations"] for point in points] == [done.spent]
@@ -158,6 +178,7 @@ def test_examples_that_divide_and_examples_that_everybody_fails() -> None:
     assert [row["example"] for row in found["rows"] if row["failed"]] == [0]
     assert found["rows"][0]["example"] == 2
     assert found["same"] == 3
+    assert [row["spread"] for row in found["rows"]] == pytest.approx([2**0.5 / 3, 0.0, 0.0, 0.0])
 
 
 def test_where_evaluations_went_counts_every_one() -> None:
@@ -199,6 +220,7 @@ def test_a_selection_without_examples_or_with_failures_only_has_a_report() -> No
     data = document(failing)
     assert data["answer"] == []
     assert data["words"]["answer"] == "No answer yet"
+    assert data["tied"] == []  # with what?
     assert data["failures"][0]["count"] == 2
 
 
@@ -259,6 +281,39 @@ def test_who_failed_or_was_retired_has_left_too() -> None:
     assert "2 of 3 have left." in data["words"]["spending"]
     assert "as every other prompt that has not failed or been retired." in data["words"]["verdict"]
     assert "there is nothing to trade" in data["words"]["plane"]
+
+
+def test_who_looks_better_and_is_no_candidate_is_named() -> None:
+    selector = asktell.Selector({"a": "A.", "b": "B.", "c": "C."}, asktell.BestFeasible("s"), 30, examples=10)
+    for example in range(5):
+        selector.observe("a", {"s": 0.9}, example)
+    selector.retire("a", "too long")
+    said = play(selector, lambda prompt, e: {"a": 0.9, "b": 0.2, "c": 0.5}[prompt] + 0.01 * e)["words"]
+    assert "No candidate any more, though better in s: a (retired)." in said["verdict"]
+    assert "of those still candidates, c has the most s." in said["plane"]
+
+
+def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
+    goal = asktell.BestFeasible("s", subject_to={"t": 0.9})
+    selector = asktell.Selector({"a": "A.", "b": "B."}, goal, 16, examples=8)
+    trial = selector.ask()
+    assert trial is not None
+    selector.tell(trial, [0.5, 0.1])
+    assert document(selector)["words"]["answer"].startswith("No prompt keeps every constraint so far")
+    said = play(selector, lambda prompt, e: [0.5, 0.1 if prompt == "a" else 0.4 + 0.01 * e])["words"]
+    assert said["answer"] == "No prompt keeps every constraint; b comes closest"
+    assert "the best" not in said["verdict"]
+    assert "Loosen a threshold" in said["verdict"]
+
+
+def test_names_that_run_from_right_to_left_are_isolated_in_sentences() -> None:
+    arabic = "\u0645\u0644\u062e\u0635"
+    selector = asktell.Selector({arabic: "A.", "b": "B."}, asktell.BestFeasible("s"), 20, examples=10, baseline="b")
+    said = play(selector, lambda prompt, e: (0.9 if prompt == arabic else 0.1) + 0.01 * e)["words"]
+    assert f"\u2068{arabic}\u2069" in said["answer"]
+    for text in said.values():
+        assert text.count(arabic) == text.count(f"\u2068{arabic}\u2069")
+    assert not any("\u2068b" in text for text in said.values())
 
 
 def test_the_verdict_says_how_sure_it_is_that_thresholds_are_kept(done: Study) -> None:

@@ -89,16 +89,26 @@ def test_a_browser_logs_in_and_follows_and_changes_a_study(
         dialog.get_by_role("button", name="Add a prompt").click()
         page.locator("#prompts").get_by_text("late", exact=True).first.wait_for(timeout=60_000)
         page.get_by_role("button", name="Retire a prompt").click()
+        assert page.locator("datalist option").evaluate_all("all => all.map((each) => each.value)") == ["a", "b", "c"]
         dialog.get_by_label("Its id").fill("nobody")
         dialog.get_by_label("Why").fill("too long")
         dialog.get_by_role("button", name="Retire a prompt").click()
         dialog.get_by_text("nobody").wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "Retire a prompt"
         dialog.get_by_label("Its id").fill("late")
         dialog.get_by_role("button", name="Retire a prompt").click()
         page.locator("#prompts").get_by_text("too long", exact=False).first.wait_for(timeout=60_000)
         assert running.budget == 45
         page.get_by_role("button", name="Pause").click()
         page.locator("header").get_by_text("Paused: ", exact=False).wait_for(timeout=60_000)
+        assert (
+            page.evaluate("document.activeElement.textContent") == "Resume"
+        )  # who uses the keyboard is where they were
+        context.set_offline(True)
+        page.get_by_role("button", name="Resume").click()
+        page.get_by_role("alert").get_by_text("The service is out of reach.", exact=False).wait_for()
+        context.set_offline(False)
+        complaints.clear()  # the browser tells of requests that went nowhere
         assert running.paused
         page.locator("#verdict").get_by_text("until somebody resumes it", exact=False).wait_for(timeout=60_000)
         page.get_by_role("button", name="Resume").click()

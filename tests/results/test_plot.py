@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 
 from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Selector, at_most, minimize
 from asktell.results.lettering import MOST_LABELS, drawable
+from asktell.results.plot import draw_history
 
 
 @pytest.fixture(autouse=True)
@@ -200,6 +201,25 @@ def test_the_history_ends_at_the_result() -> None:
     made.result().plot_history("b", ax=axes)
     with pytest.raises(InvalidArgumentError, match="knows the metrics"):
         made.result().plot_history("z")
+
+
+def test_a_moment_at_which_little_was_known_hides_no_other() -> None:
+    kept = {"answer": [0], "size": 1, "p_right": 0.5, "agreement": None, "cost": 0.0}
+    points = [
+        {**kept, "evaluations": n, "estimate": [0.5 + 0.01 * n], "error": [error]}
+        for n, error in ((1, 30.0), (2, 0.1), (3, 0.1), (4, 0.1))
+    ]
+    low, high = draw_history(BestFeasible("a"), points, "a", "title", None).get_ylim()
+    assert -0.1 < low < 0.4
+    assert 0.64 < high < 1.1
+
+
+def test_another_order_is_no_other_answer() -> None:
+    kept = {"size": 2, "p_right": None, "agreement": 0.5, "cost": 0.0, "estimate": [0.5, 0.5], "error": [0.1, 0.1]}
+    points = [{**kept, "evaluations": n, "answer": answer} for n, answer in ((1, [0, 1]), (2, [1, 0]), (3, [1, 2]))]
+    axes = draw_history(ParetoSet("a", "b"), points, "a", "title", None)
+    (changed,) = [line for line in axes.lines if line.get_label() == "another answer than before"]
+    assert list(changed.get_xdata()) == [3]
 
 
 def test_nothing_to_draw_is_drawn_as_nothing() -> None:

@@ -2,7 +2,7 @@
 
 /** Have something done; it throws with the words of a refusal. */
 async function changeStudy(what, body) {
-  const answer = await fetch(`${document.documentElement.dataset.change}/${what}`, {
+  const answer = await sent(`${document.documentElement.dataset.change}/${what}`, {
     method: "POST", credentials: "same-origin", cache: "no-store",
     headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   });
@@ -10,16 +10,26 @@ async function changeStudy(what, body) {
   if (!answer.ok) throw new Error((await answer.json()).detail);
 }
 
+/** A request's answer; who sent it learns in words that there is none. */
+async function sent(address, request) {
+  try {
+    return await fetch(address, request);
+  } catch {
+    throw new Error("The service is out of reach. Try again when it is back.");
+  }
+}
+
 /** A dialog of one change. `fields` are its controls; `made` gives the address and body of the request, or throws. */
 function dialogOf(title, fields, made) {
   const words = element("p", { role: "alert" });
   const send = element("button", { type: "submit" }, title);
   const close = element("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  let key = "";
+  let key = "", sending = false; // it stays enabled: a button that is not loses the focus
 
   async function submit(event) {
     event.preventDefault();
-    send.disabled = true;
+    if (sending) return;
+    sending = true;
     try {
       const [what, body] = made();
       await changeStudy(what, { ...body, key });
@@ -27,7 +37,7 @@ function dialogOf(title, fields, made) {
     } catch (error) {
       words.textContent = error.message;
     }
-    send.disabled = false;
+    sending = false;
   }
 
   const form = element("form", { onsubmit: submit }, element("h2", {}, title), fields, words, element("div", { class: "controls" }, send, close));
@@ -50,7 +60,7 @@ function pauseButton(data) {
   if (!document.documentElement.dataset.change) return null;
   const words = element("span", { role: "alert", class: "soft" });
   const button = element("button", { type: "button", onclick: press });
-  let paused = false;
+  let paused = false, sending = false;
 
   function fit(state) {
     ({ paused } = state);
@@ -60,7 +70,8 @@ function pauseButton(data) {
   }
 
   async function press() {
-    button.disabled = true;
+    if (sending) return;
+    sending = true;
     words.textContent = "";
     try {
       await changeStudy(paused ? "resume" : "pause", {});
@@ -68,7 +79,7 @@ function pauseButton(data) {
     } catch (error) {
       words.textContent = error.message;
     }
-    button.disabled = false;
+    sending = false;
   }
 
   fit(data);
@@ -78,7 +89,9 @@ function pauseButton(data) {
 /** Buttons for what may be changed; none where nothing may be. */
 function changeButtons(data) {
   if (!document.documentElement.dataset.change) return [];
-  const prompt = field("Its id"), reason = field("Why"), id = field("Its id");
+  const candidates = data.prompts.ids.filter((_, arm) => !isGone(data, arm));
+  const ids = element("datalist", { id: "prompt-ids" }, candidates.map((value) => element("option", { value })));
+  const prompt = field("Its id", { list: ids.id }), reason = field("Why"), id = field("Its id");
   const text = labelled("Its text", element("textarea", { required: true, rows: 6, cols: 60 }));
   const more = field("More evaluations", { type: "number", min: 1, step: 1, required: false });
   const cost = data.max_cost === null ? null : field("More cost", { type: "number", min: 0, step: "any", required: false });
@@ -86,7 +99,7 @@ function changeButtons(data) {
   const amount = (name, label) => (label && value(label) ? { [name]: Number(value(label)) } : {});
   const idOf = (shown) => (data.prompts.numbered && /^\d+$/.test(shown) ? Number(shown) : shown);
   return [
-    dialogOf("Retire a prompt", [prompt, reason], () => ["retire", { prompt: idOf(value(prompt)), reason: value(reason) }]),
+    dialogOf("Retire a prompt", [prompt, ids, reason], () => ["retire", { prompt: idOf(value(prompt)), reason: value(reason) }]),
     dialogOf("Add a prompt", [data.prompts.numbered ? null : id, text], () => ["add", { prompts: data.prompts.numbered ? [value(text)] : { [value(id)]: value(text) } }]),
     dialogOf("Extend the budget", [more, cost], () => ["extend", { ...amount("evaluations", more), ...amount("cost", cost) }]),
   ];

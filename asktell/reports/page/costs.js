@@ -1,7 +1,7 @@
 // Cost, tokens, seconds per prompt; failures by reason; on a page that is served, who works.
 
 function drawCosts(host, data) {
-  host.append(element("p", { class: "say" }, isolated(data.words.costs)));
+  host.append(element("p", { class: "say" }, data.words.costs));
   if (data.quantities.length) host.append(quantitiesTable(data));
   else host.append(element("p", { class: "soft" }, "Neither costs nor times were told with the scores."));
   host.append(element("h3", {}, "Failures"));

@@ -2,7 +2,7 @@
 
 function drawDuel(host, data) {
   const { duels } = data, { ids } = data.prompts;
-  host.append(element("p", { class: "say" }, isolated(data.words.duel)));
+  host.append(element("p", { class: "say" }, data.words.duel));
   if (!duels.length) return;
   const keep = kept("duel", { which: "0", metric: String(data.goal.objectives[0]), show: "all", table: {} });
   if (!duels[Number(keep.which)]) keep.which = "0";

@@ -1,7 +1,7 @@
 // Prompts x examples as a heat map; which examples divide the prompts, which everybody fails.
 
 function drawExamples(host, data) {
-  host.append(element("p", { class: "say" }, isolated(data.words.examples)));
+  host.append(element("p", { class: "say" }, data.words.examples));
   const heat = data.heat_map;
   if (!heat) return;
   const keep = kept("examples", { metric: String(data.goal.objectives[0]), table: {}, which: "divide" });
@@ -91,7 +91,7 @@ function tellingExamples(data, telling, keep) {
   const earlier = telling.earlier ? ` How much a score on it tells of its prompt, by ${whole(telling.earlier.studies)} earlier ${telling.earlier.studies === 1 ? "study" : "studies"}: 1 on an example that none of them has seen.` : "";
   return [
     element("h3", {}, "Which examples tell prompts apart"),
-    element("p", { class: "soft" }, `An example divides prompts by the standard deviation of their scores on it, each less the prompt's own mean.${same}${earlier}`),
+    element("p", { class: "soft" }, `An example divides the prompts by the standard deviation of their scores on it.${same}${earlier}`),
     controls, list,
   ];
 }

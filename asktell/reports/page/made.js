@@ -9,7 +9,7 @@ function drawMade(host, data) {
     ...Object.entries(made.versions).map(([name, version]) => [name, version]), ["written", made.at], ...flattened(made.about),
   ];
   host.append(
-    element("p", { class: "say" }, isolated(data.words.made)),
+    element("p", { class: "say" }, data.words.made),
     element("dl", {}, rows.map(([name, value]) => [element("dt", {}, isolated(name)), element("dd", {}, isolated(value))])),
     element("p", {}, element("button", { type: "button", onclick: () => download(data) }, "Download the data as JSON")),
   );

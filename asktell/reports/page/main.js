@@ -32,11 +32,13 @@ function theme(name) {
 
 function header(page, redraw, more) {
   const keep = kept("page", { theme: "auto" }), { data } = page;
-  const change = (name) => {
-    keep.theme = name;
+  const paint = (name) => {
     theme(name);
     redraw(PAINTED);
   };
+  const change = (name) => paint(keep.theme = name);
+  addEventListener("beforeprint", () => document.documentElement.dataset.theme === "dark" && paint("light")); // paper is
+  addEventListener("afterprint", () => keep.theme !== "light" && paint(keep.theme));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => keep.theme === "auto" && change("auto"));
   return element("header", {},
     element("span", { class: "name" }, isolated(data.name || "Selection"), " ", element("small", {}, isolated(data.goal.text), more.length ? null : data.done ? " · final" : " · so far")),

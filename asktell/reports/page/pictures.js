@@ -120,19 +120,28 @@ function legend(items) {
   }));
 }
 
+const COLORS = { answer: "var(--answer)", tied: "var(--tied)", baseline: "var(--baseline)", other: "var(--other)", gone: "var(--other)" };
+
+/** Of those prompts that are neither the answer nor may be. */
+function isFaint(kind) {
+  return kind === "other" || kind === "gone";
+}
+
 /** The sign of a prompt: form and colour both tell its kind. */
 function markOf(kind, x, y) {
-  const colors = { answer: "--answer", tied: "--tied", baseline: "--baseline", other: "--other" };
   const forms = {
     answer: ["path", { d: `M${x} ${y - 6.5}L${x + 6.5} ${y}L${x} ${y + 6.5}L${x - 6.5} ${y}Z` }],
     tied: ["path", { d: `M${x} ${y - 5}L${x + 5} ${y + 4}L${x - 5} ${y + 4}Z` }],
     baseline: ["circle", { cx: x, cy: y, r: 6.5 }],
     other: ["circle", { cx: x, cy: y, r: 3.2 }],
+    gone: ["path", { d: `M${x - 4} ${y - 4}L${x + 4} ${y + 4}M${x - 4} ${y + 4}L${x + 4} ${y - 4}` }],
   };
   const mark = shape(...forms[kind]);
-  mark.style.fill = kind === "baseline" ? "none" : `var(${colors[kind]})`;
-  mark.style.stroke = kind === "baseline" ? "var(--baseline)" : "var(--back)";
-  mark.style.strokeWidth = kind === "baseline" ? "2.5px" : "1px";
+  const open = kind === "baseline" || kind === "gone";
+  mark.style.fill = open ? "none" : COLORS[kind];
+  mark.style.stroke = open ? COLORS[kind] : "var(--back)";
+  mark.style.strokeWidth = open ? "2.5px" : "1px";
+  mark.style.pointerEvents = "all"; // what is not filled is pointed at too
   return mark;
 }
 

@@ -41,7 +41,7 @@ function drawPlane(host, data) {
     replaceContent(controls, items);
   }
 
-  host.append(element("p", { class: "say" }, isolated(data.words.plane)), controls, body);
+  host.append(element("p", { class: "say" }, data.words.plane), controls, body);
   drawControls();
   draw();
 }
@@ -54,24 +54,24 @@ function signsLegend(data, more = []) {
   const items = [["answer", data.answer.length > 1 ? "in the answer" : "the answer"]];
   if (data.tied.length) items.push(["tied", "not told apart"]);
   items.push(["other", "other prompts"]);
+  if (data.prompts.ids.some((_, arm) => isGone(data, arm))) items.push(["gone", "failed or retired"]);
   if (data.baseline !== null) items.push(["baseline", "the baseline"]);
   return element("div", {}, legend([...items, ...more]));
 }
 
 /** The prompts with their names, those drawn first that matter least. */
 function byImportance(data, arms) {
-  const rank = { other: 0, tied: 1, answer: 2 };
+  const rank = { other: 0, gone: 0, tied: 1, answer: 2 };
   return [...arms].sort((a, b) => rank[kindOf(data, a)] - rank[kindOf(data, b)]);
 }
 
 function named(data, arms, place) {
-  const colors = { answer: "var(--answer)", tied: "var(--tied)", other: "var(--other)" };
   const first = arms.filter((arm) => data.baseline === arm || kindOf(data, arm) === "answer");
   const then = arms.filter((arm) => data.baseline !== arm && kindOf(data, arm) === "tied").slice(0, data.tied.length > 2 * MOST_LABELS ? 5 : MOST_LABELS);
-  const rest = arms.length <= MOST_LABELS ? arms.filter((arm) => data.baseline !== arm && kindOf(data, arm) === "other") : [];
+  const rest = arms.length <= MOST_LABELS ? arms.filter((arm) => data.baseline !== arm && isFaint(kindOf(data, arm))) : [];
   return [...first, ...then, ...rest].map((arm) => {
     const [x, y] = place(arm);
-    return { x, y, firm: first.includes(arm), text: data.prompts.ids[arm], color: data.baseline === arm ? "var(--baseline)" : colors[kindOf(data, arm)] };
+    return { x, y, firm: first.includes(arm), text: data.prompts.ids[arm], color: data.baseline === arm ? COLORS.baseline : COLORS[kindOf(data, arm)] };
   });
 }
 
@@ -137,7 +137,7 @@ function shadeForbidden(picture, metric, place, margin, width, height, upright) 
 }
 
 function drawBars(picture, at, errors, means, x, y, kind) {
-  const color = { answer: "var(--answer)", tied: "var(--tied)", other: "var(--other)" }[kind], opacity = kind === "other" ? 0.45 : 0.8;
+  const color = COLORS[kind], opacity = isFaint(kind) ? 0.45 : 0.8;
   if (errors[0]) picture.append(line(x(means[0] - errors[0]), at[1], x(means[0] + errors[0]), at[1], color, 1, opacity));
   if (errors[1]) picture.append(line(at[0], y(means[1] - errors[1]), at[0], y(means[1] + errors[1]), color, 1, opacity));
 }
@@ -173,10 +173,9 @@ function rankedPicture(data, keep, width) {
   const place = new Map(arms.map((arm, i) => [arm, i]));
   for (const arm of byImportance(data, arms)) {
     const mean = estimates[arm][j], error = errors[arm][j], kind = kindOf(data, arm), left = at(place.get(arm));
-    const color = { answer: "var(--answer)", tied: "var(--tied)", other: "var(--other)" }[kind];
-    if (error) picture.append(line(left, y(mean - 2 * error), left, y(mean + 2 * error), color, Math.min(3, Math.max(1, step / 3)), kind === "other" ? 0.6 : 1));
-    const mark = kind === "other" && step < 6 ? shape("circle", { cx: left, cy: y(mean), r: 1.6 }) : markOf(kind, left, y(mean));
-    mark.style.fill = color;
+    const color = COLORS[kind];
+    if (error) picture.append(line(left, y(mean - 2 * error), left, y(mean + 2 * error), color, Math.min(3, Math.max(1, step / 3)), isFaint(kind) ? 0.6 : 1));
+    const mark = isFaint(kind) && step < 6 ? shape("circle", { cx: left, cy: y(mean), r: 1.6 }) : markOf(kind, left, y(mean));
     mark.append(shape("title", {}, `${data.prompts.ids[arm]}: ${estimate(mean, error)}`));
     mark.addEventListener("click", () => showPrompt(arm));
     mark.style.cursor = "pointer";
@@ -201,14 +200,13 @@ function parallelPicture(data, keep, width) {
     return signOf(metric) > 0 ? scale(...span, height - margin.bottom, margin.top) : scale(...span, margin.top, height - margin.bottom);
   });
   const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  const colors = { answer: "var(--answer)", tied: "var(--tied)", other: "var(--other)" };
   const few = data.tied.length <= MOST_LABELS * 2; // many dotted lines are a blur, and take seconds to paint
   for (const arm of byImportance(data, arms)) {
-    const kind = data.baseline === arm ? "baseline" : kindOf(data, arm), faint = kind === "other" || (kind === "tied" && !few);
+    const kind = data.baseline === arm ? "baseline" : kindOf(data, arm), faint = isFaint(kind) || (kind === "tied" && !few);
     const path = shape("polyline", { points: metrics.map((_, j) => `${margin.left + j * gap},${axes[j](estimates[arm][j])}`).join(" "), fill: "none",
       "stroke-width": faint ? 1 : 2.2, opacity: faint ? Math.max(0.12, Math.min(0.5, 60 / arms.length)) : 0.9,
       "stroke-dasharray": kind === "baseline" ? "7 4" : kind === "tied" && few ? "2 3" : null });
-    path.style.stroke = kind === "baseline" ? "var(--baseline)" : colors[kind];
+    path.style.stroke = COLORS[kind];
     path.append(shape("title", {}, data.prompts.ids[arm]));
     picture.append(path);
   }

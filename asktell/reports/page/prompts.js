@@ -9,7 +9,7 @@ function drawPrompts(host, data) {
   const shown = () => {
     const wanted = keep.search.toLocaleLowerCase();
     return data.order.filter((arm) => {
-      if (keep.which === "answer" && kindOf(data, arm) === "other" && arm !== data.baseline) return false;
+      if (keep.which === "answer" && !data.answerSet.has(arm) && !data.tiedSet.has(arm) && arm !== data.baseline) return false;
       if (keep.which === "active" && prompts.status[arm] !== "active") return false;
       return !wanted || prompts.ids[arm].toLocaleLowerCase().includes(wanted) || prompts.texts[arm].toLocaleLowerCase().includes(wanted);
     });
@@ -20,7 +20,7 @@ function drawPrompts(host, data) {
     { name: "evaluations", kind: "number", value: (arm) => prompts.pulls[arm], cell: (arm) => whole(prompts.pulls[arm]) },
   ];
   const probability = (name, values) => {
-    if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => percent(values[arm]) });
+    if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => chance(values[arm]) });
   };
   probability("P(optimal)", prompts.p_optimal);
   probability("P(feasible)", prompts.p_feasible);
@@ -37,7 +37,7 @@ function drawPrompts(host, data) {
     keep.which = value;
     list.setRows(shown());
   });
-  host.append(element("p", { class: "say" }, isolated(data.words.prompts)),
+  host.append(element("p", { class: "say" }, data.words.prompts),
     element("div", { class: "controls" }, labelled("Search ids and texts", search), which), list);
 
   showPrompt = (arm) => {
@@ -53,7 +53,7 @@ function drawPrompts(host, data) {
   };
 }
 
-/** The estimate, and where it lies among all prompts' as a bar. */
+/** The estimate, and a bar of it. */
 function estimateCell(data, arm, j) {
   const { estimates, errors } = data.prompts, mean = estimates[arm][j], error = errors[arm][j];
   if (mean === null) return "–";
@@ -72,7 +72,7 @@ function spanOfMetric(data, j) {
   data.spans = data.spans || {};
   if (!data.spans[j]) {
     const arms = known(data, j), { estimates } = data.prompts;
-    data.spans[j] = data.goal.metrics[j].range || spanOf(arms.map((arm) => estimates[arm][j]), [], []);
+    data.spans[j] = data.goal.metrics[j].range || spanOf(arms.map((arm) => estimates[arm][j]), [], [0]); // from nought: bars are compared by length
   }
   return data.spans[j];
 }

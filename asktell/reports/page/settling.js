@@ -1,7 +1,7 @@
 // How the answer settled: what would have been said after so many evaluations, or so much money.
 
 function drawSettling(host, data) {
-  host.append(element("p", { class: "say" }, isolated(data.words.settling)));
+  host.append(element("p", { class: "say" }, data.words.settling));
   const points = data.settling;
   if (points.length < 2) return;
   const keep = kept("settling", { x: "evaluations", metric: String(data.goal.objectives[0]) });
@@ -17,15 +17,18 @@ function drawSettling(host, data) {
 
 function settlingPictures(data, points, keep, width) {
   const j = Number(keep.metric), metric = data.goal.metrics[j], pictures = [];
-  const changes = points.map((point, i) => i > 0 && (point.size !== points[i - 1].size || point.answer.some((arm, n) => arm !== points[i - 1].answer[n])));
+  const changes = points.map((point, i) => i > 0 && (point.size !== points[i - 1].size || point.answer.some((arm) => !points[i - 1].answer.includes(arm))));
   const sure = data.goal.kind === "pareto" ? "agreement" : "p_right";
   const names = { p_right: "P(the answer of that moment is right)", agreement: "expected agreement with the true front (F1)" };
   if (points.some((point) => point[sure] !== null)) {
-    pictures.push(curve(data, points, keep, width, { name: names[sure], low: 0, high: 1, value: (point) => point[sure], error: () => null, changes, shown: percent }));
+    pictures.push(curve(data, points, keep, width, { name: names[sure], low: 0, high: 1, value: (point) => point[sure], error: () => null, changes, shown: chance }));
   }
   const values = points.filter((point) => point.estimate && point.estimate[j] !== null);
   if (values.length) {
-    const span = spanOf(values.map((point) => point.estimate[j]), values.map((point) => point.error[j]), metric.thresholds.map((t) => t.bound));
+    const means = values.map((point) => point.estimate[j]), errors = values.map((point) => point.error[j] || 0);
+    // The first moments' errors may be many times as large as all that is to be seen: the band is cut there.
+    const most = Math.max(Math.max(...means) - Math.min(...means), 2 * [...errors].sort((a, b) => a - b)[Math.floor(errors.length / 2)]);
+    const span = spanOf(means, errors.map((error) => Math.min(error, most)), metric.thresholds.map((t) => t.bound));
     pictures.push(curve(data, points, keep, width, {
       name: `estimate of the first prompt of the answer in ${brief(metric.name, 40)}`, low: span[0], high: span[1], metric, changes,
       value: (point) => (point.estimate ? point.estimate[j] : null), error: (point) => (point.error ? point.error[j] : null), shown: number,
@@ -41,11 +44,12 @@ function curve(data, points, keep, width, what) {
   const y = scale(what.low, what.high, height - margin.bottom, margin.top);
   const picture = frame(width, height, margin, x, y, { x: keep.x === "cost" ? "money" : "evaluations", y: what.name });
   if (what.metric) shadeForbidden(picture, what.metric, y, margin, width, height, false);
+  const within = (value) => Math.max(margin.top, Math.min(height - margin.bottom, y(value)));
   const at = (point) => [x(point[keep.x]), y(what.value(point))];
   const banded = known_.filter((point) => what.error(point));
   if (banded.length > 1) {
-    const upper = banded.map((point) => `${x(point[keep.x])},${y(what.value(point) + what.error(point))}`);
-    const lower = banded.map((point) => `${x(point[keep.x])},${y(what.value(point) - what.error(point))}`).reverse();
+    const upper = banded.map((point) => `${x(point[keep.x])},${within(what.value(point) + what.error(point))}`);
+    const lower = banded.map((point) => `${x(point[keep.x])},${within(what.value(point) - what.error(point))}`).reverse();
     const band = shape("polygon", { points: [...upper, ...lower].join(" "), opacity: 0.18 });
     band.style.fill = "var(--answer)";
     picture.append(band);

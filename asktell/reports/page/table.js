@@ -13,7 +13,7 @@ function table(columns, rows, options = {}) {
   keep.sort = keep.sort || options.sort || null;
   keep.page = keep.page || 0;
   keep.open = keep.open || new Set();
-  const head = element("tr"), body = element("tbody"), pager = element("div", { class: "controls" });
+  const head = element("tr"), body = element("tbody"), pager = element("div", { class: "controls pager" });
   let shown = rows;
 
   function sorted() {
@@ -58,6 +58,7 @@ function table(columns, rows, options = {}) {
         detail.hidden = !open;
         opener.setAttribute("aria-expanded", String(open));
         opener.textContent = open ? "close" : "open";
+        opener.setAttribute("aria-label", `${opener.textContent} ${cells[0].firstChild.textContent}`);
         if (open && !detail.firstChild.hasChildNodes()) detail.firstChild.append(options.detail(row));
         if (open) keep.open.add(row);
         else keep.open.delete(row);

@@ -59,6 +59,12 @@ function percent(x) {
   return `${Math.round(100 * x)} %`;
 }
 
+/** A probability as far as a few hundred draws tell it. */
+function chance(x) {
+  if (x === null || x === undefined) return "–";
+  return x < 0.005 ? "< 1 %" : x > 0.995 ? "> 99 %" : `${Math.round(100 * x)} %`;
+}
+
 function estimate(mean, error) {
   if (mean === null) return "–";
   return error === null ? number(mean) : `${number(mean)} ± ${Number(error.toPrecision(2))}`;

@@ -2,8 +2,8 @@
 
 function drawVerdict(host, data) {
   host.append(
-    element("h1", {}, isolated(data.words.answer)),
-    element("p", { class: "say" }, isolated(data.words.verdict)),
+    element("h1", {}, data.words.answer),
+    element("p", { class: "say" }, data.words.verdict),
     element("div", { class: "tiles" }, answerTile(data), baselineTile(data), tiedTile(data), spentTile(data)),
     data.notes.map((note) => element("p", { class: "soft" }, isolated(note))),
   );
@@ -17,14 +17,21 @@ function answerTile(data) {
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
   const sure = [];
-  if (prompts.p_optimal[arm] !== null) sure.push([element("dt", {}, "P(optimal)"), element("dd", {}, percent(prompts.p_optimal[arm]))]);
-  if (prompts.p_feasible[arm] !== null) sure.push([element("dt", {}, "P(keeps every threshold)"), element("dd", {}, percent(prompts.p_feasible[arm]))]);
+  if (prompts.p_optimal[arm] !== null) sure.push([element("dt", {}, "P(optimal)"), element("dd", {}, chance(prompts.p_optimal[arm]))]);
+  if (prompts.p_feasible[arm] !== null) sure.push([element("dt", {}, "P(keeps every threshold)"), element("dd", {}, chance(prompts.p_feasible[arm]))]);
   const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)}: `,
     data.answer.slice(1, 8).map((other, i) => [i ? ", " : "", promptLink(data, other)]), data.answer.length > 8 ? ", …" : "") : null;
   return element("div", { class: "tile" },
     element("h3", {}, promptLink(data, arm)),
     element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)),
-    element("dl", {}, rows, sure), more);
+    element("dl", {}, rows, sure), ofNewExamples(data, arm), more);
+}
+
+/** How far the estimates may be off where it matters: on examples that were not given. */
+function ofNewExamples(data, arm) {
+  const wider = data.goal.metrics.map((metric, j) => [metric, data.prompts.population_errors[arm][j]]).filter(([, error]) => error !== null && error !== undefined);
+  return wider.length && data.examples ? element("p", { class: "soft" }, `± is one standard error of the mean over the ${whole(data.examples)} examples given; over new ones like them it is `,
+    wider.map(([metric, error], i) => [i ? ", " : "", isolated(metric.name), ` ${Number(error.toPrecision(2))}`]), ".") : null;
 }
 
 function keeps(data, arm, j) {
@@ -74,12 +81,13 @@ function intervalBar(mean, low, high, metric, confidence) {
 }
 
 function tiedTile(data) {
+  if (!data.answer.length) return null;
   const tile = element("div", { class: "tile" }, element("h3", {}, "Not told apart from the answer"));
   tile.append(element("p", { class: "big" }, `${whole(data.tied.length)} of ${whole(data.prompts.ids.length)}`));
   if (data.tied.length) {
     const shown = data.tied.slice(0, 10).map((arm, i) => [i ? ", " : "", promptLink(data, arm)]);
     tile.append(element("p", {}, shown, data.tied.length > 10 ? ", …" : ""));
-  } else if (data.answer.length) {
+  } else {
     tile.append(element("p", { class: "soft" }, "Every other prompt is behind, as far as the evaluations tell."));
   }
   return tile;

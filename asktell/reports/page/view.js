@@ -11,13 +11,20 @@ function kept(panel, defaults) {
 /** Which sign a prompt gets. */
 function kindOf(data, arm) {
   if (data.answerSet.has(arm)) return "answer";
-  return data.tiedSet.has(arm) ? "tied" : "other";
+  if (data.tiedSet.has(arm)) return "tied";
+  return isGone(data, arm) ? "gone" : "other";
+}
+
+/** Whether it is no candidate, however good its scores. */
+function isGone(data, arm) {
+  return ["failed", "retired"].includes(data.prompts.status[arm]);
 }
 
 function statusOf(data, arm) {
   const badges = [];
   if (data.answerSet.has(arm)) badges.push(["answer", data.answer.length > 1 ? "in the answer" : "the answer"]);
   if (data.tiedSet.has(arm)) badges.push(["tied", "not told apart"]);
+  if (isGone(data, arm)) badges.push(["bad", data.prompts.status[arm]]);
   if (data.baseline === arm) badges.push(["baseline", "baseline"]);
   if (data.prompts.feasible[arm] === false) badges.push(["bad", "misses a threshold"]);
   return badges;
