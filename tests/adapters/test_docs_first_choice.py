@@ -92,8 +92,3 @@ def test_the_page_on_data_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert found.names == tuple(example.id for example in names["examples"])
     assert names["prompts"] == {"a": "Answer.", "b": "Reply."}
     assert capsys.readouterr().out.startswith("3 ")
-
-
-def test_every_key_of_the_table_data_is_named() -> None:
-    text = (DOCS / "run-from-the-command-line.md").read_text()
-    assert [key for key in KEYS["data"] if f"`{key}`" not in text] == []
