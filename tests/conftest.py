@@ -20,6 +20,8 @@ from asktell.testing.postgresql_server import Server, find_binaries
 from asktell.testing.postgresql_server import postgresql_server as server_in
 from tests.presets import CONSTRAINED
 
+os.environ["COLUMNS"] = "200"  # whatever terminal they run in
+
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)

@@ -25,8 +25,16 @@ OLDEST = "3.11"
 EXTRAS = "analysis,plot,postgresql,service"  # what the tests of the engine use
 STRUCTURED = "structured"  # its bounds would raise the engine's own, so the oldest versions of both are never together
 TESTS = [
-    *["elimination", "intervals", "numerics", "posterior", "records", "results", "running", "schedulers", "state"],
-    *["storages", "studies", "test_*.py", "adapters/cli/test_locks.py", "adapters/cli/test_process.py"],
+    *["elimination", "intervals", "methods", "numerics", "posterior", "profiles", "records", "results", "running"],
+    *[
+        "schedulers",
+        "state",
+        "storages",
+        "studies",
+        "test_*.py",
+        "adapters/cli/test_locks.py",
+        "adapters/cli/test_process.py",
+    ],
 ]
 
 

@@ -478,7 +478,7 @@ def test_status_of_a_run_that_goes_on(project: Project, capsys: Any) -> None:
         study.tell(trial, {"token_f1": 1, "brevity": 1}, worker="w")
         assert cli.main(["status", str(project.folder.path)]) == 0
     out = capsys.readouterr().out
-    assert f"running (process {os.getpid()})" in out
+    assert f"running (process {os.getpid()})" in " ".join(out.split())
     assert "15 of 24" in out
     changed = {"lock", "study.db"}
     assert {file.name: file.read_bytes() for file in project.folder.path.iterdir() if file.name not in changed} == {
