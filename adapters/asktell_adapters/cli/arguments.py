@@ -10,7 +10,7 @@ from asktell_adapters.cli.study_arguments import Add, add_growth, add_profile, a
 
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 
-KINDS = ("openai", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect")
+KINDS = ("openai", "litellm", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect")
 """What `asktell init` begins with."""
 
 PICTURES = (".png", ".svg", ".pdf")

