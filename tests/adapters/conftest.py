@@ -12,6 +12,7 @@ import pytest
 
 from asktell_adapters.llms._llama import import_llama
 from asktell_adapters.llms.gguf import smollm2
+from asktell_adapters.llms.llama_cpp import until_it_serves
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}assistant"
 
@@ -33,12 +34,9 @@ def smollm2_f16(smollm2_file: Path) -> Path:
     return smollm2("f16")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def llama_server(smollm2_file: Path) -> Iterator[str]:
-    """The base URL of llama.cpp's own server, which is OpenAI-compatible, with SmolLM2 on one thread.
-
-    For a module: while it serves, no other model in this process can be closed, which waits for ever.
-    """
+    """The base URL of llama.cpp's own server, which is OpenAI-compatible, with SmolLM2 on one thread."""
     xllamacpp = import_llama("xllamacpp", "llama-cpp")
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(smollm2_file)
@@ -46,6 +44,7 @@ def llama_server(smollm2_file: Path) -> Iterator[str]:
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
     parameters.warmup, parameters.verbosity = False, -1
     server = xllamacpp.Server(parameters)
+    until_it_serves(server.listening_address)
     yield f"{server.listening_address}/v1"
     del server
 

@@ -1,10 +1,12 @@
 """llama.cpp in process: a GGUF file, several requests at once in slots, each with the prefix that it has read."""
 
 import ctypes
+import http.client
 import json
 import secrets
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +25,7 @@ from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format
 
 SLOTS = 4
 _ALL_LAYERS = 10_000
+_SECONDS_TO_BEGIN = 30.0
 
 
 @final
@@ -165,6 +168,7 @@ class LlamaCpp:
                 self._server = xllamacpp.Server(self._parameters(xllamacpp.CommonParams()))
             except (RuntimeError, ValueError, OSError) as error:
                 raise EvaluatorError(f"llama.cpp could not load {str(self._path)!r}: {self._likely(error)}") from error
+            until_it_serves(self._server.listening_address)
             self._pool = ThreadPoolExecutor(self.n_slots, thread_name_prefix="llama.cpp")
         return self._pool
 
@@ -270,3 +274,22 @@ def _refusal(reply: Any) -> str:
     error = reply["error"]
     advice = ": give a larger n_ctx" if error.get("type") == "exceed_context_size_error" else ""
     return f"{error.get('message', error)}{advice}"
+
+
+def until_it_serves(address: str) -> None:
+    """Wait until a server of xllamacpp answers over HTTP: one that is ended before that never ends.
+
+    Its thread begins to listen some time after it was made, and does not learn that it was told to stop before.
+    """
+    url = urllib.parse.urlsplit(address)
+    deadline = time.monotonic() + _SECONDS_TO_BEGIN
+    while time.monotonic() < deadline:
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=1.0)
+        try:
+            connection.request("GET", "/health")
+            connection.getresponse().read()
+            return
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.01)
+        finally:
+            connection.close()
