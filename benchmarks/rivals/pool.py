@@ -19,12 +19,14 @@ class Pool:
     seen all examples starts again from the first. `iid=True` draws an example for every pull instead.
 
     Arms are numbered in the seed's order of chance, the one that decides among equals in our own methods: a rival that
-    takes the first of several maxima takes one of them by chance.
+    takes the first of several maxima takes one of them by chance. `features` (K, d) of the prompts are in that order,
+    too, or None.
     """
 
-    def __init__(self, scores: Array, budget: int, seed: int, iid: bool = False) -> None:
+    def __init__(self, scores: Array, budget: int, seed: int, iid: bool = False, features: Array | None = None) -> None:
         self._prompts = counters.chance_order(seed, np.arange(len(scores)))
         self._scores = scores[self._prompts]
+        self.features = None if features is None else features[self._prompts]
         self._order = counters.permutation(seed, "example order", scores.shape[1])
         self._seed, self._iid = seed, iid
         self.n_arms, self.n_examples, n_metrics = scores.shape
@@ -33,27 +35,36 @@ class Pool:
         self.counts = np.zeros(self.n_arms, dtype=np.int64)
         self.sums = np.zeros((self.n_arms, n_metrics))
         self.squares = np.zeros((self.n_arms, n_metrics))
+        self.observed = np.full(scores.shape, np.nan)  # (K, N, m), for rivals that choose cells or model them
 
     @property
     def left(self) -> int:
         """Pulls that the budget still allows."""
         return self.budget - self.spent
 
-    def pull(self, arm: int) -> Array:
-        """Scores (m,) of the prompt's next example."""
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """(N,) examples, in the order in which pulls take them."""
+        return self._order
+
+    def pull(self, arm: int, example: int | None = None) -> Array:
+        """Scores (m,) of the prompt on its next example, or on that one."""
         if self.left <= 0:
             raise RuntimeError("The rival has overspent its budget.")
-        nth = int(self.counts[arm])
-        if self._iid:
-            example = int(counters.integers(self._seed, "example", self.n_examples, arm, nth).item())
-        else:
-            example = int(self._order[nth % self.n_examples])
+        example = self._next(arm) if example is None else example
         row: Array = self._scores[arm, example]
+        self.observed[arm, example] = row
         self.spent += 1
         self.counts[arm] += 1
         self.sums[arm] += row
         self.squares[arm] += row**2
         return row
+
+    def _next(self, arm: int) -> int:
+        nth = int(self.counts[arm])
+        if self._iid:
+            return int(counters.integers(self._seed, "example", self.n_examples, arm, nth).item())
+        return int(self._order[nth % self.n_examples])
 
     @property
     def means(self) -> Array:
@@ -70,15 +81,15 @@ class Pool:
         within = self.squares - self.sums**2 / np.maximum(self.counts, 1)[:, None]
         return np.asarray(np.sqrt(np.maximum(within.sum(axis=0) / degrees, 1e-12)))
 
-    def best(self, goal: Goal, among: npt.NDArray[np.int64] | None = None) -> list[int]:
+    def best(self, goal: Goal, among: npt.NDArray[np.int64] | None = None, means: Array | None = None) -> list[int]:
         """The answer by sample means among the pulled arms: the best feasible prompt, or the Pareto set, as positions.
 
-        `among`: these arms only; of equals, the first.
+        `among`: these arms only; of equals, the first. `means` (K, m): estimates in the place of the sample means.
         """
         arms = np.flatnonzero(self.counts) if among is None else among[self.counts[among] > 0]
         if not len(arms):
             return []
-        values = goal.values(self.means[arms])
+        values = goal.values((self.means if means is None else means)[arms])
         if isinstance(goal, BestFeasible) or goal.is_constrained:
             chosen = rule_of(goal).answer(values)
         else:

@@ -106,7 +106,7 @@ def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outco
     minds = rival.constrained or not problem.goal.is_constrained
     if not isinstance(problem.goal, rival.goals) or not minds:
         raise NotApplicableError(f"{method} is not for {problem.goal_name}")
-    pool = Pool(problem.scores, budget, seed, rival.iid)
+    pool = Pool(problem.scores, budget, seed, rival.iid, problem.table.features)
     return Outcome(rival.run(pool, problem.goal, seed), pool.spent)
 
 
