@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from benchmarks.problems import replay, synthetic
-from benchmarks.problems.base import BEST, FRONTS, GOALS, PARETO, BenchmarkProblem
+from benchmarks.problems.base import BEST, FRONTS, GOALS, PARETO, UNCONSTRAINED, BenchmarkProblem
 from benchmarks.problems.table import InvalidTableError, Table, read_table, write_table
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "FRONTS",
     "GOALS",
     "PARETO",
+    "UNCONSTRAINED",
     "BenchmarkProblem",
     "InvalidTableError",
     "Table",

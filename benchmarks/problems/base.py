@@ -13,6 +13,7 @@ from benchmarks.problems.table import Array, Table
 PARETO = "pareto"
 BEST = ("best@.25", "best@.5", "best@.75")
 GOALS = (*BEST, PARETO)
+UNCONSTRAINED = "best"
 AT_LEAST = "best>="
 FRONTS = ("front@floor.5", "front@ceiling.5")
 """Fronts under a constraint, which have a table of their own."""
@@ -23,9 +24,9 @@ class BenchmarkProblem:
     """`goal_name` is "pareto", or "best@q": the best first metric among the prompts whose second is large enough.
 
     The threshold is the q-quantile of the prompts' true means of the second metric, so 1 - q of the prompts keep
-    it. With "best>=t" the threshold is the number t. "front@floor.q" and "front@ceiling.q" are the Pareto set of
-    the first two metrics among the prompts whose second is at least, or at most, that quantile: a constraint along
-    an objective, or against it.
+    it. With "best>=t" the threshold is the number t, with "best" there is none. "front@floor.q" and "front@ceiling.q"
+    are the Pareto set of the first two metrics among the prompts whose second is at least, or at most, that quantile:
+    a constraint along an objective, or against it.
     """
 
     table: Table
@@ -34,6 +35,8 @@ class BenchmarkProblem:
     @cached_property
     def threshold(self) -> float:
         """The least mean of the second metric that is feasible."""
+        if self.goal_name == UNCONSTRAINED:
+            return -np.inf
         if self.goal_name.startswith(AT_LEAST):
             return float(self.goal_name.removeprefix(AT_LEAST))
         quantile = float("." + self.goal_name.rpartition(".")[2])
@@ -45,6 +48,8 @@ class BenchmarkProblem:
         if self.goal_name == PARETO:
             return asktell.ParetoSet(*self.table.metrics)
         objective, constrained = self.table.metrics[:2]
+        if self.goal_name == UNCONSTRAINED:
+            return asktell.BestFeasible(objective)
         if self.goal_name in FRONTS:
             bound = asktell.at_most if "ceiling" in self.goal_name else asktell.at_least
             return asktell.ParetoSet(objective, constrained, subject_to={constrained: bound(self.threshold)})

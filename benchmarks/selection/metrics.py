@@ -24,7 +24,7 @@ def best_feasible(problem: BenchmarkProblem, answer: list[int]) -> dict[str, flo
     - `violation`: how far the threshold is missed; `infeasible`: whether.
     - `identified`: whether it is the best. `regret`: how far its objective is below the best's, 0 if above.
     """
-    objective, constrained = problem.means[:, 0], problem.means[:, 1]
+    objective, constrained = problem.means[:, 0], problem.means[:, -1]
     feasible, threshold = problem.feasible, problem.threshold
     best, median = float(objective[feasible].max()), float(np.median(objective[feasible]))
     if not answer:

@@ -109,13 +109,18 @@ def run_tasks(
 
 
 def _run_all(missing: Sequence[Task], folder: Path | None, jobs: int) -> Iterator[dict[str, Any]]:
-    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
+    one_thread()
     work = partial(run_task, folder=folder)
     if jobs == 1:
         yield from map(work, missing)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         yield from pool.map(work, missing, chunksize=4)
+
+
+def one_thread() -> None:
+    """Processes that are started from now on compute on one thread each, but where the environment says otherwise."""
+    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
 
 
 def key(line: dict[str, Any]) -> Task:

@@ -8,16 +8,21 @@ A table's prompts are cut into two random halves. What was evaluated of one half
 - `shuffled`: those of `20`, with the examples' ids shuffled: a history that is wrong;
 - `other`: 20 random cells of each prompt of another LLM's table on the same examples, where there is one.
 
-Quality is that of the headline (`benchmarks.selection.metrics`), by the true means of the second half. Prints the mean
-over tables for each goal, budget and history, and the difference from `none` with its standard error over the tables.
+Quality is that of the headline (`benchmarks.selection.metrics`), by the true means of the second half; the best
+feasible prompt is averaged over three thresholds, the best prompt has none. Prints the mean over tables for each goal,
+budget and history, the difference from `none` with its standard error over the tables, and what the history is worth:
+how many times its evaluations `none` needs for the same quality (`benchmarks.selection.headline.equivalent`; its
+budgets: `GRID`).
 """
 
 import argparse
 import json
 import time
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +32,20 @@ from tqdm import tqdm
 import asktell
 from asktell.numerics import counters
 from benchmarks import problems
+from benchmarks.docs.page import table
 from benchmarks.problems import BenchmarkProblem, Table
+from benchmarks.problems.table import Array
+from benchmarks.selection.headline import equivalent
 from benchmarks.selection.metrics import evaluate
-from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems, read_lines
+from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems, one_thread, read_lines
 
 Line = dict[str, Any]
 Key = tuple[str, str, float, str, int]
 
 HISTORIES = ("none", "5", "20", "all", "auto5", "auto20", "shuffled", "other")
+GRID = (2, 3, 4, 5, 6.5, 8, 10, 13)
+"""Evaluations per prompt of `none`."""
+GOALS = {"best prompt": (problems.UNCONSTRAINED,), "best feasible": problems.BEST, "Pareto set": (problems.PARETO,)}
 _FEWEST = 10  # prompts of a half
 
 
@@ -122,22 +133,43 @@ def other_tables(name: str, folder: Path | None) -> list[str]:
 
 def summary(lines: Sequence[Line]) -> str:
     """A row for each goal, budget and history."""
-    rows = ["| goal | b | history | tables | quality | over none (se over tables) |", "|" + 6 * "---|"]
+    header = ["goal", "b", "history", "tables", "quality", "over none (se over tables)", "worth"]
     quality = {_key(line): line["quality"] for line in lines}
-    for goal in dict.fromkeys(line["goal"] for line in lines):
-        for b, history in product(sorted({line["per_prompt"] for line in lines}), HISTORIES):
-            mine = [line for line in lines if (line["goal"], line["per_prompt"], line["history"]) == (goal, b, history)]
-            if not mine:
-                continue
-            by_table: dict[str, list[tuple[float, float]]] = {}
-            for line in mine:
-                without = quality.get((line["problem"], goal, b, "none", line["split"]), np.nan)
-                by_table.setdefault(line["problem"], []).append((line["quality"], line["quality"] - without))
-            means = np.array([np.mean(values, axis=0) for values in by_table.values()])
-            error = means[:, 1].std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.nan
-            gain = "" if history == "none" else f"{means[:, 1].mean():+.3f} ({error:.3f})"
-            rows.append(f"| {goal} | {b:g} | {history} | {len(means)} | {means[:, 0].mean():.3f} | {gain} |")
-    return "\n".join(rows)
+    budgets = sorted({line["per_prompt"] for line in lines if line["history"] != "none"})
+    rows = []
+    for goal, b, history in product(GOALS, budgets, HISTORIES):
+        ours, plain = qualities(quality, goal, b, history)
+        if not ours.size:
+            continue
+        row = [goal, f"{b:g}", history, f"{len(ours)}", f"{ours.mean():.3f}"]
+        if history == "none":
+            rows.append([*row, "", ""])
+            continue
+        gains = (ours - plain[:, GRID.index(b)]).mean(axis=1)
+        error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
+        worth = equivalent(ours, plain, b, GRID, np.random.default_rng(0))
+        rows.append([*row, f"{gains.mean():+.3f} ({error:.3f})", str(worth)])
+    return table(header, rows)
+
+
+def qualities(quality: dict[Key, float], goal: str, b: float, history: str) -> tuple[Array, Array]:
+    """(tables, splits) with the history and (tables, grid, splits) without: tables and splits that have every run."""
+    names = list(dict.fromkeys(key[0] for key in quality))
+    cells = [(b, history), *((each, "none") for each in GRID)]
+
+    def has(name: str, split: int) -> bool:
+        return all((name, g, *cell, split) in quality for g, cell in product(GOALS[goal], cells))
+
+    splits = sorted({key[4] for key in quality})
+    names = [name for name in names if any(has(name, split) for split in splits)]
+    splits = [split for split in splits if all(has(name, split) for name in names)]
+    values = np.array(
+        [
+            [[np.mean([quality[name, g, *cell, s] for g in GOALS[goal]]) for s in splits] for cell in cells]
+            for name in names
+        ]
+    ).reshape(len(names), len(cells), len(splits))
+    return values[:, 0], values[:, 1:]
 
 
 def _key(line: Line) -> Key:
@@ -148,29 +180,44 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Parse the command line, run what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
-    parser.add_argument("--goals", nargs="+", choices=problems.GOALS, default=problems.GOALS)
-    parser.add_argument("--per-prompt", nargs="+", type=float, default=[3, 5])
-    parser.add_argument("--histories", nargs="+", choices=HISTORIES, default=HISTORIES)
+    parser.add_argument("--goals", nargs="+", choices=GOALS, default=list(GOALS))
+    parser.add_argument("--per-prompt", nargs="+", type=float, choices=GRID, default=[3, 5])
+    parser.add_argument("--histories", nargs="+", choices=HISTORIES[1:], default=HISTORIES[1:])
     parser.add_argument("--splits", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no run after so long; what is there is printed")
     parser.add_argument("--output", type=Path, default=OUTPUT / "second-study.jsonl")
     args = parser.parse_args(argv)
     names = [n for n in chosen_problems(args) if len(halves(n, 0, args.tables)[1].prompts) >= _FEWEST]
+    names = [name for name in names if not name.startswith("synthetic/")]
     args.output.parent.mkdir(parents=True, exist_ok=True)
     known = {_key(line): line for line in read_lines(args.output)}
-    cells = product(range(args.splits), names, args.goals, args.histories, args.per_prompt)
-    wanted = [(name, goal, b, history, split) for split, name, goal, history, b in cells]
+    cells = [("none", b) for b in GRID] + list(product(args.histories, args.per_prompt))
+    goals = [goal for label in args.goals for goal in GOALS[label]]
+    wanted = [(n, goal, b, history, s) for s, n, goal, (history, b) in product(range(args.splits), names, goals, cells)]
+    wanted = [key for key in wanted if key[3] != "other" or other_tables(key[0], args.tables)]
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
+    missing = [task for task in wanted if task not in known]
     with args.output.open("a") as file:
-        for task in tqdm([task for task in wanted if task not in known], unit="run", mininterval=30):
-            if time.monotonic() > end:
-                break
-            line = run(*task, args.tables)
+        for line in tqdm(_run_all(missing, args.tables, args.jobs, end), total=len(missing), mininterval=30):
             if line is not None:
-                known[task] = line
+                known[_key(line)] = line
                 file.write(json.dumps(line) + "\n")
                 file.flush()
     print(summary([known[task] for task in wanted if task in known]))
+
+
+def _run_all(missing: Sequence[Key], folder: Path | None, jobs: int, end: float) -> Iterator[Line | None]:
+    one_thread()
+    work = partial(_run_until, folder=folder, end=end)
+    if jobs == 1:
+        yield from map(work, missing)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        yield from pool.map(work, missing, chunksize=20)  # neighbours share a profile
+
+
+def _run_until(task: Key, folder: Path | None, end: float) -> Line | None:
+    return None if time.monotonic() > end else run(*task, folder)
 
 
 if __name__ == "__main__":
