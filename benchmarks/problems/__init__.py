@@ -3,7 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.problems import replay, synthetic
+from benchmarks.problems import grown, replay, synthetic
 from benchmarks.problems.base import BEST, FRONTS, GOALS, PARETO, UNCONSTRAINED, BenchmarkProblem
 from benchmarks.problems.table import InvalidTableError, Table, read_table, write_table
 
@@ -16,6 +16,7 @@ __all__ = [
     "BenchmarkProblem",
     "InvalidTableError",
     "Table",
+    "grown",
     "half",
     "load",
     "names",
@@ -27,14 +28,15 @@ INSTANCES = 10
 
 
 def names(folder: Path | None) -> list[str]:
-    """The names of all problems: the synthetic ones, then the recorded tables."""
+    """The names of all problems: the synthetic ones, then the recorded tables; without those that are grown."""
     return [*synthetic.NAMES, *replay.replay_names(folder)]
 
 
 def half(name: str) -> str:
     """Development for the problems that methods may be tuned on, report for the others."""
     table = name.partition("@")[0]
-    return "development" if table in synthetic.NAMES or table in replay.DEVELOPMENT else "report"
+    invented = table in (*synthetic.NAMES, *grown.NAMES)
+    return "development" if invented or table in replay.DEVELOPMENT else "report"
 
 
 @lru_cache(maxsize=64)
@@ -44,6 +46,8 @@ def load(name: str, goal: str, folder: Path | None = None, seed: int = 0) -> Ben
     A recorded table is the same for every seed; a synthetic one has ten instances, which the seeds take in turn.
     """
     table, _, k = name.partition("@")
+    if table in grown.NAMES:
+        return BenchmarkProblem(grown.grown_table(table, int(k or 100), instance=seed % INSTANCES), goal)
     if table in synthetic.NAMES:
         return BenchmarkProblem(synthetic.synthetic_table(table, int(k or 100), instance=seed % INSTANCES), goal)
     return BenchmarkProblem(_replayed(table, folder, int(k or 100)), goal)

@@ -36,6 +36,7 @@ OPEN_SCALE = ("violation", "regret", "size")  # in the metrics' units, or prompt
 FEWEST_SEEDS = 4
 
 MIDDLE = "best@.5"
+MANY = 1000  # prompts, from where on problems have a table of their own
 
 Line = dict[str, Any]
 
@@ -165,6 +166,7 @@ def thresholds(lines: list[Line], b: float) -> str:
 
 def pool_sizes(lines: list[Line], goal: str) -> str:
     """Quality by number of prompts, on the problems that ran in several sizes; without `@K` they have their own."""
+    lines = [line for line in lines if line["k"] < MANY]
     sized = [line for line in lines if "@" in line["problem"]]
     several, budgets = {base(line["problem"]) for line in sized}, {line["per_prompt"] for line in sized}
     found: dict[tuple[str, float, str], dict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
@@ -180,6 +182,28 @@ def pool_sizes(lines: list[Line], goal: str) -> str:
             qualities = [str(mean(cells[k], "quality")) if k in cells else "" for k in sizes]
             rows.append([kind, f"{b:g}", f"`{method}`", *qualities])
     return table(["problems", "b", "method", *(f"K = {k}" for k in sizes)], rows)
+
+
+def many_prompts(lines: list[Line], goal: str) -> str:
+    """Quality with a thousand prompts and more, best first, and what a run takes."""
+    found: dict[tuple[int, str, float], list[Line]] = defaultdict(list)
+    for line in select(lines, goal=goal):
+        if line["k"] >= MANY:
+            grown = base(line["problem"]) in problems.grown.NAMES
+            found[line["k"], "AlpacaEval, grown" if grown else "synthetic", line["per_prompt"]].append(line)
+    rows = []
+    for (k, kind, b), part in sorted(found.items()):
+        ranked = []
+        for method in methods.names():
+            mine = select(part, method=method)
+            if mine:
+                quality, times = mean(mine, "quality"), [line["seconds"] for line in mine if "seconds" in line]
+                shown = f"{quality.value:.3f}" + f" ± {quality.error:.3f}" * quality.told
+                seconds = f"{np.median(times):.2g}" if times else "–"
+                runs = f"{len(mine)} on {len({line['problem'] for line in mine})}"
+                ranked.append((quality.value, [f"{k:,}", kind, f"{b:g}", f"`{method}`", shown, seconds, runs]))
+        rows += [row for _, row in sorted(ranked, key=lambda item: item[0], reverse=True)]
+    return table(["K", "problems", "b", "method", "quality", "seconds", "runs, problems"], rows)
 
 
 def against_the_best(lines: list[Line], goal: str) -> str:
@@ -259,6 +283,8 @@ def parts(lines: list[Line]) -> dict[str, str]:
         "never-worse": never_worse(ran),
         "pool-sizes-best": pool_sizes(everything, MIDDLE),
         "pool-sizes-pareto": pool_sizes(everything, problems.PARETO),
+        "many-best": many_prompts(everything, MIDDLE),
+        "many-pareto": many_prompts(everything, problems.PARETO),
     }
 
 

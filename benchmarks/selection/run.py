@@ -174,7 +174,8 @@ def chosen_problems(args: argparse.Namespace) -> list[str]:
     everything = problems.names(args.tables)
     names = everything
     if args.problems:
-        unknown = [name for name in args.problems if not any(known.startswith(base(name)) for known in everything)]
+        known = [*everything, *problems.grown.NAMES]
+        unknown = [name for name in args.problems if not any(one.startswith(base(name)) for one in known)]
         if unknown:
             where = f" in {args.tables}" if args.tables else "; recorded tables are read from --tables FOLDER"
             raise SystemExit(f"No problem begins with {', '.join(unknown)}{where}. There are: {', '.join(everything)}.")

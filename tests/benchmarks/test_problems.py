@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import problems
-from benchmarks.problems import BenchmarkProblem, replay, synthetic
+from benchmarks.problems import BenchmarkProblem, grown, replay, synthetic
 
 
 @pytest.mark.parametrize("name", synthetic.NAMES)
@@ -16,6 +16,17 @@ def test_synthetic_tables_have_the_shares_of_variance_that_they_claim(name: str)
     shares = np.mean([synthetic.synthetic_table(name, instance=i).variance_shares() for i in range(4)], axis=0)
     wanted = synthetic.SHARES[name.rsplit("-", 1)[1]]
     np.testing.assert_allclose(shares, [wanted, wanted], atol=0.06)
+
+
+def test_a_grown_table_has_the_recorded_means_and_shares_of_variance() -> None:
+    tables = [grown.grown_table("synthetic/preference", 400, instance=i) for i in range(8)]
+    np.testing.assert_allclose(
+        np.mean([table.scores.mean(axis=(0, 1)) for table in tables], axis=0), grown.MEANS, atol=0.03
+    )
+    np.testing.assert_allclose(np.mean([table.variance_shares() for table in tables], axis=0), grown.SHARES, atol=0.03)
+    assert set(np.unique(tables[0].scores[..., 0])) == {0.0, 1.0}
+    assert problems.half("synthetic/preference@1000") == "development"
+    assert len(problems.load("synthetic/preference@30", "pareto", None, 3).table.prompts) == 30
 
 
 def test_features_explain_the_structured_tables_only() -> None:

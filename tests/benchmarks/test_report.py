@@ -67,6 +67,24 @@ def test_sizes_of_pools_are_apart(lines: list[report.Line]) -> None:
     assert "@8" not in parts["best"] + parts["per-table-best"]
 
 
+def test_a_thousand_prompts_have_a_table_of_their_own() -> None:
+    def line(problem: str, method: str, seed: int, quality: float, k: int) -> report.Line:
+        return {
+            **{"problem": problem, "goal": "best@.5", "method": method, "per_prompt": 3, "seed": seed},
+            **{"quality": quality, "k": k, "seconds": 2.0 + seed},
+        }
+
+    lines = [line("synthetic/x@1000", "auto", seed, 0.4 + 0.2 * (seed % 2), 1000) for seed in range(4)]
+    lines += [line("synthetic/preference@10000", "csr", 0, 0.3, 10_000)]
+    lines += [line("synthetic/x@1000", "csr", seed, 0.9, 1000) for seed in range(4)]
+    assert report.many_prompts(lines, "best@.5").splitlines()[2:] == [
+        "| 1,000 | synthetic | 3 | `csr` | 0.900 ± 0.000 | 3.5 | 4 on 1 |",
+        "| 1,000 | synthetic | 3 | `auto` | 0.500 ± 0.184 | 3.5 | 4 on 1 |",
+        "| 10,000 | AlpacaEval, grown | 3 | `csr` | 0.300 | 2 | 1 on 1 |",
+    ]
+    assert "1000" not in report.pool_sizes(lines, "best@.5")
+
+
 def test_only_what_ran_alike_is_ranked() -> None:
     def line(goal: str, b: float, method: str) -> report.Line:
         return {"goal": goal, "per_prompt": b, "method": method}
