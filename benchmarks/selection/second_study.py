@@ -12,7 +12,7 @@ Quality is that of the headline (`benchmarks.selection.metrics`), by the true me
 feasible prompt is averaged over three thresholds, the best prompt has none. Prints the mean over tables for each goal,
 budget and history, the difference from `none` with its standard error over the tables, and what the history is worth:
 how many times its evaluations `none` needs for the same quality (`benchmarks.selection.headline.equivalent`; its
-budgets: `GRID`).
+budgets: `GRID`). `--write` puts that into the page of docs, too.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from tqdm import tqdm
 import asktell
 from asktell.numerics import counters
 from benchmarks import problems
-from benchmarks.docs.page import table
+from benchmarks.docs.page import DOCS, table, update
 from benchmarks.problems import BenchmarkProblem, Table
 from benchmarks.problems.table import Array
 from benchmarks.selection.headline import equivalent
@@ -46,6 +46,7 @@ HISTORIES = ("none", "5", "20", "all", "auto5", "auto20", "shuffled", "other")
 GRID = (2, 3, 4, 5, 6.5, 8, 10, 13)
 """Evaluations per prompt of `none`."""
 GOALS = {"best prompt": (problems.UNCONSTRAINED,), "best feasible": problems.BEST, "Pareto set": (problems.PARETO,)}
+PAGE = DOCS / "how-to" / "learn-from-earlier-studies.md"
 _FEWEST = 10  # prompts of a half
 
 
@@ -186,10 +187,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--splits", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no run after so long; what is there is printed")
     parser.add_argument("--output", type=Path, default=OUTPUT / "second-study.jsonl")
+    parser.add_argument("--write", action="store_true", help="renew the tables in docs, too")
     args = parser.parse_args(argv)
     names = [n for n in chosen_problems(args) if len(halves(n, 0, args.tables)[1].prompts) >= _FEWEST]
     names = [name for name in names if not name.startswith("synthetic/")]
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     known = {_key(line): line for line in read_lines(args.output)}
     cells = [("none", b) for b in GRID] + list(product(args.histories, args.per_prompt))
     goals = [goal for label in args.goals for goal in GOALS[label]]
@@ -197,13 +198,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     wanted = [key for key in wanted if key[3] != "other" or other_tables(key[0], args.tables)]
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
     missing = [task for task in wanted if task not in known]
-    with args.output.open("a") as file:
-        for line in tqdm(_run_all(missing, args.tables, args.jobs, end), total=len(missing), mininterval=30):
-            if line is not None:
-                known[_key(line)] = line
-                file.write(json.dumps(line) + "\n")
-                file.flush()
-    print(summary([known[task] for task in wanted if task in known]))
+    if missing:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        with args.output.open("a") as file:
+            for line in tqdm(_run_all(missing, args.tables, args.jobs, end), total=len(missing), mininterval=30):
+                if line is not None:
+                    known[_key(line)] = line
+                    file.write(json.dumps(line) + "\n")
+                    file.flush()
+    found = {
+        f"second-study-{half}": summary(
+            [known[task] for task in wanted if task in known and problems.half(task[0]) == half]
+        )
+        for half in ("development", "report")
+        if args.half in (None, half)
+    }
+    print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
+    if args.write:
+        update(PAGE, found)
 
 
 def _run_all(missing: Sequence[Key], folder: Path | None, jobs: int, end: float) -> Iterator[Line | None]:

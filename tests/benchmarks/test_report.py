@@ -70,8 +70,14 @@ def test_sizes_of_pools_are_apart(lines: list[report.Line]) -> None:
 def test_a_thousand_prompts_have_a_table_of_their_own() -> None:
     def line(problem: str, method: str, seed: int, quality: float, k: int) -> report.Line:
         return {
-            **{"problem": problem, "goal": "best@.5", "method": method, "per_prompt": 3, "seed": seed},
-            **{"quality": quality, "k": k, "seconds": 2.0 + seed},
+            "problem": problem,
+            "goal": "best@.5",
+            "method": method,
+            "per_prompt": 3,
+            "seed": seed,
+            "quality": quality,
+            "k": k,
+            "seconds": 2.0 + seed,
         }
 
     lines = [line("synthetic/x@1000", "auto", seed, 0.4 + 0.2 * (seed % 2), 1000) for seed in range(4)]
