@@ -20,9 +20,12 @@ from asktell.goals import BestFeasible, Goal, ParetoSet
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
+from benchmarks.rivals.hbbops import hbbops
 from benchmarks.rivals.in_full import in_full
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.triple import triple_sh
+from benchmarks.rivals.triple_clst import triple_clst
+from benchmarks.rivals.triple_gse import triple_gse
 from benchmarks.rivals.ucb_e import ucb_e
 
 PUBLISHED = "-published"
@@ -43,13 +46,14 @@ class NotApplicableError(Exception):
 class Rival(NamedTuple):
     """A function (pool, goal, seed) -> answer; the goals it is for; whether it draws examples independently.
 
-    `constrained`: whether it minds the constraints of a front.
+    `constrained`: whether it minds the constraints of a front; `featured`: whether it needs features.
     """
 
     run: Callable[[Pool, Goal, int], list[int]]
     goals: tuple[type[Goal], ...]
     iid: bool = False
     constrained: bool = True
+    featured: bool = False
 
 
 def _optuna(name: str) -> Callable[[Pool, Goal, int], list[int]]:
@@ -67,6 +71,9 @@ RIVALS = {
     "optuna-tpe": Rival(_optuna("tpe"), BOTH),
     "optuna-tpe-constrained": Rival(_optuna("tpe_constrained"), (BestFeasible,)),
     "triple-sh": Rival(triple_sh, (BestFeasible,), iid=True),
+    "triple-clst": Rival(triple_clst, (BestFeasible,), featured=True),
+    "triple-gse": Rival(triple_gse, (BestFeasible,), featured=True),
+    "hbbops": Rival(hbbops, (BestFeasible,)),
     "capo-race": Rival(capo_race, BOTH),
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
@@ -106,6 +113,8 @@ def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outco
     minds = rival.constrained or not problem.goal.is_constrained
     if not isinstance(problem.goal, rival.goals) or not minds:
         raise NotApplicableError(f"{method} is not for {problem.goal_name}")
+    if rival.featured and problem.table.features is None:
+        raise NotApplicableError(f"{method} needs features of the prompts, and {problem.table.name} has none")
     pool = Pool(problem.scores, budget, seed, rival.iid, problem.table.features)
     return Outcome(rival.run(pool, problem.goal, seed), pool.spent)
 

@@ -24,11 +24,11 @@ def problem(table: Table) -> Callable[[str], BenchmarkProblem]:
 
 @pytest.fixture(scope="session")
 def exact() -> Callable[..., BenchmarkProblem]:
-    """A problem of given true means: one example, no noise."""
+    """A problem of given true means: one example, no noise; features if given."""
 
-    def make(goal: str, *means: tuple[float, float]) -> BenchmarkProblem:
+    def make(goal: str, *means: tuple[float, float], features: np.ndarray | None = None) -> BenchmarkProblem:
         scores = np.array(means, dtype=float)[:, None]
         prompts = tuple(str(i) for i in range(len(means)))
-        return BenchmarkProblem(Table("exact", ("a", "b"), scores, prompts), goal)
+        return BenchmarkProblem(Table("exact", ("a", "b"), scores, prompts, features), goal)
 
     return make

@@ -1,0 +1,202 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+import asktell
+from benchmarks.problems import BenchmarkProblem
+from benchmarks.rivals.gaussian_process import GaussianProcess, expected_improvement, probability_of_positive
+from benchmarks.rivals.hbbops import _answer, brackets, hbbops
+from benchmarks.rivals.pool import Pool
+from benchmarks.rivals.triple_clst import clusters, spread, triple_clst
+from benchmarks.rivals.triple_gse import bayesian_ridge, triple_gse
+from benchmarks.selection import methods
+
+BEST = asktell.BestFeasible("quality")
+FEASIBLE = asktell.BestFeasible("quality", subject_to={"brevity": 0.5})
+ALL = (hbbops, triple_clst, triple_gse)
+
+
+def noiseless(quality: np.ndarray, n_examples: int, brevity: np.ndarray | None = None) -> np.ndarray:
+    """(K, N, m): every example says the same; m = 2 with brevity, else 1."""
+    means = quality[:, None] if brevity is None else np.stack((quality, brevity), axis=1)
+    return np.repeat(means[:, None], n_examples, axis=1)
+
+
+def original(pool: Pool, per_arm: np.ndarray) -> np.ndarray:
+    """In the table's order of prompts."""
+    restored = np.empty_like(per_arm)
+    restored[pool._prompts] = per_arm
+    return restored
+
+
+@pytest.mark.parametrize("rival", ALL)
+@pytest.mark.parametrize("budget", [1, 7, 90, 400, 1000])
+def test_no_cell_is_bought_twice_and_the_budget_is_spent(rival: Callable[..., list[int]], budget: int) -> None:
+    rng = np.random.default_rng(0)
+    pool = Pool(rng.normal(size=(20, 20, 2)), budget, seed=1, features=rng.normal(size=(20, 3)))
+    answer = rival(pool, asktell.BestFeasible("quality", subject_to={"brevity": 0.0}), 1)
+    assert len(answer) == 1
+    assert (~np.isnan(pool.observed[:, :, 0])).sum() == pool.spent
+    # A halving phase ends early where its prompts are known on every example.
+    assert pool.spent == min(budget, 400) or (budget > 90 and rival is not hbbops)
+
+
+def test_methods_that_need_features_say_so(exact: Callable[..., BenchmarkProblem]) -> None:
+    for name in ("triple-clst", "triple-gse"):
+        with pytest.raises(methods.NotApplicableError, match=f"{name} needs features"):
+            methods.run(name, exact("best@.5", (0.1, 0.2), (0.3, 0.4)), 10, 0)
+
+
+def test_brackets_are_those_of_hyperband() -> None:
+    assert brackets(80, 10, 2.0) == [
+        [(8, 10), (4, 20), (2, 40), (1, 80)],
+        [(6, 20), (3, 40), (1, 80)],
+        [(4, 40), (2, 80)],
+        [(4, 80)],
+    ]
+    assert brackets(5, 10, 2.0) == [[(1, 5)]]
+
+
+@pytest.mark.parametrize(
+    ("budget", "counts"),
+    [
+        (200, [80, 40, 20, 20, 10, 10, 10, 10]),  # the first bracket: larger stages pay for their new examples only
+        (100, [15, 15, 15, 15, 10, 10, 10, 10]),  # cut in its second stage
+        (25, [10, 10, 5]),
+    ],
+)
+def test_a_bracket_pays_for_new_examples_and_shares_what_is_left(budget: int, counts: list[int]) -> None:
+    pool = Pool(noiseless(np.arange(40.0), 80), budget, seed=0)
+    answer = hbbops(pool, BEST, 0)
+    assert sorted(pool.counts[pool.counts > 0].tolist(), reverse=True) == counts
+    most = original(pool, pool.counts) if budget != 25 else original(pool, (pool.counts == 10).astype(int))
+    assert answer == [max(np.flatnonzero(most == most.max()))]
+
+
+def test_a_lower_fidelity_answers_if_nothing_of_the_highest_is_feasible() -> None:
+    scores = noiseless(np.array([0.9, 0.5, 0.6]), 80, np.array([0.6, 0.6, 0.6]))
+    pool = Pool(scores, 120, seed=0)
+    loser = int(np.flatnonzero(pool._prompts == 0)[0])
+    pool._scores[loser, pool.order[20:], 1] = 0.0  # looks feasible for 20 examples only
+    for arm, n in ((loser, 80), ((loser + 1) % 3, 20), ((loser + 2) % 3, 20)):
+        for _ in range(n):
+            pool.pull(arm)
+    assert _answer(pool, FEASIBLE, {10, 20, 80}) == [2]
+
+
+def test_proposals_climb_a_smooth_function() -> None:
+    x = np.linspace(-1, 1, 200)[:, None]
+    found = []
+    for seed in range(5):
+        pool = Pool(noiseless(-((x[:, 0] - 0.3) ** 2), 9), 20 * 9, seed, features=x)
+        found += hbbops(pool, BEST, seed)
+    np.testing.assert_allclose(x[found, 0], 0.3, atol=0.03)  # by chance one in fifty times
+
+
+def test_proposals_keep_to_the_feasible_side() -> None:
+    x = np.linspace(-1, 1, 200)[:, None]
+    pool = Pool(noiseless(x[:, 0], 9, np.where(x[:, 0] < 0, 0.7, 0.3)), 25 * 9, seed=0, features=x)
+    (answer,) = hbbops(pool, FEASIBLE, 0)
+    assert -0.1 < x[answer, 0] < 0
+
+
+def test_the_gradient_of_the_process_is_that_of_its_loss() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 3)), rng.normal(size=12)
+    squares = (x[:, None] - x[None]).transpose(2, 0, 1) ** 2
+    process = GaussianProcess(3)
+    for _ in range(5):
+        at = rng.normal(0, 0.7, 5)
+        error = check_grad(lambda p: process.loss(p, squares, y)[0], lambda p: process.loss(p, squares, y)[1], at)
+        assert error < 1e-4
+
+
+def test_the_process_interpolates_and_knows_where_it_knows_nothing() -> None:
+    x = np.linspace(-1.7, 1.7, 12)[:, None]
+    y = np.sin(2 * x[:, 0]) * np.sqrt(2)
+    process = GaussianProcess(1)
+    process.fit(x, y, steps=200)
+    mean, deviation = process.predict(np.vstack((x, [[0.1], [1000.0]])))
+    np.testing.assert_allclose(mean[:12], y, atol=0.05)
+    np.testing.assert_allclose(mean[12], np.sin(0.2) * np.sqrt(2), atol=0.1)
+    np.testing.assert_allclose(mean[13], 0.0, atol=1e-3)
+    assert deviation[13] > 10 * deviation[12]
+
+
+def test_expected_improvement_is_the_integral() -> None:
+    rng = np.random.default_rng(0)
+    draws = 0.3 + 0.5 * rng.normal(size=200_000)
+    one = expected_improvement(np.array([0.3]), np.array([0.5]), 0.6)
+    np.testing.assert_allclose(one, np.maximum(draws - 0.6, 0).mean(), rtol=0.02)
+    np.testing.assert_allclose(expected_improvement(np.zeros(1), np.ones(1), 0.0), 1 / np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(probability_of_positive(np.array([0.0, 1.96]), np.ones(2)), [0.5, 0.975], atol=1e-3)
+
+
+def test_clusters_are_found_and_equal_prompts_are_one() -> None:
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    features = centres[np.repeat([0, 1, 2], 5)] + rng.normal(0, 0.1, (15, 2))
+    found = clusters(features, 3, seed=0)
+    assert sorted(group.tolist() for group in found) == [list(range(i, i + 5)) for i in (0, 5, 10)]
+    assert [group.tolist() for group in clusters(np.zeros((4, 1)), 2, seed=0)] == [[0, 1, 2, 3]]
+
+
+def test_the_worse_half_of_the_clusters_gets_a_third_of_the_budget_at_most() -> None:
+    rng = np.random.default_rng(0)
+    cluster = np.repeat(np.arange(4), 4)
+    features = 10.0 * np.eye(4)[cluster] + rng.normal(0, 0.1, (16, 4))
+    quality = cluster + np.tile([0.0, 0.1, 0.2, 0.3], 4)
+    pool = Pool(noiseless(quality, 50), 96, seed=0, features=features)
+    assert triple_clst(pool, BEST, 0) == [15]
+    spent = np.bincount(cluster, original(pool, pool.counts))
+    assert spent[:2].tolist() == [8, 8]  # a third of 96 over four clusters
+    assert spent.sum() == 96
+
+
+def test_a_cluster_sees_many_examples_though_a_prompt_sees_few() -> None:
+    pool = Pool(np.zeros((4, 50, 1)), 12, seed=0)
+    for group in (np.arange(3), np.array([3])):
+        spread(pool, group, 6, every_turn_another_example=True)
+    seen = ~np.isnan(pool.observed[:, pool.order[:7], 0])
+    assert [np.flatnonzero(row).tolist() for row in seen[:4]] == [[0, 3], [1, 4], [2, 5], [0, 1, 2, 3, 4, 5]]
+
+
+def test_ridge_finds_a_line_and_shrinks_noise() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    constant, slope = bayesian_ridge(x, 2 + x @ [1.0, -1.0, 0.0] + 0.01 * rng.normal(size=200))
+    np.testing.assert_allclose([constant, *slope], [2.0, 1.0, -1.0, 0.0], atol=0.01)
+    noise = rng.normal(size=200)
+    _, slope = bayesian_ridge(x, noise)
+    least_squares = np.linalg.lstsq(x - x.mean(axis=0), noise - noise.mean(), rcond=None)[0]
+    assert np.linalg.norm(slope) < 0.8 * np.linalg.norm(least_squares)
+
+
+def test_ridge_is_at_a_maximum_of_the_evidence() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 3))
+    x -= x.mean(axis=0)
+    y = x @ rng.normal(size=3) + rng.normal(size=40)
+    y -= y.mean()
+    slope = bayesian_ridge(x, y, steps=1000)[1]
+
+    def evidence(shrinkage: float) -> float:
+        """Of the ratio of the variances, the noise's at its best."""
+        covariance = x @ x.T / shrinkage + np.eye(40)
+        quadratic = y @ np.linalg.solve(covariance, y)
+        return float(-20 * np.log(quadratic) - np.linalg.slogdet(covariance)[1] / 2)
+
+    ratios = np.exp(np.linspace(-4, 6, 2001))
+    best = ratios[np.argmax([evidence(ratio) for ratio in ratios])]
+    np.testing.assert_allclose(slope, np.linalg.solve(x.T @ x + best * np.eye(3), x.T @ y), rtol=0.02)
+
+
+def test_a_line_is_halved_to_its_end() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(64, 4))
+    quality = features @ [1.0, 2.0, 0.0, -1.0]
+    scores = noiseless(quality, 30) + rng.normal(0, 1.0, (64, 30, 1))
+    pool = Pool(scores, 128, seed=0, features=features)
+    assert triple_gse(pool, BEST, 0) == [int(quality.argmax())]  # with two pulls each
