@@ -22,6 +22,7 @@ from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
 from benchmarks.rivals.in_full import in_full
 from benchmarks.rivals.pool import Pool
+from benchmarks.rivals.pulse import pulse
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.ucb_e import ucb_e
 
@@ -71,6 +72,7 @@ RIVALS = {
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
     "in-full": Rival(in_full, BOTH),
+    "pulse": Rival(pulse, (BestFeasible,)),
 }
 OURS = tuple(asktell.METHODS)
 PAPER = ("uniform", "csr", "csr-sh", "mlp-csr", "lcsh", "ege-sr", "ege-sh", "mlp-ege", "gege")
