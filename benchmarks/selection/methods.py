@@ -21,6 +21,7 @@ from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
 from benchmarks.rivals.in_full import in_full
+from benchmarks.rivals.poes import poes
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.pulse import pulse
 from benchmarks.rivals.triple import triple_sh
@@ -72,6 +73,7 @@ RIVALS = {
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
     "in-full": Rival(in_full, BOTH),
+    "poes": Rival(poes, (BestFeasible,)),
     "pulse": Rival(pulse, (BestFeasible,)),
 }
 OURS = tuple(asktell.METHODS)
