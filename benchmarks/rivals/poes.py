@@ -40,12 +40,12 @@ PRIOR = 4.0
 
 
 def poes(pool: Pool, goal: Goal, seed: int) -> list[int]:
-    """ceil(log2 K) rounds with equal shares of the budget left; after each, the worse half leaves."""
+    """ceil(log2 K) rounds, equal shares of the budget as far as there are cells; after each the worse half leaves."""
     active = np.arange(pool.n_arms)
     n_rounds = max(1, math.ceil(math.log2(pool.n_arms)))
     means = np.zeros_like(pool.sums)
     for r in range(n_rounds):
-        cells = max(len(active), pool.left // (n_rounds - r))
+        cells = max(len(active), pool.left // (n_rounds - r), _surplus(pool, active))
         if r == 0:
             _begin(pool, cells)
         else:
@@ -53,8 +53,19 @@ def poes(pool: Pool, goal: Goal, seed: int) -> list[int]:
         means = _estimates(pool)
         known = active[pool.counts[active] > 0]
         ranking = ConstrainedRanking().ranking(goal.values(means[known]))
-        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[: math.ceil(len(active) / 2)]
+        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[: _half(active)]
     return pool.best(goal, active, means=means)
+
+
+def _half(active: Indices) -> int:
+    return math.ceil(len(active) / 2)
+
+
+def _surplus(pool: Pool, active: Indices) -> int:
+    """Cells that this round must evaluate, since those who stay have too few unseen examples for what would be left."""
+    stay = _half(active)
+    unseen = stay * (pool.n_examples - pool.counts[active].mean())
+    return int((pool.left - unseen) * len(active) / max(1, len(active) - stay))
 
 
 def _begin(pool: Pool, cells: int) -> None:

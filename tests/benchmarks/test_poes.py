@@ -60,9 +60,9 @@ def test_a_switch_that_costs_fewer_cells_is_preferred() -> None:
     assert choose(np.full((2, 2), 0.2), unseen, np.eye(2), w=0.5, cells=1) == [1]
 
 
-def test_no_cell_is_evaluated_twice() -> None:
+@pytest.mark.parametrize("budget", [50, 100, 159, 160, 200])
+def test_the_budget_goes_to_cells_not_yet_evaluated(budget: int) -> None:
     *_, scores = _responses(16, 10)
-    pool = Pool(scores[:, :, None], budget=200, seed=0)
-    goal = BestFeasible("quality")
-    assert len(poes(pool, goal, seed=0)) == 1
-    assert pool.spent == (~np.isnan(pool.observed)).sum()
+    pool = Pool(scores[:, :, None], budget, seed=0)
+    assert len(poes(pool, BestFeasible("quality"), seed=0)) == 1
+    assert pool.spent == (~np.isnan(pool.observed)).sum() >= 0.95 * min(budget, 160)
