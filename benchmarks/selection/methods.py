@@ -22,7 +22,9 @@ from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
 from benchmarks.rivals.hbbops import hbbops
 from benchmarks.rivals.in_full import in_full
+from benchmarks.rivals.poes import poes
 from benchmarks.rivals.pool import Pool
+from benchmarks.rivals.pulse import pulse
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.triple_clst import triple_clst
 from benchmarks.rivals.triple_gse import triple_gse
@@ -78,6 +80,8 @@ RIVALS = {
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
     "in-full": Rival(in_full, BOTH),
+    "poes": Rival(poes, (BestFeasible,)),
+    "pulse": Rival(pulse, (BestFeasible,)),
 }
 OURS = tuple(asktell.METHODS)
 PAPER = ("uniform", "csr", "csr-sh", "mlp-csr", "lcsh", "ege-sr", "ege-sh", "mlp-ege", "gege")
