@@ -24,6 +24,7 @@ from benchmarks.rivals.in_full import in_full
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.ucb_e import ucb_e
+from benchmarks.rivals.ucb_e_lrf import ucb_e_lrf
 
 PUBLISHED = "-published"
 BOTH: tuple[type[Goal], ...] = (BestFeasible, ParetoSet)
@@ -69,6 +70,7 @@ RIVALS = {
     "triple-sh": Rival(triple_sh, (BestFeasible,), iid=True),
     "capo-race": Rival(capo_race, BOTH),
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
+    "ucb-e-lrf": Rival(ucb_e_lrf, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
     "in-full": Rival(in_full, BOTH),
 }
