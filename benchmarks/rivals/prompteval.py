@@ -1,14 +1,15 @@
-"""PromptEval (Maia Polo et al. 2024, arXiv 2405.17202, felipemaiapolo/prompteval): an extended Rasch model of the cells.
+"""PromptEval (Maia Polo et al. 2024, arXiv 2405.17202, felipemaiapolo/prompteval): a Rasch model of the cells.
 
-The logit of a score is an effect of the prompt (linear in its features, or its own) and one of the example, fitted by
+The logit of a score is an effect of the prompt (its own, or linear in its features) and one of the example, fitted by
 logistic regression with normal priors of variance 100. A prompt's estimate is its mean over all examples, predicted
 where not observed. `prompteval` spends the budget on a sample balanced over prompts and examples; `prompteval_bai` is
 the paper's identification of the best prompt, sequential halving on these estimates.
 
-Differences: scores that are not 0 or 1 are divided by their range and enter the likelihood as they are (the authors cut
-them at a threshold, which loses what a constraint on a length needs); a model per metric, and the constrained ranking in
-the halving, which keeps the larger half (theirs keeps the smaller, and has one prompt left in its last round); every
-example has an effect (theirs sets the last one to 0); without features, `features=True` is as if it were False.
+Differences: scores other than 0 and 1 are scaled by the range observed and enter the likelihood as they are (theirs
+are cut at a threshold, which loses what a constraint on a length needs); a model per metric; in the halving, the
+constrained ranking, and the larger half stays (theirs keeps the smaller, and has one prompt left in the last round);
+the answer is by the estimates there, too, not by sample means; every example has an effect (theirs sets the last
+one's to 0). Without features, `features=True` is as if it were False.
 """
 
 import math
@@ -98,7 +99,7 @@ def _estimates(pool: Pool, features: bool) -> Array:
 
 
 def _sample(pool: Pool, active: npt.NDArray[np.int64], n_pulls: int, rng: np.random.Generator) -> None:
-    """Pull a least pulled of the active prompts on a least used of the examples that it has not seen, again and again."""
+    """Again and again a least pulled of the active prompts, on a least used of the examples that it has not seen."""
     unseen = np.isnan(pool.observed[:, :, 0])
     used = (~unseen).sum(axis=0)
     for _ in range(min(n_pulls, int(unseen[active].sum()))):
