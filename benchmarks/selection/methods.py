@@ -7,7 +7,7 @@ in the paper: an example drawn for every pull, published schedules. `uniform+blu
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +24,13 @@ from benchmarks.rivals.hbbops import hbbops
 from benchmarks.rivals.in_full import in_full
 from benchmarks.rivals.poes import poes
 from benchmarks.rivals.pool import Pool
+from benchmarks.rivals.prompteval import prompteval, prompteval_bai
 from benchmarks.rivals.pulse import pulse
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.triple_clst import triple_clst
 from benchmarks.rivals.triple_gse import triple_gse
 from benchmarks.rivals.ucb_e import ucb_e
+from benchmarks.rivals.ucb_e_lrf import ucb_e_lrf
 
 PUBLISHED = "-published"
 BOTH: tuple[type[Goal], ...] = (BestFeasible, ParetoSet)
@@ -78,6 +80,11 @@ RIVALS = {
     "hbbops": Rival(hbbops, (BestFeasible,)),
     "capo-race": Rival(capo_race, BOTH),
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
+    "ucb-e-lrf": Rival(ucb_e_lrf, (BestFeasible,)),
+    "prompteval": Rival(prompteval, BOTH),
+    "prompteval-features": Rival(partial(prompteval, features=True), BOTH),
+    "prompteval-bai": Rival(prompteval_bai, (BestFeasible,)),
+    "prompteval-bai-features": Rival(partial(prompteval_bai, features=True), (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
     "in-full": Rival(in_full, BOTH),
     "poes": Rival(poes, (BestFeasible,)),
