@@ -20,6 +20,7 @@ from asktell.goals import BestFeasible, Goal, ParetoSet
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
+from benchmarks.rivals.gittins import gittins
 from benchmarks.rivals.in_full import in_full
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.triple import triple_sh
@@ -69,6 +70,7 @@ RIVALS = {
     "triple-sh": Rival(triple_sh, (BestFeasible,), iid=True),
     "capo-race": Rival(capo_race, BOTH),
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
+    "gittins": Rival(gittins, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
     "in-full": Rival(in_full, BOTH),
 }
