@@ -23,6 +23,7 @@ from benchmarks.rivals.capo import capo_race
 from benchmarks.rivals.gittins import gittins
 from benchmarks.rivals.in_full import in_full
 from benchmarks.rivals.pool import Pool
+from benchmarks.rivals.psips import psips
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.ucb_e import ucb_e
 
@@ -72,6 +73,7 @@ RIVALS = {
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
     "gittins": Rival(gittins, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
+    "psips": Rival(psips, (ParetoSet,), constrained=False),
     "in-full": Rival(in_full, BOTH),
 }
 OURS = tuple(asktell.METHODS)
