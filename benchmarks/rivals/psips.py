@@ -1,16 +1,19 @@
 """PSIPS (Pareto set identification with posterior sampling; Kone, Jourdan & Kaufmann 2024, arXiv 2411.04939).
 
-A learner who wants to know and an adversary play a game. The adversary draws the prompts' means from their posterior
-until the Pareto set of the draw is another than that of the sample means; the learner, AdaHedge over the prompts, is
-paid how far every prompt's draw is from its mean, in the metric of the scores' covariance, so its weights move to the
-prompts whose evaluation would refute such draws. The evaluations track the sum of those weights, a share of 1/t of
-each spread over all prompts. As in the authors' code for fixed budgets (cyrille-kone/psips) the posterior is not
-inflated (eta = 1), and weights are tracked rather than drawn from.
+A learner plays against an adversary, who draws the prompts' means from their posterior until the draw has another
+Pareto set than the sample means. The learner, AdaHedge over the prompts, earns for each how far the draw is from its
+mean, in the metric of the scores' covariance: its weights move to the prompts whose evaluation would refute the draws.
+Evaluations track the sum of the weights, of which a share 1/t is spread over all prompts. As in the authors' code for
+a fixed budget (cyrille-kone/psips) the posterior is not inflated, and the weights are tracked, not drawn from. Of the
+paper only the abstract could be had, so this follows that code. The answer is the Pareto set of the sample means.
 
-Differences: the covariance of scores within a prompt, known there, is estimated from the evaluations so far, with one
-more degree of freedom at 1/4, the largest variance of scores within [0, 1]. Examples are drawn without replacement, so
-the posterior has the correction for finite populations, and prompts evaluated on all of them are left alone. If eight
-draws agree with the sample means, the next eight are of twice the variance: theirs would stop and answer instead.
+Differences: the covariance within a prompt, known there, is estimated from the evaluations so far, where 1/4, the
+largest variance of scores within [0, 1], counts as one more degree of freedom. Examples are drawn without replacement,
+so the posterior has the factor 1/n - 1/N, and prompts evaluated on all N are left alone. Where theirs would stop, as 50
+draws agree with the sample means, the next 50 have twice the variance, and so on.
+
+It is made for many more evaluations: in the game's first rounds what a prompt earns is mostly chance, and the learner
+stays close to uniform (a prompt: 4 to 18 of 1,000 evaluations of 100 prompts).
 """
 
 import numpy as np
@@ -20,7 +23,7 @@ from asktell.numerics.pareto import pareto_mask
 from benchmarks.rivals.pool import Array, Pool
 
 BOUND = 0.25  # the largest variance of scores within [0, 1]
-DRAWS, DOUBLINGS = 8, 64
+DRAWS, DOUBLINGS = 50, 40
 
 
 class AdaHedge:
