@@ -20,11 +20,13 @@ from asktell.goals import BestFeasible, Goal, ParetoSet
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
+from benchmarks.rivals.gittins import gittins
 from benchmarks.rivals.hbbops import hbbops
 from benchmarks.rivals.in_full import in_full
 from benchmarks.rivals.poes import poes
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.prompteval import prompteval, prompteval_bai
+from benchmarks.rivals.psips import psips
 from benchmarks.rivals.pulse import pulse
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.triple_clst import triple_clst
@@ -85,10 +87,12 @@ RIVALS = {
     "prompteval-features": Rival(partial(prompteval, features=True), BOTH),
     "prompteval-bai": Rival(prompteval_bai, (BestFeasible,)),
     "prompteval-bai-features": Rival(partial(prompteval_bai, features=True), (BestFeasible,)),
+    "gittins": Rival(gittins, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
-    "in-full": Rival(in_full, BOTH),
+    "psips": Rival(psips, (ParetoSet,), constrained=False),
     "poes": Rival(poes, (BestFeasible,)),
     "pulse": Rival(pulse, (BestFeasible,)),
+    "in-full": Rival(in_full, BOTH),
 }
 OURS = tuple(asktell.METHODS)
 PAPER = ("uniform", "csr", "csr-sh", "mlp-csr", "lcsh", "ege-sr", "ege-sh", "mlp-ege", "gege")
