@@ -29,8 +29,9 @@ class Gaussian(NamedTuple):
     def deviations(self, normals: Matrix) -> Matrix:
         """(S, p + K or more) standard normals to (S, K) deviations from the mean."""
         p = self.root.shape[1]
-        common = self.root @ normals[:, :p].T
-        return np.asarray((self.rows @ common).T + normals[:, p : p + len(self.own)] * self.own)
+        result = normals[:, p : p + len(self.own)] * self.own
+        result += (self.rows @ (self.root @ normals[:, :p].T)).T
+        return np.asarray(result)
 
 
 class Posterior(NamedTuple):
@@ -88,12 +89,20 @@ class Posterior(NamedTuple):
 
     def draws(self, normals: Matrix) -> Matrix:
         """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""
+        if len(self.parts) == 1:
+            return self._drawn(self.parts[0], normals)
         turns = spread_evenly(len(normals))
         which = np.minimum(np.searchsorted(np.cumsum(self.weights), turns, side="right"), len(self.parts) - 1)
         result = np.empty((len(normals), len(self.sd)))
         for number, part in enumerate(self.parts):
-            some = normals[which == number]
-            result[which == number] = part.mean + self._scales(some[:, -1:]) * part.deviations(some)
+            result[which == number] = self._drawn(part, normals[which == number])
+        return result
+
+    def _drawn(self, part: Gaussian, normals: Matrix) -> Matrix:
+        result = part.deviations(normals)
+        if np.isfinite(self.freedom):
+            result *= self._scales(normals[:, -1:])
+        result += part.mean
         return result
 
     def scaled(self, centre: float, spread: float) -> "Posterior":
@@ -104,10 +113,8 @@ class Posterior(NamedTuple):
         a, b, e = (v * spread**2 for v in self.variances)
         return self._replace(parts=parts, sd=spread * self.sd, variances=(a, b, e))
 
-    def _scales(self, normals: Matrix) -> Matrix | float:
+    def _scales(self, normals: Matrix) -> Matrix:
         """sqrt(freedom / chi²), by the cube of a normal (Wilson & Hilferty 1931)."""
-        if np.isinf(self.freedom):
-            return 1.0
         part = 2.0 / (9.0 * self.freedom)
         chi2 = np.maximum(1.0 - part + np.sqrt(part) * normals, 0.1) ** 3
         return np.asarray(chi2**-0.5)
