@@ -162,9 +162,18 @@ class System:
         if self.products is None:
             f = self.f
             return _dense((f * weights if isinstance(f, np.ndarray) else f.multiply(weights).tocsr()) @ f.T)
-        of_kind = np.empty(len(self.products))
+        return np.asarray(self._of_kind(weights) @ self.products).reshape(self.n_kept + 1, self.n_kept + 1)
+
+    def trace(self, weights: Vector, matrix: Matrix) -> float:
+        """The trace of F diag(weights) F' times a symmetric matrix, for weights that follow from the counts."""
+        if self.products is None:
+            return float((self.weighted(weights) * matrix).sum())
+        return float(self._of_kind(weights) @ (self.products @ matrix.ravel()))
+
+    def _of_kind(self, weights: Vector) -> Vector:
+        of_kind = np.empty(int(self.kind.max()) + 1)
         of_kind[self.kind] = weights
-        return np.asarray(of_kind @ self.products).reshape(self.n_kept + 1, self.n_kept + 1)
+        return of_kind
 
     def _matrix(self, kept: Vector | float, d: Vector) -> Matrix:
         h = -self.weighted(d)
@@ -192,14 +201,18 @@ class System:
         root = _cholesky(self._matrix(kept, d))
         sums, sums_other = self.sums[:, 0], self.sums_other[:, 0]
         right = sums - self.f @ (d * sums_other)
-        half = np.linalg.solve(root, right)
+        half = _solve_lower(root, right)
         fitted = half @ half + sums_other @ (d * sums_other)
         log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
         log_det -= self.n_kept * np.log(v.residual / of_kept) + self.n_others * np.log(v.residual / of_other)
         log_det += self.log_shape
         return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
 
-    def means(self, v: Variances, share: float = 0.0) -> tuple[float, Gaussian]:
+    def means(self, v: Variances) -> Gaussian:
+        """The posterior of the prompts' means over all examples, whatever the basis."""
+        return self._means(v, self.solve(v))[0]
+
+    def means_by_basis(self, v: Variances, share: float) -> tuple[float, Gaussian]:
         """The log likelihood, up to a constant, and the posterior of the prompts' means over all examples.
 
         `share`: the part of the prompts' variance that belongs to the basis; the rest is the prompts' own.
@@ -210,7 +223,7 @@ class System:
         density = -0.5 * (log_det + squares / v.residual)
         alone, fitted = self._means(own, solved)
         slope = share * v.prompt
-        if not slope or not self.basis.shape[1]:
+        if not slope:
             return density, alone
         # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes. The slopes have
         # the posterior of a regression on what the effects leave unexplained.
@@ -326,6 +339,15 @@ def _cholesky(matrix: Matrix) -> Matrix:
             return np.asarray(np.linalg.cholesky(matrix + jitter * np.eye(len(matrix)) if jitter else matrix))
         except np.linalg.LinAlgError:
             jitter = max(step, 30.0 * jitter)
+
+
+def _solve_lower(root: Matrix, right: Vector) -> Vector:
+    """The solution of equations whose matrix is a lower triangle."""
+    if len(root) < _LAPACK_FROM:
+        return np.asarray(np.linalg.solve(root, right))
+    from scipy.linalg import lapack  # here, to keep the import of asktell light
+
+    return np.asarray(lapack.dtrtrs(root.T, right, lower=0, trans=1)[0])
 
 
 def _inverse(matrix: Matrix) -> Matrix:
