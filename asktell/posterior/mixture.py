@@ -24,7 +24,7 @@ class Gaussian(NamedTuple):
     def variance(self) -> Vector:
         """(K,) marginal variances."""
         cov = self.root @ self.root.T
-        return np.maximum(0.0, _row_products(self.rows, self.rows @ cov)) + self.own**2
+        return np.maximum(0.0, row_products(self.rows, self.rows @ cov)) + self.own**2
 
     def deviations(self, normals: Matrix) -> Matrix:
         """(S, p + K or more) standard normals to (S, K) deviations from the mean."""
@@ -120,7 +120,7 @@ class Posterior(NamedTuple):
         return np.asarray(chi2**-0.5)
 
 
-def _row_products(one: Any, other: Matrix) -> Vector:
+def row_products(one: Any, other: Matrix) -> Vector:
     """(K,) sums over the columns of the products of two matrices' entries."""
     if isinstance(one, np.ndarray):
         return np.asarray((one * other).sum(axis=1))
