@@ -88,8 +88,9 @@ class Goal(ABC):
         columns = []
         for c in self.constraints:
             slack = (means[:, index[c.metric]] - c.bound) * (-1.0 if c.at_most else 1.0)
-            slack = np.where(np.abs(slack) <= _ROUNDING * max(1.0, abs(c.bound)), 0.0, slack)
-            columns.append(slack / c.scale)
+            slack[np.abs(slack) <= _ROUNDING * max(1.0, abs(c.bound))] = 0.0
+            slack /= c.scale
+            columns.append(slack)
         return columns
 
     def vector(self, scores: object) -> tuple[float, ...]:

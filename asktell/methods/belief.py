@@ -140,7 +140,7 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     if isinstance(goal, BestFeasible):
         merits = membership.merit(rivals)
         order = by_chance(problem, alive)
-        two = order[membership.ranking(merits[:, np.searchsorted(alive, order)])]
+        two = order[membership.ranking(np.take(merits, np.searchsorted(alive, order), axis=1))]
         interest = np.bincount(two.ravel(), minlength=n_arms) / n_draws
         p_optimal[alive] = membership.best_members(merits).mean(axis=0)
         expected = np.zeros(n_arms)

@@ -182,13 +182,17 @@ class System:
     def weighted(self, weights: Vector) -> Matrix:
         """F diag(weights) F', for weights that follow from the counts."""
         n = self.n_kept + 1
-        rest = _dense(_times(self.rest, weights[self.others]) @ self.rest.T)
-        return np.asarray(rest + (self._of_kind(weights) @ self.products).reshape(n, n))
+        result = (self._of_kind(weights) @ self.products).reshape(n, n)
+        if len(self.others):
+            result += _dense(_times(self.rest, weights[self.others]) @ self.rest.T)
+        return np.asarray(result)
 
     def trace(self, weights: Vector, matrix: Matrix) -> float:
         """The trace of F diag(weights) F' times a symmetric matrix, for weights that follow from the counts."""
-        of_rest = row_products(self.rest.T, self.rest.T @ matrix) @ weights[self.others]
-        return float(of_rest + self._of_kind(weights) @ (self.products @ matrix.ravel()))
+        result = self._of_kind(weights) @ (self.products @ matrix.ravel())
+        if len(self.others):
+            result += row_products(self.rest.T, self.rest.T @ matrix) @ weights[self.others]
+        return float(result)
 
     def _of_kind(self, weights: Vector) -> Vector:
         of_kind = np.empty(self.n_kinds)
@@ -199,7 +203,7 @@ class System:
         h = -self.weighted(d)
         h[0] += self.counts
         h[1:, 0] += self.counts[1:]
-        h[np.arange(1, len(h)), np.arange(1, len(h))] += self.counts_kept + kept
+        np.einsum("ii->i", h)[1:] += self.counts_kept + kept
         return h
 
     def solve(self, v: Variances) -> Solved:
@@ -388,5 +392,5 @@ def _inverse(matrix: Matrix) -> Matrix:
 
     lower = lapack.dpotri(_cholesky(matrix), lower=1)[0]
     inverse = lower + lower.T
-    inverse[np.arange(len(matrix)), np.arange(len(matrix))] *= 0.5
+    np.einsum("ii->i", inverse)[:] *= 0.5
     return np.asarray(inverse)

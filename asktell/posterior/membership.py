@@ -77,8 +77,7 @@ def merit(values: Draws) -> Matrix:
     result = objective - low
     result /= max(high - low, 1e-300)
     result += 1.0
-    np.copyto(result, slack, where=slack < 0)
-    return np.asarray(result)
+    return np.asarray(np.where(slack < 0, slack, result))
 
 
 def ranking(merits: Matrix) -> Indices:
@@ -112,10 +111,10 @@ def quality(values: Draws) -> Draws:
     best = objective.max(axis=1, keepdims=True)
     most = best - _median_of_last(objective, counts)
     part = np.subtract(best, objective, out=objective)
-    # Nobody below the median is divided: the median may be the best, or next to it.
-    inside = part < most
-    np.divide(part, most, out=part, where=inside)
-    np.copyto(part, part > 0, where=~inside)
+    # The median may be the best, or next to it: whoever is behind is then at or beyond it.
+    with np.errstate(over="ignore"):
+        part /= np.maximum(most, np.finfo(np.float64).smallest_subnormal)
+    np.minimum(part, 1.0, out=part)
     return np.asarray(np.subtract(1.0, part, out=part))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Matrix, Vector, spread_evenly
 
-_LEAST_WEIGHT = 0.02  # of the likeliest posterior's, that is worth its work
+_BLOCK = 1 << 9  # rows at a time, whose products stay in the processor's cache
 
 
 class Gaussian(NamedTuple):
@@ -24,7 +24,9 @@ class Gaussian(NamedTuple):
     def variance(self) -> Vector:
         """(K,) marginal variances."""
         cov = self.root @ self.root.T
-        return np.maximum(0.0, row_products(self.rows, self.rows @ cov)) + self.own**2
+        blocks = [self.rows[start : start + _BLOCK] for start in range(0, self.rows.shape[0], _BLOCK)]
+        common = np.concatenate([row_products(block, block @ cov) for block in blocks])
+        return np.asarray(np.maximum(0.0, common) + self.own**2)
 
     def deviations(self, normals: Matrix) -> Matrix:
         """(S, p + K or more) standard normals to (S, K) deviations from the mean."""
@@ -67,15 +69,13 @@ class Posterior(NamedTuple):
         return cls(tuple(parts), weights, freedom, sd, variances, noise)
 
     @classmethod
-    def averaged(cls, fits: list["Posterior"], weights: Vector, trusts: tuple[float, ...]) -> "Posterior":
+    def averaged(cls, fits: list["Posterior"], weights: Vector, trusts: Vector) -> "Posterior":
         """Over several posteriors, each of a trust; variances and noise are those of the likeliest one."""
-        kept = weights > _LEAST_WEIGHT * weights.max()
-        weights = np.where(kept, weights, 0.0) / weights[kept].sum()
-        parts = [part for fit, keep in zip(fits, kept, strict=True) if keep for part in fit.parts]
-        within = np.concatenate([w * fit.weights for w, fit, keep in zip(weights, fits, kept, strict=True) if keep])
+        parts = [part for fit in fits for part in fit.parts]
+        within = np.concatenate([weight * fit.weights for weight, fit in zip(weights, fits, strict=True)])
         best = fits[int(weights.argmax())]
         whole = cls.of(parts, within, best.freedom, best.variances, best.noise)
-        return whole._replace(trust=float(weights @ np.array(trusts)))
+        return whole._replace(trust=float(weights @ trusts))
 
     @property
     def mean(self) -> Vector:

@@ -41,7 +41,7 @@ _PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances below: a facto
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
 _SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
 _TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in what earlier studies say, and how likely each is beforehand
-_LEAST_WEIGHT = 0.02  # of a guess that is worth its work
+_LEAST_WEIGHT = 0.02  # of a guess, or of a trust, that is worth its work
 _FEWEST_EQUAL = 3  # scores of no simple value, of a metric that has no noise
 _SIMPLE = 10.0
 _NOISE_STEPS = 6
@@ -105,12 +105,17 @@ def posterior(
     data = _Data(cells, metric, y, n_arms, n_examples, basis, spread)
     if variances is not None:
         variances = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
+    averaged = averaged and variances is None
     if shape is None:
-        return _fit(data, variances, averaged)[1].scaled(centre, spread)
-    fits = [_fit(data.with_shape(shape.trusted(trust)), variances, averaged) for trust in _TRUSTS]
-    densities = np.array([_density(system, fit) for system, fit in fits])
+        return _fit(data, *_with_noise(data, variances), averaged).scaled(centre, spread)
+    trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
+    found = [_with_noise(one, variances) for one in trusted]
+    densities = np.array([_density(system, first) for system, first in found])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
-    return Posterior.averaged([fit for _, fit in fits], weights / weights.sum(), tuple(_TRUSTS)).scaled(centre, spread)
+    kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
+    fits = [_fit(trusted[i], *found[i], averaged) for i in kept]
+    weights, trusts = weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept]
+    return Posterior.averaged(fits, weights, trusts).scaled(centre, spread)
 
 
 class _Data(NamedTuple):
@@ -145,20 +150,18 @@ class _Data(NamedTuple):
         return System(arms, examples, self.y, self.n_arms, self.n_examples, self.basis, asks, noise, self.shape)
 
 
-def _fit(data: _Data, variances: Variances | None, averaged: bool) -> tuple[System, Posterior]:
-    """The equations and the posterior, in units of the spread."""
-    system, first = _with_noise(data, variances)
+def _fit(data: _Data, system: System, first: Variances, averaged: bool) -> Posterior:
+    """The posterior in units of the spread, given the most likely variances or averaged over further guesses."""
     guesses, weights, freedom = [first], np.ones(1), np.inf
-    if variances is None and averaged:
+    if averaged:
         guesses, weights = _guesses(system, first, data.expected)
         freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM  # of one cell, several scores may differ
     parts, weights = _over_shares(system, guesses, weights)
-    return system, Posterior.of(parts, weights, freedom, first, system.noise)
+    return Posterior.of(parts, weights, freedom, first, system.noise)
 
 
-def _density(system: System, fit: Posterior) -> float:
+def _density(system: System, first: Variances) -> float:
     """The log of the restricted likelihood at the most likely variances, up to a constant."""
-    first = Variances(*fit.variances)
     log_det, squares = system.likelihood(first)
     return float(-0.5 * (log_det + squares / first.residual + (system.n - 1) * np.log(first.residual)))
 
@@ -272,14 +275,14 @@ def reml(system: System, expected: Variances | None = None) -> Variances:
                 residual if system.n > 2 else v[2],
             ]
         )
-        return np.maximum(new, _FLOOR)
+        return np.asarray(np.maximum(new, _FLOOR))
 
-    at, moved, gap = np.log(prior), None, None
+    at, moved, gap = np.log(prior), np.zeros(3), np.zeros(3)
     for _ in range(_STEPS):
         last, gap = gap, np.log(improved(np.exp(at))) - at
         size = np.abs(gap).max()
         step = _RELAXATION * gap
-        if last is not None and size < min(_NEAR, np.abs(last).max()):
+        if size < min(_NEAR, np.abs(last).max()):
             change = gap - last
             secant = gap - (change @ gap) / (change @ change) * (moved + change)
             step = secant if np.abs(secant).max() < 1.0 else step
