@@ -88,8 +88,9 @@ class Goal(ABC):
         columns = []
         for c in self.constraints:
             slack = (means[:, index[c.metric]] - c.bound) * (-1.0 if c.at_most else 1.0)
-            slack = np.where(np.abs(slack) <= _ROUNDING * max(1.0, abs(c.bound)), 0.0, slack)
-            columns.append(slack / c.scale)
+            slack[np.abs(slack) <= _ROUNDING * max(1.0, abs(c.bound))] = 0.0
+            slack /= c.scale
+            columns.append(slack)
         return columns
 
     def vector(self, scores: object) -> tuple[float, ...]:
@@ -160,7 +161,7 @@ class BestFeasible(Goal):
     def values(self, means: Means) -> Values:
         """Column 0: the objective, sign flipped if minimized; then a slack per constraint, in units of its scale."""
         index = self.metrics.index(self.objective.metric)
-        return np.stack([self.objective.sign * means[:, index], *self._slacks(means)], axis=1)
+        return np.stack([self.objective.sign * means[:, index], *self._slacks(means)]).T
 
     def __str__(self) -> str:
         return str(self.objective) + _subject_to(self.constraints)
@@ -213,7 +214,7 @@ class ParetoSet(Goal):
         """A column per objective, sign flipped if minimized, in units of its scale; then a slack per constraint."""
         weights = np.array([o.sign / o.scale for o in self.objectives])
         wanted = np.asarray(means[:, : len(weights)] * weights, dtype=np.float64)
-        return np.column_stack([wanted, *self._slacks(means)]) if self.constraints else wanted
+        return np.stack([*wanted.T, *self._slacks(means)]).T if self.constraints else wanted
 
     def __str__(self) -> str:
         return "Pareto set: " + ", ".join(str(o) for o in self.objectives) + _subject_to(self.constraints)

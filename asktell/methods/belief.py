@@ -32,7 +32,7 @@ class Belief(NamedTuple):
     interest: Vector  # (K,) how much a prompt's membership is in doubt
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
-    alive: Indices  # who is a rival
+    alive: Indices  # who is a rival, ascending
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
     is_guess: bool  # after a single evaluation, which supports no error and no probability
 
@@ -52,7 +52,7 @@ class Belief(NamedTuple):
             expected = membership.quality(np.minimum(slack, 0.0)[:, :, None]).mean(axis=0)
             return [int(arms[expected.argmax()])]
         # What is Pareto-optimal among all that are alive need not be computed again.
-        if self.members is not None and np.array_equal(np.sort(arms), np.sort(self.alive)):
+        if self.members is not None and np.array_equal(np.sort(arms), self.alive):
             members = self.members[:, arms]
         else:
             members = membership.pareto_members(membership.standing(values, n_objectives))
@@ -122,28 +122,32 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         for j, fit in enumerate(fits)
     ]
     joint = correlated(normals, of_metrics(cells, n_arms))
-    draws = np.stack([fit.draws(some) for fit, some in zip(fits, joint, strict=True)], axis=2)
-    values = goal.values(draws.reshape(-1, n_metrics)).reshape(n_draws, n_arms, -1)
+    # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
+    draws = np.array([fit.draws(some) for fit, some in zip(fits, joint, strict=True)])
+    values = _values(goal, draws)
     n_objectives = len(goal.objectives)
     for k, constraint in enumerate(goal.constraints, n_objectives):
         j = goal.metrics.index(constraint.metric)
         if is_unvarying(cells, j):
             against = draws.copy()
             limits = goal.limits(constraint.metric)
-            against[:, :, j] = held(draws[:, :, j], cells, j, problem.n_examples, limits, constraint.at_most)
-            values[:, :, k] = goal.values(against.reshape(-1, n_metrics))[:, k].reshape(n_draws, n_arms)
+            against[j] = held(draws[j], cells, j, problem.n_examples, limits, constraint.at_most)
+            values[:, :, k] = _values(goal, against)[:, :, k]
     keeps = membership.feasible(values, n_objectives)
-    alive = by_chance(problem, _alive(problem, known))
+    alive = _alive(problem, known)
+    rivals = values if len(alive) == n_arms else values[:, alive]
     p_optimal, interest, expected, members = np.zeros(n_arms), np.zeros(n_arms), None, None
     if isinstance(goal, BestFeasible):
-        two = membership.ranking(values[:, alive])
-        interest[alive] = np.bincount(two.ravel(), minlength=len(alive)) / n_draws
-        p_optimal[alive] = membership.best_members(values[:, alive]).mean(axis=0)
+        merits = membership.merit(rivals)
+        order = by_chance(problem, alive)
+        two = order[membership.ranking(np.take(merits, np.searchsorted(alive, order), axis=1))]
+        interest = np.bincount(two.ravel(), minlength=n_arms) / n_draws
+        p_optimal[alive] = membership.best_members(merits).mean(axis=0)
         expected = np.zeros(n_arms)
-        expected[alive] = membership.quality(values[:, alive]).mean(axis=0)
+        expected[alive] = membership.quality(rivals).mean(axis=0)
     else:
         members = np.zeros(values.shape[:2], dtype=bool)
-        members[:, alive] = membership.pareto_members(membership.standing(values[:, alive], n_objectives))
+        members[:, alive] = membership.pareto_members(membership.standing(rivals, n_objectives))
         p_optimal = (members & keeps).mean(axis=0)
         # Where nobody is feasible, the least violating prompt is wanted.
         p_member = members.mean(axis=0)
@@ -162,6 +166,12 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         noise=design.Noise(*np.mean(noise, axis=0).tolist()) if noise else None,
         is_guess=len(cells.arms) < 2,
     )
+
+
+def _values(goal: Goal, draws: Matrix) -> Draws:
+    """(S, K, q) the goal's values of draws of the metrics' means (m, S, K)."""
+    values = goal.values(draws.reshape(len(draws), -1).T)
+    return np.moveaxis(values.T.reshape(-1, *draws.shape[1:]), 0, 2)
 
 
 def _informative(

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Vector
-from asktell.posterior.mixture import Gaussian
+from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
 
 _LAPACK_FROM = 64  # unknowns
-_LARGE = 1 << 18  # entries; beyond, tables of cells are sparse
+_LARGE = 1 << 15  # entries; beyond, tables of cells are sparse
+_FEW = 64  # columns of such a table, that are dense
 _MOST_KINDS = 64  # of weights, that sums over the members of each are kept of
+_FEW_OF_A_KIND = 8  # whose sum is as fast to add up again
 
 
 class Variances(NamedTuple):
@@ -110,12 +112,19 @@ class System:
         self.sums_other = np.column_stack((np.bincount(others, into_other * y, self.n_others), of_others))
         products_with_y = np.bincount(arms, into_arm * y, n_arms) @ z
         self.squares = np.block([[y @ (weights * y), products_with_y[None]], [products_with_y[:, None], z.T @ of_arms]])
-        # The weights below depend on the counts only, and few counts occur: F diag(w) F' is a sum over those.
-        values, self.kind = np.unique(self.counts_other, return_inverse=True)
-        self.products: Matrix | None = None
-        if shape is None and (noise == 0.0 or len(values) <= _MOST_KINDS):
-            parts = (self.f[:, np.flatnonzero(self.kind == k)] for k in range(len(values)))
-            self.products = np.array([_dense(t @ t.T) for t in parts]).reshape(len(values), -1)
+        # The weights below depend on the counts only, and many members have the same: F diag(w) F' is a sum over those.
+        values, kind, sizes = np.unique(self.counts_other, return_inverse=True, return_counts=True)
+        frequent = np.argsort(-sizes, kind="stable")[:_MOST_KINDS]
+        frequent = frequent[sizes[frequent] > _FEW_OF_A_KIND]
+        number = np.full(len(values), -1, dtype=np.int64)
+        number[frequent] = np.arange(len(frequent))
+        kinds = number[kind]
+        self.of_a_kind, self.others = np.flatnonzero(kinds >= 0), np.flatnonzero(kinds < 0)
+        self.kind = kinds[self.of_a_kind]
+        self.n_kinds = len(frequent)
+        self.products = self._products()
+        rest = self.f[:, self.others]
+        self.rest = rest if len(self.others) > _FEW else _dense(rest)
 
     def _take_shape(self, shape: Shape | None, examples: Indices, seen: Indices) -> None:
         """What the examples' differences mean for cells, for the two effects, and for what is not seen."""
@@ -153,24 +162,48 @@ class System:
         cells = sparse.csr_matrix((self.into_arm, (rows + 1, others)), shape=shape)
         return cells + sparse.csr_matrix((self.level_other, (0 * self.level_other, np.arange(shape[1]))), shape=shape)
 
+    def _products(self) -> Matrix:
+        """(kinds, size²) F F' of the members of each kind."""
+        f, n = self.f[:, self.of_a_kind], self.n_kept + 1
+        if isinstance(f, np.ndarray):
+            parts = [f[:, self.kind == k] for k in range(self.n_kinds)]
+            return np.array([part @ part.T for part in parts]).reshape(self.n_kinds, n * n)
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        by_kind = f.tocoo()
+        rows = by_kind.row + n * self.kind[by_kind.col]
+        stacked = sparse.csr_matrix((by_kind.data, (rows, by_kind.col)), shape=(n * self.n_kinds, f.shape[1]))
+        return _dense(stacked @ f.T).reshape(self.n_kinds, n * n)
+
     def _ratios(self, v: Variances) -> tuple[Any, Any]:
         kept, other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
         return v.residual / kept / self.spread_kept, v.residual / other / self.spread_other
 
     def weighted(self, weights: Vector) -> Matrix:
         """F diag(weights) F', for weights that follow from the counts."""
-        if self.products is None:
-            f = self.f
-            return _dense((f * weights if isinstance(f, np.ndarray) else f.multiply(weights).tocsr()) @ f.T)
-        of_kind = np.empty(len(self.products))
-        of_kind[self.kind] = weights
-        return np.asarray(of_kind @ self.products).reshape(self.n_kept + 1, self.n_kept + 1)
+        n = self.n_kept + 1
+        result = (self._of_kind(weights) @ self.products).reshape(n, n)
+        if len(self.others):
+            result += _dense(_times(self.rest, weights[self.others]) @ self.rest.T)
+        return np.asarray(result)
+
+    def trace(self, weights: Vector, matrix: Matrix) -> float:
+        """The trace of F diag(weights) F' times a symmetric matrix, for weights that follow from the counts."""
+        result = self._of_kind(weights) @ (self.products @ matrix.ravel())
+        if len(self.others):
+            result += row_products(self.rest.T, self.rest.T @ matrix) @ weights[self.others]
+        return float(result)
+
+    def _of_kind(self, weights: Vector) -> Vector:
+        of_kind = np.empty(self.n_kinds)
+        of_kind[self.kind] = weights[self.of_a_kind]
+        return of_kind
 
     def _matrix(self, kept: Vector | float, d: Vector) -> Matrix:
         h = -self.weighted(d)
         h[0] += self.counts
         h[1:, 0] += self.counts[1:]
-        h[np.arange(1, len(h)), np.arange(1, len(h))] += self.counts_kept + kept
+        np.einsum("ii->i", h)[1:] += self.counts_kept + kept
         return h
 
     def solve(self, v: Variances) -> Solved:
@@ -192,14 +225,18 @@ class System:
         root = _cholesky(self._matrix(kept, d))
         sums, sums_other = self.sums[:, 0], self.sums_other[:, 0]
         right = sums - self.f @ (d * sums_other)
-        half = np.linalg.solve(root, right)
+        half = _solve_lower(root, right)
         fitted = half @ half + sums_other @ (d * sums_other)
         log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
         log_det -= self.n_kept * np.log(v.residual / of_kept) + self.n_others * np.log(v.residual / of_other)
         log_det += self.log_shape
         return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
 
-    def means(self, v: Variances, share: float = 0.0) -> tuple[float, Gaussian]:
+    def means(self, v: Variances) -> Gaussian:
+        """The posterior of the prompts' means over all examples, whatever the basis."""
+        return self._means(v, self.solve(v))[0]
+
+    def means_by_basis(self, v: Variances, share: float) -> tuple[float, Gaussian]:
         """The log likelihood, up to a constant, and the posterior of the prompts' means over all examples.
 
         `share`: the part of the prompts' variance that belongs to the basis; the rest is the prompts' own.
@@ -210,7 +247,7 @@ class System:
         density = -0.5 * (log_det + squares / v.residual)
         alone, fitted = self._means(own, solved)
         slope = share * v.prompt
-        if not slope or not self.basis.shape[1]:
+        if not slope:
             return density, alone
         # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes. The slopes have
         # the posterior of a regression on what the effects leave unexplained.
@@ -299,6 +336,15 @@ class System:
         return sparse.csr_matrix((entries, (at_rows, at_columns)), shape=shape)
 
 
+def _times(matrix: Any, weights: Vector) -> Any:
+    """The matrix with its columns times the weights."""
+    if isinstance(matrix, np.ndarray):
+        return matrix * weights
+    from scipy import sparse  # here, to keep the import of asktell light
+
+    return sparse.csr_matrix((matrix.data * weights[matrix.indices], matrix.indices, matrix.indptr), matrix.shape)
+
+
 def _dense(matrix: Any) -> Matrix:
     return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
@@ -328,6 +374,15 @@ def _cholesky(matrix: Matrix) -> Matrix:
             jitter = max(step, 30.0 * jitter)
 
 
+def _solve_lower(root: Matrix, right: Vector) -> Vector:
+    """The solution of equations whose matrix is a lower triangle."""
+    if len(root) < _LAPACK_FROM:
+        return np.asarray(np.linalg.solve(root, right))
+    from scipy.linalg import lapack  # here, to keep the import of asktell light
+
+    return np.asarray(lapack.dtrtrs(root.T, right, lower=0, trans=1)[0])
+
+
 def _inverse(matrix: Matrix) -> Matrix:
     """The inverse of a symmetric matrix, by its Cholesky factor where it is large enough for that to matter."""
     if len(matrix) < _LAPACK_FROM:
@@ -337,5 +392,5 @@ def _inverse(matrix: Matrix) -> Matrix:
 
     lower = lapack.dpotri(_cholesky(matrix), lower=1)[0]
     inverse = lower + lower.T
-    inverse[np.arange(len(matrix)), np.arange(len(matrix))] *= 0.5
+    np.einsum("ii->i", inverse)[:] *= 0.5
     return np.asarray(inverse)

@@ -43,5 +43,9 @@ def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
     for j, own in enumerate(normals):
         alike = [k for k in range(j) if normals[k].shape == own.shape and root[j, k] != 0.0]
         rest = np.sqrt(1.0 - sum(root[j, k] ** 2 for k in alike))
-        mixed.append(sum((root[j, k] * normals[k] for k in alike), rest * own) if alike else own)
+        if alike:
+            own = rest * own
+            for k in alike:
+                own += root[j, k] * normals[k]
+        mixed.append(own)
     return mixed

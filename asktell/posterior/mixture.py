@@ -6,7 +6,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Matrix, Vector, spread_evenly
 
-_LEAST_WEIGHT = 0.02  # of the likeliest posterior's, that is worth its work
+_BLOCK = 1 << 9  # rows at a time, whose products stay in the processor's cache
 
 
 class Gaussian(NamedTuple):
@@ -24,13 +24,16 @@ class Gaussian(NamedTuple):
     def variance(self) -> Vector:
         """(K,) marginal variances."""
         cov = self.root @ self.root.T
-        return np.maximum(0.0, _row_products(self.rows, self.rows @ cov)) + self.own**2
+        blocks = [self.rows[start : start + _BLOCK] for start in range(0, self.rows.shape[0], _BLOCK)]
+        common = np.concatenate([row_products(block, block @ cov) for block in blocks])
+        return np.asarray(np.maximum(0.0, common) + self.own**2)
 
     def deviations(self, normals: Matrix) -> Matrix:
         """(S, p + K or more) standard normals to (S, K) deviations from the mean."""
         p = self.root.shape[1]
-        common = self.root @ normals[:, :p].T
-        return np.asarray((self.rows @ common).T + normals[:, p : p + len(self.own)] * self.own)
+        result = normals[:, p : p + len(self.own)] * self.own
+        result += (self.rows @ (self.root @ normals[:, :p].T)).T
+        return np.asarray(result)
 
 
 class Posterior(NamedTuple):
@@ -66,15 +69,13 @@ class Posterior(NamedTuple):
         return cls(tuple(parts), weights, freedom, sd, variances, noise)
 
     @classmethod
-    def averaged(cls, fits: list["Posterior"], weights: Vector, trusts: tuple[float, ...]) -> "Posterior":
+    def averaged(cls, fits: list["Posterior"], weights: Vector, trusts: Vector) -> "Posterior":
         """Over several posteriors, each of a trust; variances and noise are those of the likeliest one."""
-        kept = weights > _LEAST_WEIGHT * weights.max()
-        weights = np.where(kept, weights, 0.0) / weights[kept].sum()
-        parts = [part for fit, keep in zip(fits, kept, strict=True) if keep for part in fit.parts]
-        within = np.concatenate([w * fit.weights for w, fit, keep in zip(weights, fits, kept, strict=True) if keep])
+        parts = [part for fit in fits for part in fit.parts]
+        within = np.concatenate([weight * fit.weights for weight, fit in zip(weights, fits, strict=True)])
         best = fits[int(weights.argmax())]
         whole = cls.of(parts, within, best.freedom, best.variances, best.noise)
-        return whole._replace(trust=float(weights @ np.array(trusts)))
+        return whole._replace(trust=float(weights @ trusts))
 
     @property
     def mean(self) -> Vector:
@@ -88,12 +89,20 @@ class Posterior(NamedTuple):
 
     def draws(self, normals: Matrix) -> Matrix:
         """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""
+        if len(self.parts) == 1:
+            return self._drawn(self.parts[0], normals)
         turns = spread_evenly(len(normals))
         which = np.minimum(np.searchsorted(np.cumsum(self.weights), turns, side="right"), len(self.parts) - 1)
         result = np.empty((len(normals), len(self.sd)))
         for number, part in enumerate(self.parts):
-            some = normals[which == number]
-            result[which == number] = part.mean + self._scales(some[:, -1:]) * part.deviations(some)
+            result[which == number] = self._drawn(part, normals[which == number])
+        return result
+
+    def _drawn(self, part: Gaussian, normals: Matrix) -> Matrix:
+        result = part.deviations(normals)
+        if np.isfinite(self.freedom):
+            result *= self._scales(normals[:, -1:])
+        result += part.mean
         return result
 
     def scaled(self, centre: float, spread: float) -> "Posterior":
@@ -104,16 +113,14 @@ class Posterior(NamedTuple):
         a, b, e = (v * spread**2 for v in self.variances)
         return self._replace(parts=parts, sd=spread * self.sd, variances=(a, b, e))
 
-    def _scales(self, normals: Matrix) -> Matrix | float:
+    def _scales(self, normals: Matrix) -> Matrix:
         """sqrt(freedom / chi²), by the cube of a normal (Wilson & Hilferty 1931)."""
-        if np.isinf(self.freedom):
-            return 1.0
         part = 2.0 / (9.0 * self.freedom)
         chi2 = np.maximum(1.0 - part + np.sqrt(part) * normals, 0.1) ** 3
         return np.asarray(chi2**-0.5)
 
 
-def _row_products(one: Any, other: Matrix) -> Vector:
+def row_products(one: Any, other: Matrix) -> Vector:
     """(K,) sums over the columns of the products of two matrices' entries."""
     if isinstance(one, np.ndarray):
         return np.asarray((one * other).sum(axis=1))

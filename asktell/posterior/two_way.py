@@ -5,7 +5,8 @@ over all N examples: known cells count as they are, only the unknown ones are in
 example is known exactly, unless scores are noisy: then the residual has a part that is noise within the cell, of
 which `asktell.numerics.cells` tells how large it is, and which no number of examples brings to nothing.
 
-The variances maximize the restricted likelihood (REML), by over-relaxed EM; the equations are in
+The variances maximize the restricted likelihood (REML), by over-relaxed EM, near the end by Anderson's secants of
+its steps (1965), which are some half as many; the equations are in
 `asktell.posterior.equations`. That guess is not taken for the truth: the posterior is averaged over a few more guesses,
 where prompts or examples differ more or less than that, weighted by their likelihood and a weak prior (sigma points,
 Julier & Uhlmann 1997; weighted as in INLA, Rue, Martino & Chopin 2009), and the scale of all is integrated out, which
@@ -30,6 +31,8 @@ __all__ = ["Cells", "Posterior", "Variances", "posterior"]
 
 _STEPS = 16
 _RELAXATION = 1.7  # below 2, over-relaxed EM converges wherever EM does
+_NEAR = 0.1  # change of a variance's log by a step of EM, below which steps are much alike
+_CONVERGED = 2e-3
 _FLOOR = 1e-6  # of a variance, in units of the scores' variance
 _PRIOR_SHARES = (0.1, 0.4, 0.5)  # of prompt, example and residual, where the data are silent
 _PRIOR_WEIGHT = 1.0  # of that prior for an effect's variance, in members
@@ -38,7 +41,7 @@ _PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances below: a facto
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
 _SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
 _TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in what earlier studies say, and how likely each is beforehand
-_LEAST_WEIGHT = 0.02  # of a guess that is worth its work
+_LEAST_WEIGHT = 0.02  # of a guess, or of a trust, that is worth its work
 _FEWEST_EQUAL = 3  # scores of no simple value, of a metric that has no noise
 _SIMPLE = 10.0
 _NOISE_STEPS = 6
@@ -102,12 +105,17 @@ def posterior(
     data = _Data(cells, metric, y, n_arms, n_examples, basis, spread)
     if variances is not None:
         variances = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
+    averaged = averaged and variances is None
     if shape is None:
-        return _fit(data, variances, averaged)[1].scaled(centre, spread)
-    fits = [_fit(data.with_shape(shape.trusted(trust)), variances, averaged) for trust in _TRUSTS]
-    densities = np.array([_density(system, fit) for system, fit in fits])
+        return _fit(data, *_with_noise(data, variances), averaged).scaled(centre, spread)
+    trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
+    found = [_with_noise(one, variances) for one in trusted]
+    densities = np.array([_density(system, first) for system, first in found])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
-    return Posterior.averaged([fit for _, fit in fits], weights / weights.sum(), tuple(_TRUSTS)).scaled(centre, spread)
+    kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
+    fits = [_fit(trusted[i], *found[i], averaged) for i in kept]
+    weights, trusts = weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept]
+    return Posterior.averaged(fits, weights, trusts).scaled(centre, spread)
 
 
 class _Data(NamedTuple):
@@ -142,20 +150,18 @@ class _Data(NamedTuple):
         return System(arms, examples, self.y, self.n_arms, self.n_examples, self.basis, asks, noise, self.shape)
 
 
-def _fit(data: _Data, variances: Variances | None, averaged: bool) -> tuple[System, Posterior]:
-    """The equations and the posterior, in units of the spread."""
-    system, first = _with_noise(data, variances)
+def _fit(data: _Data, system: System, first: Variances, averaged: bool) -> Posterior:
+    """The posterior in units of the spread, given the most likely variances or averaged over further guesses."""
     guesses, weights, freedom = [first], np.ones(1), np.inf
-    if variances is None and averaged:
+    if averaged:
         guesses, weights = _guesses(system, first, data.expected)
         freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM  # of one cell, several scores may differ
     parts, weights = _over_shares(system, guesses, weights)
-    return system, Posterior.of(parts, weights, freedom, first, system.noise)
+    return Posterior.of(parts, weights, freedom, first, system.noise)
 
 
-def _density(system: System, fit: Posterior) -> float:
+def _density(system: System, first: Variances) -> float:
     """The log of the restricted likelihood at the most likely variances, up to a constant."""
-    first = Variances(*fit.variances)
     log_det, squares = system.likelihood(first)
     return float(-0.5 * (log_det + squares / first.residual + (system.n - 1) * np.log(first.residual)))
 
@@ -186,8 +192,11 @@ def _with_noise(data: _Data, known: Variances | None) -> tuple[System, Variances
 
 def _over_shares(system: System, guesses: list[Variances], weights: Vector) -> tuple[list[Gaussian], Vector]:
     """The posterior for every guess, and for every share of the prompts' variance that the features may explain."""
-    shares = _SHARES if system.basis.shape[1] else _SHARES[:1]
-    found = [[system.means(guess, share) for share in shares] for guess in guesses]
+    if not system.basis.shape[1]:
+        kept = weights > _LEAST_WEIGHT * weights.sum()
+        parts = [system.means(guess) for guess, keep in zip(guesses, kept, strict=True) if keep]
+        return parts, np.asarray(weights[kept] / weights[kept].sum())
+    found = [[system.means_by_basis(guess, share) for share in _SHARES] for guess in guesses]
     gains = np.array([[density - row[0][0] for density, _ in row] for row in found])
     # The gain of a share is over none of the variance, which the guess's weight accounts for.
     divided = np.exp(gains - gains.max()) * weights[:, None]
@@ -242,13 +251,14 @@ def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
 
 def reml(system: System, expected: Variances | None = None) -> Variances:
     """The most likely variances, with a weak prior on the effects' shares, or one on those `expected`."""
-    v = np.array(_PRIOR_SHARES if expected is None else expected)
+    prior = np.array(_PRIOR_SHARES if expected is None else expected)
     weights = (_PRIOR_WEIGHT, _PRIOR_WEIGHT) if expected is None else _KNOWN_WEIGHTS
     if system.n_examples is None:
-        v = np.array([0.1, 1.0, 0.9])  # there is no example effect; its variance is never used
-    prior = v.copy()
+        prior = np.array([0.1, 1.0, 0.9])  # there is no example effect; its variance is never used
     n_columns = system.n_columns
-    for _ in range(_STEPS):
+
+    def improved(v: Vector) -> Vector:
+        """A step of EM."""
         s = system.solve(Variances(*v))
         u, other = s.u[:, 0], s.other[:, 0]
         fitted = u @ system.sums[:, 0] + other @ system.sums_other[:, 0]
@@ -256,7 +266,7 @@ def reml(system: System, expected: Variances | None = None) -> Variances:
         kept, others = system.spread_kept, system.spread_other
         of_kept = u[1:] @ (u[1:] / kept) + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum()
         of_other = other @ (other / others)
-        of_other += v[2] * ((s.d / others).sum() + (system.weighted(s.d**2 / others) * s.inverse).sum())
+        of_other += v[2] * ((s.d / others).sum() + system.trace(s.d**2 / others, s.inverse))
         per_arm, per_column = (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
         new = np.array(
             [
@@ -265,12 +275,22 @@ def reml(system: System, expected: Variances | None = None) -> Variances:
                 residual if system.n > 2 else v[2],
             ]
         )
-        new = np.clip(v * (np.maximum(new, _FLOOR) / v) ** _RELAXATION, _FLOOR, 1e3)
-        converged = np.abs(np.log(new / v)).max() < 1e-3
-        v = new
-        if converged:
+        return np.asarray(np.maximum(new, _FLOOR))
+
+    at, moved, gap = np.log(prior), np.zeros(3), np.zeros(3)
+    for _ in range(_STEPS):
+        last, gap = gap, np.log(improved(np.exp(at))) - at
+        size = np.abs(gap).max()
+        step = _RELAXATION * gap
+        if size < min(_NEAR, np.abs(last).max()):
+            change = gap - last
+            secant = gap - (change @ gap) / (change @ change) * (moved + change)
+            step = secant if np.abs(secant).max() < 1.0 else step
+        moved = np.clip(at + step, np.log(_FLOOR), np.log(1e3)) - at
+        at = at + moved
+        if size < _CONVERGED:
             break
-    return Variances(*v.tolist())
+    return Variances(*np.exp(at).tolist())
 
 
 def _guesses(system: System, first: Variances, expected: Variances | None = None) -> tuple[list[Variances], Vector]:

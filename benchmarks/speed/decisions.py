@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 import asktell
-from asktell.methods import adaptive
+from asktell.methods import belief
 from asktell.state import decide
 
 N = 300
@@ -56,7 +56,7 @@ def milliseconds(call: Callable[[], object], repetitions: int) -> float:
     """Median CPU time of a call that remembers nothing."""
     times = []
     for _ in range(repetitions):
-        adaptive._belief.cache_clear()
+        belief._belief.cache_clear()
         start = time.process_time()
         call()
         times.append(time.process_time() - start)

@@ -37,7 +37,7 @@ def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> N
     arms, examples = np.divmod(cells, n_examples)
     y, z, v = rng.normal(size=len(arms)), basis(rng.normal(size=(n_arms, 3))), Variances(0.5, 0.3, 0.4)
     system = System(arms, examples, y, n_arms, n_examples, z)
-    _, found = system.means(v, share)
+    _, found = system.means_by_basis(v, share)
     mean, cov, _ = exact(arms, examples, y, z, n_examples, v, share)
     np.testing.assert_allclose(found.mean, mean, atol=1e-4)
     root = found.rows @ found.root
@@ -51,7 +51,7 @@ def test_the_likelihood_of_the_share_is_exact() -> None:
     arms, examples = np.divmod(np.sort(rng.permutation(7 * 6)[:25]), 6)
     y, z, v = rng.normal(size=25), basis(rng.normal(size=(7, 2))), Variances(0.5, 0.3, 0.4)
     system = System(arms, examples, y, 7, 6, z)
-    ours = [system.means(v, share)[0] for share in (0.0, 0.3, 0.9)]
+    ours = [system.means_by_basis(v, share)[0] for share in (0.0, 0.3, 0.9)]
     theirs = [exact(arms, examples, y, z, 6, v, share)[2] for share in (0.0, 0.3, 0.9)]
     np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=2e-3)
 
@@ -61,7 +61,7 @@ def test_without_examples_too() -> None:
     rng = np.random.default_rng(2)
     arms, z, v = np.repeat(np.arange(5), 3), basis(rng.normal(size=(5, 2))), Variances(0.5, 1.0, 0.4)
     y = rng.normal(size=15)
-    _, found = System(arms, np.full(15, -1), y, 5, None, z).means(v, 0.6)
+    _, found = System(arms, np.full(15, -1), y, 5, None, z).means_by_basis(v, 0.6)
     prior = 0.6 * 0.5 * z @ z.T + 0.4 * 0.5 * np.eye(5) + LEVEL
     to_cells = np.eye(5)[arms]
     cov = to_cells @ prior @ to_cells.T + 0.4 * np.eye(15)

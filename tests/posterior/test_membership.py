@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from asktell.numerics import counters
 from asktell.numerics.pareto import pareto_mask
 from asktell.posterior import membership
 
@@ -19,19 +20,27 @@ def test_normals_are_normal_and_repeatable() -> None:
     assert not (normals == membership.normals(3, "test", (501, 99), 8)).any()
 
 
+def test_normals_are_those_of_box_and_muller() -> None:
+    n = 3 * membership._BLOCK  # half of them, over several blocks
+    bits = counters.bits(3, "test", 7, np.arange(n))
+    radius = np.sqrt(-2.0 * np.log(((bits >> np.uint64(32)).astype(float) + 0.5) / 2.0**32))
+    angle = 2.0 * np.pi * (bits & np.uint64(2**32 - 1)).astype(float) / 2.0**32
+    found = membership.normals(3, "test", (2, n), 7)
+    np.testing.assert_allclose(found, radius * np.array([np.cos(angle), np.sin(angle)]), rtol=0, atol=1e-14)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 4))
 def test_members_are_the_pareto_sets_of_the_draws(seed: int, n: int, q: int) -> None:
     values = np.random.default_rng(seed).integers(0, 4, (5, n, q)).astype(float)
     expected = np.array([pareto_mask(draw) for draw in values]).tolist()
     assert membership.pareto_members(values).tolist() == expected
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(membership, "_MANY", 0)
-        assert membership.pareto_members(values).tolist() == expected
 
 
 def test_the_ranking_puts_feasible_prompts_first_and_then_the_least_violation() -> None:
     values = np.array([[[5.0, -1.0], [1.0, 0.0], [2.0, 0.5]], [[5.0, -1.0], [1.0, -0.1], [2.0, -0.5]]])
-    assert membership.ranking(values).tolist() == [[2, 1], [1, 2]]
+    merits = membership.merit(values)
+    assert membership.ranking(merits).tolist() == [[2, 1], [1, 2]]
+    assert membership.best_members(merits).tolist() == [[False, False, True], [False, True, False]]
 
 
 def test_quality_is_one_for_the_best_and_zero_for_the_median_and_for_the_infeasible() -> None:

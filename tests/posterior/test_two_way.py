@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asktell.posterior import equations
+from asktell.posterior import equations, two_way
+from asktell.posterior.equations import System
 from asktell.posterior.two_way import Cells, Posterior, Variances, posterior
 
 Matrix = npt.NDArray[np.float64]
@@ -190,6 +191,23 @@ def test_variances_are_recovered(n_arms: int) -> None:
     np.testing.assert_allclose(fit.variances, v, rtol=0.5)
     errors = (fit.mean - y.mean(axis=1)) / fit.sd
     assert 0.6 < np.sqrt((errors**2).mean()) < 1.5
+
+
+@pytest.mark.parametrize(("n_arms", "n_examples", "part"), [(30, 20, 0.1), (30, 90, 0.05), (12, 40, 0.6), (90, 8, 0.5)])
+def test_the_variances_are_those_where_em_ends(
+    n_arms: int, n_examples: int, part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(n_examples)
+    arms, examples = np.nonzero(rng.random((n_arms, n_examples)) < part)
+    y = rng.normal(size=n_arms)[arms] + rng.normal(size=n_examples)[examples] + rng.normal(size=len(arms))
+    system = System(arms, examples, (y - y.mean()) / y.std(), n_arms, n_examples)
+    solved = []
+    monkeypatch.setattr(System, "solve", lambda s, v, solve=System.solve: solved.append(v) or solve(s, v))
+    found = two_way.reml(system)
+    assert len(solved) <= 12
+    for name, number in {"_STEPS": 2000, "_NEAR": 0.0, "_CONVERGED": 1e-9}.items():
+        monkeypatch.setattr(two_way, name, number)
+    np.testing.assert_allclose(found, two_way.reml(system), rtol=0.02)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
