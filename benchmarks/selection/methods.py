@@ -101,6 +101,8 @@ LINEAR = ("lcsh", "gege")
 """Published with estimates from the current round only; the others pool all rounds."""
 ESTIMATORS = {"uniform+least-squares": LeastSquares, "uniform+mlp": MLP, "uniform+blup": BLUP}
 """The pulls of `uniform`, and what else may be concluded from them."""
+AUTO, FEATURED = "auto", "auto+features"
+"""`auto` as one calls it, without features; and with those of the table, which structured methods have, too."""
 FILTERED = ("auto+filter", "auto+conclude")
 """`auto` for the front without the constraints. Of its answer those that keep them; or the front by all estimates."""
 REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
@@ -110,7 +112,7 @@ REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
 def names() -> list[str]:
     """The names of all methods."""
     published = [f"{name}{PUBLISHED}" for name in PAPER if name in OURS]
-    return [*OURS, *published, *ESTIMATORS, *FILTERED, *RIVALS]
+    return [*OURS, FEATURED, *published, *ESTIMATORS, *FILTERED, *RIVALS]
 
 
 def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
@@ -140,14 +142,16 @@ def _run_ours(method: str, problem: BenchmarkProblem, budget: int, seed: int) ->
     if method not in names():
         raise KeyError(f"There is no method {method!r}; there are {names()}.")
     try:
-        how = _uniform(method, problem.goal) if method in ESTIMATORS else name
+        how = _uniform(method, problem.goal) if method in ESTIMATORS else AUTO if method == FEATURED else name
+        if method == FEATURED and problem.table.features is None:
+            raise NotApplicableError(f"{method} needs features")
         selector = asktell.Selector(
             problem.table.prompts,
             problem.goal,
             budget,
             _published(name, problem.goal) if published else how,
             examples=problem.scores.shape[1],
-            features=problem.table.features,
+            features=None if method == AUTO else problem.table.features,
             seed=seed,
             sampling="iid" if published else "shared",
         )
@@ -177,8 +181,8 @@ def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int
 @lru_cache(maxsize=64)
 def _without_constraints(problem: BenchmarkProblem, budget: int, seed: int) -> asktell.Result:
     goal = ParetoSet(*problem.goal.objectives)
-    n, features = problem.scores.shape[1], problem.table.features
-    selector = asktell.Selector(problem.table.prompts, goal, budget, "auto", n, features, seed)
+    n = problem.scores.shape[1]
+    selector = asktell.Selector(problem.table.prompts, goal, budget, AUTO, n, seed=seed)
     while trial := selector.ask():
         selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
     return selector.result()

@@ -53,6 +53,15 @@ def test_every_preset_of_the_engine_is_in_the_table() -> None:
     assert set(methods.REFERENCE.values()) <= set(methods.names())
 
 
+def test_auto_has_features_only_by_name(exact: Callable[..., BenchmarkProblem]) -> None:
+    means = tuple((0.1 * i, 1 - 0.1 * i) for i in range(10))
+    plain, featured = exact("pareto", *means), exact("pareto", *means, features=np.eye(10))
+    assert methods.run("auto", featured, 20, 0) == methods.run("auto", plain, 20, 0)
+    assert methods.run("auto+features", featured, 20, 0).spent == 20
+    with pytest.raises(methods.NotApplicableError, match="features"):
+        methods.run("auto+features", plain, 20, 0)
+
+
 def test_an_unknown_method_is_an_error(problem: MakeProblem) -> None:
     for name in ("nonsense", "auto-published"):
         with pytest.raises(KeyError, match=name):
