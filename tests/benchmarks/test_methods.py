@@ -57,7 +57,7 @@ def test_auto_has_features_only_by_name(exact: Callable[..., BenchmarkProblem]) 
     means = tuple((0.1 * i, 1 - 0.1 * i) for i in range(10))
     plain, featured = exact("pareto", *means), exact("pareto", *means, features=np.eye(10))
     assert methods.run("auto", featured, 20, 0) == methods.run("auto", plain, 20, 0)
-    assert methods.run("auto+features", featured, 20, 0).spent == 20
+    assert methods.run("auto+features", featured, 20, 0).answer
     with pytest.raises(methods.NotApplicableError, match="features"):
         methods.run("auto+features", plain, 20, 0)
 
