@@ -50,7 +50,8 @@ def compare(lines: Iterable[dict[str, Any]], pairs: Sequence[tuple[str, str]]) -
                 differences = np.array([qualities[seed] - theirs[seed] for seed in seeds])
                 error = float(differences.std(ddof=1) / np.sqrt(len(seeds)))
                 mean = float(differences.mean())
-                p = float(stats.t.cdf(mean / error, len(seeds) - 1)) if error > 0 else 0.5
+                without_noise = 0.5 if mean == 0 else float(mean > 0)
+                p = float(stats.t.cdf(mean / error, len(seeds) - 1)) if error > 0 else without_noise
                 found.append(Comparison(ours, other, problem, goal, b, mean, error, p))
     found.sort(key=lambda comparison: comparison.p)
     adjusted = holm(np.array([comparison.p for comparison in found]))

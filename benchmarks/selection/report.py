@@ -227,7 +227,8 @@ def against_the_best(lines: list[Line], goal: str) -> str:
 
 
 CLAIMS = {
-    "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "blup-csr", "blup-ege"),
+    "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "blup-csr", "blup-ege", *methods.RIVALS),
+    "auto+features": ("auto",),
     "blup-csr": ("csr-sh", "lcsh"),
     "blup-ege": ("ege-sh", "gege"),
     "uniform+blup": ("uniform", "uniform+least-squares", "uniform+mlp"),
