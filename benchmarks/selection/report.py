@@ -203,7 +203,7 @@ def many_prompts(lines: list[Line], goal: str) -> str:
                 runs = f"{len(mine)} on {len({line['problem'] for line in mine})}"
                 ranked.append((quality.value, [f"{k:,}", kind, f"{b:g}", f"`{method}`", shown, seconds, runs]))
         rows += [row for _, row in sorted(ranked, key=lambda item: item[0], reverse=True)]
-    return table(["K", "problems", "b", "method", "quality", "seconds", "runs, problems"], rows)
+    return table(["K", "problems", "b", "method", "quality", "CPU seconds", "runs, problems"], rows)
 
 
 def against_the_best(lines: list[Line], goal: str) -> str:

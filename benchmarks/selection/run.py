@@ -2,7 +2,7 @@
 
 Writes one JSON line per (problem, goal, method, budget, seed, commit), and skips those that the file has already, so
 an interrupted run goes on where it was. The same command on the same commit gives the same lines, whatever the number
-of processes, but for `seconds`. A method that is not for a problem (wrong goal, budget below what it needs, no
+of processes, but for `seconds` of CPU time. A method that is not for a problem (wrong goal, budget below what it needs, no
 features) has a line with `refused`, the reason.
 """
 
@@ -81,12 +81,12 @@ def run_task(task: Task, folder: Path | None) -> dict[str, Any]:
     k, n, _ = problem.scores.shape
     budget = round(task.per_prompt * k)
     line: dict[str, Any] = {**task._asdict(), "budget": budget, "k": k, "n": n}
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         outcome = methods.run(task.method, problem, budget, task.seed)
     except methods.NotApplicableError as error:
         return {**line, "refused": str(error)}
-    line["seconds"] = round(time.perf_counter() - start, 4)
+    line["seconds"] = round(time.process_time() - start, 4)
     found = {name: round(value, 6) for name, value in evaluate(problem, outcome.answer).items()}
     return {**line, "spent": outcome.spent, "answer": outcome.answer, **found}
 
