@@ -5,6 +5,7 @@ then; trials that are out are not planned again, and count as information that w
 `asktell.methods.belief`, the choice of examples in `asktell.posterior.design`.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
@@ -23,6 +24,7 @@ from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Proble
 
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
+_PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
 _PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
 _PULLS_BEFORE_A_STOP = 20  # an early stop comes that part later at most, and every look costs its work
 _LEAST_INTEREST = 1e-3  # of a contender that no draw has on top
@@ -76,12 +78,12 @@ class Adaptive:
             # What is planned costs too much by now, and nothing is out that may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
-        return not state.pending or (_room(state) > 0 and bool(state.open_arms().any()))
+        return not state.pending or (_room(state) > 0 and bool(state.open_arms()[self._field(state)].any()))
 
     def decide(self, state: State) -> Decided:
         """Plan the next batch, or end."""
         number, room = len(state.decisions), _room(state)
-        open_ = np.flatnonzero(state.open_arms())
+        open_ = np.intersect1d(np.flatnonzero(state.open_arms()), self._field(state))
         belief = self.belief(state)
         if not room or not len(open_):
             return self._finish(state, number, belief)
@@ -96,7 +98,7 @@ class Adaptive:
 
     def belief(self, state: State) -> Belief | None:
         """The posterior now that decisions rest on, given the most likely variances; None if nothing is known."""
-        return believe(state, self.draws, averaged=False)
+        return believe(state, self.draws, averaged=False, among=self._field(state))
 
     def statement(self, state: State) -> Belief | None:
         """The posterior now that results state, averaged over what the variances may be; None if nothing is known."""
@@ -146,7 +148,27 @@ class Adaptive:
         return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
 
     def _batch_size(self, state: State) -> int:
-        return max(1, round(self.batch * len(state.active)))
+        return max(1, round(self.batch * len(self._field(state))))
+
+    def _field(self, state: State) -> Indices:
+        """The arms in the race that take part, ascending: all, but where the budget is small for a single best one.
+
+        Then as many as it has two pulls for, drawn by chance: the best of some is found rather than the best of all
+        guessed. Those that were pulled, the baseline, and arms that joined later always take part.
+        """
+        problem, active = state.problem, state.active
+        each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
+        size = max(2, math.ceil(problem.budget / each))
+        if not isinstance(problem.goal, BestFeasible) or self.confidence is not None or len(active) <= size:
+            return active
+        certain = np.bincount(state.history.arms(), minlength=problem.n_arms) + _pulls_out(state) > 0
+        certain[state.origin.n_arms :] = True
+        if problem.baseline is not None:
+            certain[problem.baseline] = True
+        order = by_chance(problem, active)
+        order = order[np.argsort(~certain[order], kind="stable")]
+        chosen = np.sort(order[: max(size, int(certain[active].sum()))])
+        return chosen if state.open_arms()[chosen].any() else active
 
     def _choose(
         self, state: State, open_: Indices, room: int, number: int, belief: Belief | None, doubtful: Indices | None
@@ -193,8 +215,9 @@ class Adaptive:
         """
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
+        n_arms = len(self._field(state))
         ages, which = np.unique(state.ages()[open_], return_inverse=True)
-        n_contenders = np.array([max(2, int(np.ceil(len(state.active) ** (1.0 - age)))) for age in ages.tolist()])
+        n_contenders = np.array([max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()])
         order = counters.chance_order(state.problem.seed, open_)
         rank = np.empty(len(open_), dtype=np.int64)
         rank[order[np.argsort(-belief.expected[open_][order], kind="stable")]] = np.arange(len(open_))

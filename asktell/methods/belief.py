@@ -59,12 +59,13 @@ class Belief(NamedTuple):
         return [int(arm) for arm in arms[membership.best_set(values, members, seed, n_objectives)]]
 
 
-def believe(state: State, most_draws: int, averaged: bool) -> Belief | None:
+def believe(state: State, most_draws: int, averaged: bool, among: Indices | None = None) -> Belief | None:
     """What is known now, None if nothing is; `averaged` over what the variances may be, or given the most likely ones.
 
-    The last ones are kept: states that differ only in what is out share them.
+    `among`: only these arms are rivals, None: all in the race. The last ones are kept: states that differ only in what
+    is out share them.
     """
-    return _belief(most_draws, state.problem, _Known(state), averaged) if len(state.history) else None
+    return _belief(most_draws, state.problem, _Known(state, among), averaged) if len(state.history) else None
 
 
 def by_chance(problem: Problem, arms: Indices) -> Indices:
@@ -75,9 +76,10 @@ def by_chance(problem: Problem, arms: Indices) -> Indices:
 class _Known:
     """What a belief follows from, as a key for the last ones: states that differ only in what is out share it."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, among: Indices | None) -> None:
         self.history = state.history
-        self.out = tuple(state.no_rivals())
+        others = () if among is None else np.setdiff1d(state.active, among).tolist()
+        self.out = (*state.no_rivals(), *others)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Known) and self.history is other.history and self.out == other.out
