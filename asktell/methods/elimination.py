@@ -220,7 +220,8 @@ class Elimination:
         if last:  # those who could have stayed are judged among themselves
             candidates = staying[known[staying]]
             chosen = candidates[self._join(state, active[candidates], estimates.means[candidates])]
-            if len(baseline) and self._is_dominated(state, estimates.means[baseline[0]]):
+            better = estimates.means[leaving[accepted[leaving]]]
+            if len(baseline) and self._is_dominated(state, estimates.means[baseline[0]], better):
                 chosen = np.setdiff1d(chosen, baseline, True)
             accepted[staying] = False
             accepted[chosen] = True
@@ -240,13 +241,16 @@ class Elimination:
         return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
 
     @staticmethod
-    def _is_dominated(state: State, means: Means) -> bool:
-        """Whether an arm accepted before dominates: who is never eliminated may have outlived those who are better."""
+    def _is_dominated(state: State, means: Means, leaving: Means) -> bool:
+        """Whether an arm accepted before, or of those accepted now, dominates.
+
+        Who is never eliminated may have outlived those who are better.
+        """
         goal = state.problem.goal
         if isinstance(goal, BestFeasible):
             return False
         accepted = [d.means for _, d in state.left.values() if d.status == ACCEPTED]
-        values = goal.values(np.array([means, *accepted]))
+        values = goal.values(np.array([means, *accepted, *leaving]))
         return not pareto_mask(values[:, : len(goal.objectives)])[0]
 
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
