@@ -125,12 +125,71 @@ def test_any_number_of_metrics(m: int) -> None:
         assert s.result().selected
 
 
-def test_fewer_evaluations_than_prompts() -> None:
+@pytest.mark.parametrize(("goal", "tried"), [(BEST, 4), (PARETO, 7)])
+def test_fewer_evaluations_than_prompts(goal: Any, tried: int) -> None:
     scores = table(20, 9)
-    s = selector(scores, BEST, 7)
+    s = selector(scores, goal, 7)
     trials = play(s, scores)
-    assert len({t.prompt_id for t in trials}) == 7
+    assert len({t.prompt_id for t in trials}) == tried
     assert s.result().selected[0].pulls > 0
+
+
+@pytest.mark.parametrize("together", [1, 4])
+@pytest.mark.parametrize(
+    ("goal", "budget", "options", "tried"),
+    [
+        (BEST, 1, {}, 1),
+        (BEST, 20, {}, 10),
+        (BestFeasible("a"), 25, {}, 13),
+        (BEST, 40, {}, 20),
+        (BEST, 20, {"examples": 1}, 20),  # one example: a second pull of a prompt would tell nothing
+        (BEST, 20, {"method": Adaptive(confidence=0.9)}, 20),  # what is proven is proven of all
+        (PARETO, 20, {}, 20),
+    ],
+)
+def test_a_small_budget_looks_for_the_best_of_some(
+    goal: Any, budget: int, options: dict[str, Any], tried: int, together: int
+) -> None:
+    rows = table(20, options.get("examples", 30))[:, :, : len(goal.metrics)]
+    s = Selector([f"p{i}" for i in range(20)], goal, budget, **{"method": "auto", "examples": 30, **options})
+    trials = play(s, rows, together)
+    assert len({t.prompt_id for t in trials}) == tried
+    assert s.spent == budget
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_baseline_newcomers_and_what_was_observed_take_part_in_a_small_budget(seed: int) -> None:
+    scores = table(24, 30)
+    s = Selector([f"p{i}" for i in range(20)], BEST, 16, "auto", examples=30, baseline="p3", seed=seed)
+    s.observe("p4", scores[4, 0].tolist(), 0)
+    joined = s.add([f"p{i}" for i in range(20, 24)])
+    trials = play(s, scores)
+    tried = {t.prompt_id for t in trials} | {4}
+    assert tried >= {3, *joined}
+    assert len(tried) == 8
+
+
+def test_more_budget_brings_more_prompts() -> None:
+    scores = table(20, 30)
+    s = selector(scores, BEST, 10)
+    first = {t.prompt_id for t in play(s, scores)}
+    assert len(first) == 5
+    s.extend(30)
+    assert len(first | {t.prompt_id for t in play(s, scores)}) == 20
+
+
+def test_prompts_that_fail_make_room_in_a_small_budget() -> None:
+    scores = table(20, 3)
+    s = selector(scores, BEST, 12, max_failures=1)
+    failed: set[Any] = set()
+    while trial := s.ask():
+        if len(failed) < 3 and trial.prompt_id not in failed:
+            s.fail(trial, "no")
+            failed.add(trial.prompt_id)
+        else:
+            tell(s, trial, scores)
+    assert s.spent == 12
+    assert len({entry.id for entry in s.result().prompts if entry.pulls}) >= 3
 
 
 def test_seeing_everything_gives_the_exact_answer() -> None:
