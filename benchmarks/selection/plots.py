@@ -17,7 +17,7 @@ from benchmarks.selection import methods
 Line = dict[str, Any]
 
 SHOWN = {
-    "best": ("auto", "uniform", "csr", "csr-sh", "csr-published", "optuna-tpe-constrained", "triple-sh", "ucb-e"),
+    "best": ("auto", "uniform", "csr", "csr-sh", "csr-published", "triple-sh", "triple-gse", "ucb-e"),
     "pareto": ("auto", "uniform", "ege-sr", "ege-sh", "ege-sr-published", "optuna-tpe", "capo-race", "ape"),
 }
 TITLES = {"best": "best feasible prompt", "pareto": "Pareto set"}

@@ -217,7 +217,7 @@ def against_the_best(lines: list[Line], goal: str) -> str:
         for b in sorted({line["per_prompt"] for line in group}):
             part = select(group, goal=goal, per_prompt=b)
             found = {m: mean(mine, "quality") for m in methods.names() if (mine := select(part, method=m))}
-            rivals = [m for m in found if m != "auto" and found[m].told]
+            rivals = [m for m in found if not m.startswith(methods.AUTO) and found[m].told]
             if "auto" not in found or not rivals:
                 continue
             best = max(rivals, key=lambda m: found[m].rank)
