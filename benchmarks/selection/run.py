@@ -2,8 +2,8 @@
 
 Writes one JSON line per (problem, goal, method, budget, seed, commit), and skips those that the file has already, so
 an interrupted run goes on where it was. The same command on the same commit gives the same lines, whatever the number
-of processes, but for `seconds` of CPU time. A method that is not for a problem (wrong goal, budget below what it needs, no
-features) has a line with `refused`, the reason.
+of processes, but for `seconds` of CPU time. A method that is not for a problem (wrong goal, budget below what it needs,
+no features) has a line with `refused`, the reason.
 """
 
 import argparse
