@@ -32,7 +32,7 @@ from tqdm import tqdm
 import asktell
 from asktell.numerics import counters
 from benchmarks import problems
-from benchmarks.docs.page import DOCS, table, update
+from benchmarks.docs.page import TABLES, table, update
 from benchmarks.problems import BenchmarkProblem, Table
 from benchmarks.problems.table import Array
 from benchmarks.selection.headline import equivalent
@@ -46,7 +46,6 @@ HISTORIES = ("none", "5", "20", "all", "auto5", "auto20", "shuffled", "other")
 GRID = (2, 3, 4, 5, 6.5, 8, 10, 13)
 """Evaluations per prompt of `none`."""
 GOALS = {"best prompt": (problems.UNCONSTRAINED,), "best feasible": problems.BEST, "Pareto set": (problems.PARETO,)}
-PAGE = DOCS / "how-to" / "learn-from-earlier-studies.md"
 _FEWEST = 10  # prompts of a half
 
 
@@ -215,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
     if args.write:
-        update(PAGE, found)
+        update(TABLES, found)
 
 
 def _run_all(missing: Sequence[Key], folder: Path | None, jobs: int, end: float) -> Iterator[Line | None]:

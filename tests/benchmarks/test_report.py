@@ -91,6 +91,20 @@ def test_a_thousand_prompts_have_a_table_of_their_own() -> None:
     assert "1000" not in report.pool_sizes(lines, "best@.5")
 
 
+def test_the_page_for_people_shows_the_half_that_nothing_was_developed_on() -> None:
+    lines = [
+        {"problem": problem, "goal": "pareto", "method": method, "per_prompt": 3, "seed": seed, "quality": quality}
+        for problem, quality in (("capo/agnews_llama_seed42", 0.2), ("capo/agnews_mistral_seed42", 0.6))
+        for method in ("auto", "uniform", "csr", "auto+features")
+        for seed in range(4)
+    ]
+    rows = report.against_the_best(report.fair(lines), "pareto").splitlines()[2:]
+    assert [row.split(" | ")[0:3] for row in rows] == [["| recorded tables, report half", "3", "0.600 ± 0.000"]]
+    assert rows[0].endswith("`uniform` |")  # not our own with features
+    assert len(report.against_the_best(lines, "pareto").splitlines()) == 4
+    assert report.fair(lines[:16]) == lines[:16]
+
+
 def test_only_what_ran_alike_is_ranked() -> None:
     def line(goal: str, b: float, method: str) -> report.Line:
         return {"goal": goal, "per_prompt": b, "method": method}
