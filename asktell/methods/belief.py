@@ -128,13 +128,7 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     draws = np.array([fit.draws(some) for fit, some in zip(fits, joint, strict=True)])
     values = _values(goal, draws)
     n_objectives = len(goal.objectives)
-    for k, constraint in enumerate(goal.constraints, n_objectives):
-        j = goal.metrics.index(constraint.metric)
-        if is_unvarying(cells, j):
-            against = draws.copy()
-            limits = goal.limits(constraint.metric)
-            against[j] = held(draws[j], cells, j, problem.n_examples, limits, constraint.at_most)
-            values[:, :, k] = _values(goal, against)[:, :, k]
+    _hold_unvarying(problem, cells, draws, values)
     keeps = membership.feasible(values, n_objectives)
     alive = _alive(problem, known)
     rivals = values if len(alive) == n_arms else values[:, alive]
@@ -168,6 +162,17 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         noise=design.Noise(*np.mean(noise, axis=0).tolist()) if noise else None,
         is_guess=len(cells.arms) < 2,
     )
+
+
+def _hold_unvarying(problem: Problem, cells: Cells, draws: Draws, values: Draws) -> None:
+    """Held against its bound, a metric whose scores all agree so far is drawn as one that may differ, in `values`."""
+    goal = problem.goal
+    for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
+        j = goal.metrics.index(constraint.metric)
+        if is_unvarying(cells, j):
+            against, limits = draws.copy(), goal.limits(constraint.metric)
+            against[j] = held(draws[j], cells, j, problem.n_examples, limits, constraint.at_most)
+            values[:, :, k] = _values(goal, against)[:, :, k]
 
 
 def _values(goal: Goal, draws: Matrix) -> Draws:

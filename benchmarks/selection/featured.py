@@ -14,16 +14,14 @@ and the difference from `none` with its standard error over the tables. Needs th
 """
 
 import argparse
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 import asktell
 from asktell.features import pca, text_features
@@ -32,7 +30,7 @@ from benchmarks.docs.page import DOCS, table, update
 from benchmarks.problems.replay import DIMENSION
 from benchmarks.problems.table import Array
 from benchmarks.selection.metrics import evaluate
-from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems, read_lines
+from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems, known_lines
 
 Line = dict[str, Any]
 Key = tuple[str, str, float, str, int]
@@ -137,29 +135,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="renew the table in docs, too")
     args = parser.parse_args(argv)
     names = [name for name in chosen_problems(args) if not name.startswith("synthetic/")]
-    known = {_key(line): line for line in read_lines(args.output)}
     cells = product(range(args.seeds), names, args.goals, args.features, args.per_prompt)
     wanted = [
         (name, goal, b, features, seed) for seed, name, goal, features, b in cells if has(name, features, args.tables)
     ]
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
-    missing = [task for task in wanted if task not in known]
-    if missing:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        with args.output.open("a") as file:
-            for task in tqdm(missing, unit="run", mininterval=30):
-                if time.monotonic() > end:
-                    break
-                known[task] = run(*task, args.tables)
-                file.write(json.dumps(known[task]) + "\n")
-                file.flush()
-    found = {
-        f"features-{half}": summary(
-            [known[task] for task in wanted if task in known and problems.half(task[0]) == half]
-        )
-        for half in ("development", "report")
-        if args.half in (None, half)
-    }
+
+    def run_all(missing: Sequence[Key]) -> Iterator[Line | None]:
+        return (None if time.monotonic() > end else run(*task, args.tables) for task in missing)
+
+    known = known_lines(args.output, wanted, _key, run_all)
+    found = by_half("features", [known[task] for task in wanted if task in known], args.half, summary)
     print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
     if args.write:
         update(PAGE, found)

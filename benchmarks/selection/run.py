@@ -12,13 +12,13 @@ import lzma
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tqdm import tqdm
 
@@ -28,6 +28,7 @@ from benchmarks.selection import methods
 from benchmarks.selection.metrics import evaluate
 
 OUTPUT = Path("benchmark-output")
+_Key = TypeVar("_Key", bound=Hashable)
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -96,16 +97,43 @@ def run_tasks(
 ) -> list[dict[str, Any]]:
     """The lines of the tasks, in their order; those that the file lacks are run and appended to it."""
     commit = this_commit()
-    known = {key(line): line for line in read_lines(path) if any_commit or line["commit"] == commit}
-    missing = [task for task in wanted if task not in known]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        for line in tqdm(_run_all(missing, folder, jobs), total=len(missing), unit="run", mininterval=2):
-            line["commit"] = commit
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            known[key(line)] = line
+
+    def run_all(missing: Sequence[Task]) -> Iterator[dict[str, Any]]:
+        return ({**line, "commit": commit} for line in _run_all(missing, folder, jobs))
+
+    known = known_lines(path, wanted, key, run_all, lambda line: any_commit or line["commit"] == commit)
     return [known[task] for task in wanted]
+
+
+def known_lines(
+    path: Path,
+    wanted: Sequence[_Key],
+    key: Callable[[dict[str, Any]], _Key],
+    run_all: Callable[[Sequence[_Key]], Iterable[dict[str, Any] | None]],
+    keep: Callable[[dict[str, Any]], bool] = lambda line: True,
+) -> dict[_Key, dict[str, Any]]:
+    """The file's lines by key; those that are wanted and missing are run and appended to it, but for what is None."""
+    known = {key(line): line for line in read_lines(path) if keep(line)}
+    missing = [task for task in wanted if task not in known]
+    if missing:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            for line in tqdm(run_all(missing), total=len(missing), unit="run", mininterval=2):
+                if line is not None:
+                    known[key(line)] = line
+                    file.write(json.dumps(line) + "\n")
+                    file.flush()
+    return known
+
+
+def by_half(
+    name: str, lines: Sequence[dict[str, Any]], half: str | None, summary: Callable[[Sequence[dict[str, Any]]], str]
+) -> dict[str, str]:
+    """A page's parts `NAME-development` and `NAME-report`, or one of them: the summary of each half's lines."""
+    halves = ("development", "report") if half is None else (half,)
+    return {
+        f"{name}-{one}": summary([line for line in lines if problems.half(line["problem"]) == one]) for one in halves
+    }
 
 
 def _run_all(missing: Sequence[Task], folder: Path | None, jobs: int) -> Iterator[dict[str, Any]]:

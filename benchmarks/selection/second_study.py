@@ -16,7 +16,6 @@ budgets: `GRID`). `--write` puts that into the page of docs, too.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -27,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 import asktell
 from asktell.numerics import counters
@@ -37,7 +35,7 @@ from benchmarks.problems import BenchmarkProblem, Table
 from benchmarks.problems.table import Array
 from benchmarks.selection.headline import equivalent
 from benchmarks.selection.metrics import evaluate
-from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems, one_thread, read_lines
+from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems, known_lines, one_thread
 
 Line = dict[str, Any]
 Key = tuple[str, str, float, str, int]
@@ -190,28 +188,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     names = [n for n in chosen_problems(args) if len(halves(n, 0, args.tables)[1].prompts) >= _FEWEST]
     names = [name for name in names if not name.startswith("synthetic/")]
-    known = {_key(line): line for line in read_lines(args.output)}
     cells = [("none", b) for b in GRID] + list(product(args.histories, args.per_prompt))
     goals = [goal for label in args.goals for goal in GOALS[label]]
     wanted = [(n, goal, b, history, s) for s, n, goal, (history, b) in product(range(args.splits), names, goals, cells)]
     wanted = [key for key in wanted if key[3] != "other" or other_tables(key[0], args.tables)]
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
-    missing = [task for task in wanted if task not in known]
-    if missing:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        with args.output.open("a") as file:
-            for line in tqdm(_run_all(missing, args.tables, args.jobs, end), total=len(missing), mininterval=30):
-                if line is not None:
-                    known[_key(line)] = line
-                    file.write(json.dumps(line) + "\n")
-                    file.flush()
-    found = {
-        f"second-study-{half}": summary(
-            [known[task] for task in wanted if task in known and problems.half(task[0]) == half]
-        )
-        for half in ("development", "report")
-        if args.half in (None, half)
-    }
+    known = known_lines(args.output, wanted, _key, lambda missing: _run_all(missing, args.tables, args.jobs, end))
+    found = by_half("second-study", [known[task] for task in wanted if task in known], args.half, summary)
     print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
     if args.write:
         update(TABLES, found)
