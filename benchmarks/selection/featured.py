@@ -139,6 +139,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     wanted = [
         (name, goal, b, features, seed) for seed, name, goal, features, b in cells if has(name, features, args.tables)
     ]
+    if not wanted:
+        parser.error("no recorded table with texts among the problems: nothing to run")
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
 
     def run_all(missing: Sequence[Key]) -> Iterator[Line | None]:

@@ -129,11 +129,13 @@ def known_lines(
 def by_half(
     name: str, lines: Sequence[dict[str, Any]], half: str | None, summary: Callable[[Sequence[dict[str, Any]]], str]
 ) -> dict[str, str]:
-    """A page's parts `NAME-development` and `NAME-report`, or one of them: the summary of each half's lines."""
-    halves = ("development", "report") if half is None else (half,)
-    return {
-        f"{name}-{one}": summary([line for line in lines if problems.half(line["problem"]) == one]) for one in halves
-    }
+    """A page's parts `NAME-development` and `NAME-report`, or one of them: the summary of a half's lines, if any."""
+    found = {}
+    for one in ("development", "report") if half is None else (half,):
+        mine = [line for line in lines if problems.half(line["problem"]) == one]
+        if mine:
+            found[f"{name}-{one}"] = summary(mine)
+    return found
 
 
 def _run_all(missing: Sequence[Task], folder: Path | None, jobs: int) -> Iterator[dict[str, Any]]:
@@ -207,6 +209,9 @@ def chosen_problems(args: argparse.Namespace) -> list[str]:
         if unknown:
             where = f" in {args.tables}" if args.tables else "; recorded tables are read from --tables FOLDER"
             raise SystemExit(f"No problem begins with {', '.join(unknown)}{where}. There are: {', '.join(everything)}.")
+        sized = [name for name in args.problems if "@" in name and not name.rpartition("@")[2].isdecimal()]
+        if sized:
+            raise SystemExit(f"After @ comes a number of prompts, as in {base(sized[0])}@50; got {', '.join(sized)}.")
         names = [name for name in everything if name.startswith(tuple(args.problems))]
         names += [name for name in args.problems if "@" in name]
     found = [name for name in names if args.half in (None, problems.half(name))]

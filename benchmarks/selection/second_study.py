@@ -192,6 +192,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     goals = [goal for label in args.goals for goal in GOALS[label]]
     wanted = [(n, goal, b, history, s) for s, n, goal, (history, b) in product(range(args.splits), names, goals, cells)]
     wanted = [key for key in wanted if key[3] != "other" or other_tables(key[0], args.tables)]
+    if not wanted:
+        parser.error("no recorded table with 20 prompts among the problems: nothing to run")
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
     known = known_lines(args.output, wanted, _key, lambda missing: _run_all(missing, args.tables, args.jobs, end))
     found = by_half("second-study", [known[task] for task in wanted if task in known], args.half, summary)

@@ -1,11 +1,12 @@
 import argparse
 import json
 import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.selection import run
+from benchmarks.selection import featured, run, second_study
 from benchmarks.selection.run import Suite, Task, chosen_problems, read_lines, run_tasks, tasks
 
 TASKS = tasks(
@@ -80,3 +81,25 @@ def test_unknown_problems_are_named(names: list[str], tmp_path: Path) -> None:
     args.half = "report"
     with pytest.raises(SystemExit, match="report half"):
         chosen_problems(args)
+
+
+@pytest.mark.parametrize("size", ["x", "", "-3"])
+def test_a_number_of_prompts_that_is_none_is_an_error(size: str) -> None:
+    args = argparse.Namespace(tables=None, problems=[f"synthetic/linear-small@{size}"], half=None)
+    with pytest.raises(SystemExit, match="number of prompts"):
+        chosen_problems(args)
+
+
+def test_a_half_without_lines_has_no_part_that_would_empty_a_page() -> None:
+    lines = [{"problem": "capo/agnews_llama_seed42"}]
+    count = lambda part: str(len(part))  # noqa: E731 - the summary of a test
+    assert run.by_half("x", lines, None, count) == {"x-development": "1"}
+    assert run.by_half("x", lines, "report", count) == {}
+
+
+@pytest.mark.parametrize("main", [featured.main, second_study.main])
+def test_nothing_to_run_is_no_success(main: Callable[[list[str]], None], tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    with pytest.raises(SystemExit):
+        main(["--problems", "synthetic/linear-small", "--output", str(path), "--write"])
+    assert not path.exists()
