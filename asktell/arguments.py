@@ -21,8 +21,11 @@ _COMPARED = 1000  # names, with one that is misspelt
 
 
 def short(item: object) -> str:
-    """A value's repr, cut to 60 characters, for a message."""
-    text = repr(item)
+    """A value's repr, cut to 60 characters, for a message; never fails, however deep or long the value is."""
+    try:
+        text = repr(item)
+    except (RecursionError, ValueError):  # Python writes no more than sys.get_int_max_str_digits() digits
+        text = f"<{type(item).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -100,13 +103,13 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
 def check_cost(cost: object) -> float:
     """The cost as a finite float of at least 0."""
     if isinstance(cost, (bool, str, bytes)) or not hasattr(cost, "__float__"):
-        raise InvalidArgumentError(f"cost must be a number, got {cost!r}.")
+        raise InvalidArgumentError(f"cost must be a number, got {short(cost)}.")
     try:
         value = float(cost)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"cost must be a single number: {error}.") from error
     if not 0 <= value <= LARGEST:
-        raise InvalidArgumentError(f"cost must be finite, from 0 to {LARGEST}; got {value!r}.")
+        raise InvalidArgumentError(f"cost must be finite, from 0 to {LARGEST}; got {short(value)}.")
     return value
 
 
@@ -120,10 +123,26 @@ def needed_cost(cost: object, max_cost: float | None) -> float | None:
     return None if cost is None else check_cost(cost)
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """The error itself; of tenacity's RetryError, which says nothing, that of the last attempt."""
+    while type(error).__name__ == "RetryError" and (attempt := getattr(error, "last_attempt", None)) is not None:
+        last = attempt.exception() if attempt.done() else None
+        if last is None:  # it was tried again because of what it returned
+            break
+        error = last
+    return error
+
+
+def in_words(error: BaseException) -> str:
+    """An error's class and message, for the reason of a failure."""
+    error = cause_of(error)
+    return f"{type(error).__name__}: {error}"
+
+
 def check_reason(reason: object) -> str:
     """Why an evaluation failed or a prompt is retired, as text."""
     if isinstance(reason, BaseException):
-        return f"{type(reason).__name__}: {reason}"
+        return in_words(reason)
     if not isinstance(reason, str):
         raise InvalidArgumentError(f"The reason must be text or an exception, got {short(reason)}.")
     return reason

@@ -19,8 +19,15 @@ def replacing(path: Path) -> Iterator[TextIO]:
     """A file to write to, that takes the place of the one at `path` once it is on the disk.
 
     A reader, and a crash at any instant, sees the old or the new content, whole; after an exception it is the old one.
-    The permissions of one that was there stay.
+    The permissions of one that was there stay. What is there and no regular file (a device, a pipe) is written to as it
+    is; a symbolic link to a file stays one.
     """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            with path.open("w", encoding="utf-8", errors="surrogatepass") as special:
+                yield special
+            return
+    path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:

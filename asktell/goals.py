@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeGuard, final
 
 import numpy as np
 
-from asktell.arguments import LARGEST, nearest, short
+from asktell.arguments import LARGEST, nearest, short, some
 from asktell.directions import less_may_be_better
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Means, Values, Vector
@@ -40,8 +40,10 @@ SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold] | Sequence[Co
 
 _AT_THE_LIMIT = 1e-9  # of a range: a score that rounding has put so far outside is taken as its limit
 
-# Averages of decimal fractions miss a threshold they meet by some units in the last place.
+# Averages of decimal fractions miss a threshold they meet by some units in the last place; and so do scores in single
+# precision, as models on a GPU give them, whose last place is 6e-8 of the score.
 _ROUNDING = 1e-12
+_SINGLE = 1e-7
 
 
 class Goal(ABC):
@@ -88,7 +90,7 @@ class Goal(ABC):
         columns = []
         for c in self.constraints:
             slack = (means[:, index[c.metric]] - c.bound) * (-1.0 if c.at_most else 1.0)
-            slack[np.abs(slack) <= _ROUNDING * max(1.0, abs(c.bound))] = 0.0
+            slack[np.abs(slack) <= max(_ROUNDING, _SINGLE * abs(c.bound))] = 0.0
             slack /= c.scale
             columns.append(slack)
         return columns
@@ -225,7 +227,9 @@ def _objective(objective: str | Objective) -> Objective:
         return objective
     if isinstance(objective, str):
         return Objective(objective)
-    raise InvalidArgumentError(f'An objective must be a metric\'s name or asktell.minimize("name"), got {objective!r}.')
+    raise InvalidArgumentError(
+        f'An objective must be a metric\'s name or asktell.minimize("name"), got {short(objective)}.'
+    )
 
 
 def _constraints(subject_to: object, objectives: tuple[Objective, ...]) -> tuple[Constraint, ...]:
@@ -236,7 +240,7 @@ def _constraints(subject_to: object, objectives: tuple[Objective, ...]) -> tuple
     if isinstance(subject_to, Sequence) and all(isinstance(c, Constraint) for c in subject_to):
         return tuple(subject_to)
     raise InvalidArgumentError(
-        f'subject_to must be a mapping from metric to bound, such as {{"brevity": 0.5}}; got {subject_to!r}.'
+        f'subject_to must be a mapping from metric to bound, such as {{"brevity": 0.5}}; got {short(subject_to)}.'
     )
 
 
@@ -277,7 +281,7 @@ def _is_sequence(scores: object) -> TypeGuard[Sequence[Any]]:
 def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     if type(item) is not float:
         if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
-            raise InvalidScoresError(f"The score of {name!r} must be a number, got {item!r}.")
+            raise InvalidScoresError(f"The score of {name!r} must be a number, got {short(item)}.")
         try:
             item = float(item)
         except (TypeError, ValueError, OverflowError) as error:
@@ -285,14 +289,14 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     if not -LARGEST <= item <= LARGEST:
         limit = f", and at most {LARGEST} in size" if math.isfinite(item) else ""
         raise InvalidScoresError(
-            f"The score of {name!r} must be finite{limit}; got {item!r}. "
+            f"The score of {name!r} must be finite{limit}; got {short(item)}. "
             "The trial stays open: tell() other scores, release() it, or fail() it with a reason."
         )
     if span is not None and not span[0] <= item <= span[1]:
         rounding = _AT_THE_LIMIT * (span[1] - span[0])
         if not span[0] - rounding <= item <= span[1] + rounding:
             raise InvalidScoresError(
-                f"The score of {name!r} must be within its range [{span[0]:g}, {span[1]:g}]; got {item!r}. "
+                f"The score of {name!r} must be within its range [{span[0]:g}, {span[1]:g}]; got {short(item)}. "
                 "The trial stays open: tell() other scores, or make the range of the goal's metric wider."
             )
         item = min(max(item, span[0]), span[1])
@@ -306,5 +310,5 @@ def _wrong_names(scores: Mapping[Any, Any], metrics: tuple[str, ...]) -> str:
     if missing:
         parts.append(f"missing: {missing}")
     if unknown:
-        parts.append(f"unknown: {unknown}{nearest(unknown[0], missing)}")
+        parts.append(f"unknown: [{some(unknown)}]{nearest(unknown[0], missing)}")
     return "; ".join(parts) + "."

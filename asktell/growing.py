@@ -10,7 +10,7 @@ from asktell.examples import numbered
 from asktell.methods import Method, check_method
 from asktell.state import Added, Event, Extended, Grown, Retired, State, joining
 from asktell.state.growth import prompts_after
-from asktell.trial import Prompts
+from asktell.trial import AnyPrompt, Prompts
 
 
 class Growing:
@@ -77,7 +77,7 @@ class Growing:
                 self._take(new)
             return ids
 
-    def retire(self, prompt: str | int, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
         """Take a prompt out: it is asked for no more, and is no answer. What is out of it may still be told.
 
         What it was told keeps informing the estimates of the others. If it was in the final answer, the selection goes
@@ -85,7 +85,7 @@ class Growing:
         earlier.
 
         Args:
-            prompt: its id or text.
+            prompt: its id or text, or its entry of a result.
             reason: for the result.
             key: as for `add`.
 

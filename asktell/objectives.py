@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from asktell.arguments import LARGEST, SMALLEST_RANGE
+from asktell.arguments import LARGEST, SMALLEST_RANGE, short
 from asktell.errors import InvalidArgumentError
 
 
@@ -27,7 +27,7 @@ class Objective:
     def __post_init__(self) -> None:
         """Refuse an empty name or an empty range."""
         if not isinstance(self.metric, str) or not self.metric:
-            raise InvalidArgumentError(f"A metric's name must be a non-empty str, got {self.metric!r}.")
+            raise InvalidArgumentError(f"A metric's name must be a non-empty str, got {short(self.metric)}.")
         if self.range is not None:
             try:
                 low, high = (float(x) for x in self.range)
@@ -35,7 +35,7 @@ class Objective:
                 low = high = math.nan
             if not (-LARGEST <= low < high <= LARGEST and high - low >= SMALLEST_RANGE):
                 raise InvalidArgumentError(
-                    f"The range of {self.metric!r} must be two finite numbers, low < high; got {self.range!r}."
+                    f"The range of {self.metric!r} must be two finite numbers, low < high; got {short(self.range)}."
                 )
             object.__setattr__(self, "range", (low, high))
 
@@ -107,11 +107,11 @@ def finite(what: str, number: object) -> float:
         InvalidArgumentError: it is no number, or not a finite one.
     """
     if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
-        raise InvalidArgumentError(f"{what} needs a number, got {number!r}.")
+        raise InvalidArgumentError(f"{what} needs a number, got {short(number)}.")
     try:
         value = float(number)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"{what} needs a single finite number: {error}.") from error
     if not -LARGEST <= value <= LARGEST:
-        raise InvalidArgumentError(f"{what} needs a finite number, at most {LARGEST} in size; got {value!r}.")
+        raise InvalidArgumentError(f"{what} needs a finite number, at most {LARGEST} in size; got {short(value)}.")
     return value

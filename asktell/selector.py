@@ -24,7 +24,7 @@ from asktell.state.checks import checked_problem
 from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, trial_id
 from asktell.state.queue import Pull
 from asktell.terminal import safe
-from asktell.trial import Prompts, Tell, Trial, all_taken
+from asktell.trial import AnyPrompt, ById, Prompts, Tell, Trial, all_taken
 
 Decide: TypeAlias = Callable[[Method, State], Decided | None]
 
@@ -44,7 +44,11 @@ class Selector(Growing, Saved, Reported):
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
             "iid" draws an example for every pull, as the paper does.
-        max_failures: a prompt whose evaluation fails this many times leaves the race.
+        on_failure: "skip" (default): a failed evaluation is a missing value, and the prompt goes on with its next
+            example. Or the scores that it counts as, one for each metric: `{"accuracy": 0.0}`. Then it is an evaluation
+            of the budget like any other, and no prompt leaves for its failures.
+        max_failure_rate: a prompt leaves as soon as more than this part of its evaluations fail, with a probability of
+            99 % (uniform prior): by default after six failures out of the first six. 1: never. The baseline stays.
         baseline: id or text of the prompt in use today. It is never eliminated, and the answer is compared with it.
         repeats: how often the same prompt may be asked on the same example, for scores that differ from one evaluation
             to the next (a temperature above 0, an LLM as a judge). What counts is then the mean over the examples of
@@ -70,14 +74,26 @@ class Selector(Growing, Saved, Reported):
         features: npt.ArrayLike | Literal["text"] | None = None,
         seed: int = 0,
         sampling: str = "shared",
-        max_failures: int = 3,
-        baseline: str | int | None = None,
+        on_failure: Literal["skip"] | Mapping[str, float] = "skip",
+        max_failure_rate: float = 0.5,
+        baseline: AnyPrompt | None = None,
         repeats: int = 1,
         profile: ExampleProfile | None = None,
     ) -> None:
         named = Prompts(*check_prompts(prompts))
         problem = checked_problem(
-            named, goal, budget, examples, features, seed, sampling, max_failures, baseline, repeats, profile
+            named,
+            goal,
+            budget,
+            examples,
+            features,
+            seed,
+            sampling,
+            on_failure,
+            max_failure_rate,
+            baseline,
+            repeats,
+            profile,
         )
         if not isinstance(method, Method):
             method = preset(method, goal)
@@ -90,6 +106,7 @@ class Selector(Growing, Saved, Reported):
         self._state = state
         self._sink: Callable[[Event], None] | None = None
         self._decide: Decide = decide
+        self._seen: tuple[State, State] | None = None  # without the decisions that are due, and with them
         self._renew_lock()
         fresh_after_fork(self, Selector._renew_lock)
 
@@ -208,7 +225,7 @@ class Selector(Growing, Saved, Reported):
 
     def observe(
         self,
-        prompt: str | int,
+        prompt: AnyPrompt,
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
@@ -216,7 +233,7 @@ class Selector(Growing, Saved, Reported):
         """Take scores from elsewhere (a warm start): they inform the estimates, and are no evaluation of the budget.
 
         Args:
-            prompt: the prompt's id or text.
+            prompt: the prompt's id or text, or a trial of it.
             scores: as for `tell`; None if there are none and only a cost is to be booked.
             example: the example they belong to, its position or its id; that is one evaluation less to ask of this
                 prompt. Of several scores of a prompt on the same example the mean counts, once; where they differ, they
@@ -249,11 +266,10 @@ class Selector(Growing, Saved, Reported):
             self._take(Released(id_))
 
     def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> None:
-        """Count a failed evaluation; the prompt goes on with its next example.
+        """Record a failed evaluation; the prompt goes on with its next example, or leaves the race.
 
-        A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
-        is not counted as an evaluation; what it cost all the same is summed up in the result, and taken off a budget
-        of cost. Without `cost` it has cost nothing.
+        See `on_failure` and `max_failure_rate`. Unless it counts as scores, a failed trial is not an evaluation of the
+        budget. What it cost is summed up in the result, and taken off a budget of cost; without `cost` that is nothing.
 
         Raises:
             UnknownTrialError: the trial is not out.
@@ -291,6 +307,24 @@ class Selector(Growing, Saved, Reported):
     # Reading
 
     @property
+    def state(self) -> State:
+        """The immutable state, to look at; with the decisions that are due if nothing is out.
+
+        All that is read is of this state. The decisions are made when somebody asks: reading changes nothing. Before
+        the first trial none is due.
+        """
+        with self._lock:
+            first = self._state
+            if first.pending or not first.asked:
+                return first
+            if self._seen is None or self._seen[0] is not first:
+                state = first
+                while (decided := self._decide(self._method, state)) is not None:
+                    state = apply(state, decided)
+                self._seen = first, state
+            return self._seen[1]
+
+    @property
     def pending(self) -> list[Trial]:
         """The trials that are out, oldest first."""
         with self._lock:
@@ -309,14 +343,12 @@ class Selector(Growing, Saved, Reported):
         state = self._state
         if not state.problem.is_noisy or trial.example is None:
             return 0
-        return state.asked_before(int(trial.id), self._prompts.arm(trial.prompt_id), int(trial.example))
+        return state.asked_before(int(trial.id), self._prompts.arm(ById(trial.prompt_id)), int(trial.example))
 
     @property
     def done(self) -> bool:
         """Whether the last decision has been made: nothing will be asked again, unless prompts or money come."""
-        with self._lock:
-            self._advance_when_told()
-            return self._state.finished
+        return self.state.finished
 
     @property
     def spent(self) -> int:
@@ -367,12 +399,7 @@ class Selector(Growing, Saved, Reported):
     @property
     def n_active(self) -> int:
         """How many prompts are still in the race."""
-        return len(self._prompts) - len(self._state.left)
-
-    @property
-    def state(self) -> State:
-        """The immutable state, to look at."""
-        return self._state
+        return len(self._prompts) - len(self.state.left)
 
     @property
     def prompts(self) -> Prompts:
@@ -382,16 +409,14 @@ class Selector(Growing, Saved, Reported):
     def result(self) -> Result:
         """The answer so far: final if `done`, otherwise the best that can be said now. Never raises."""
         with self._lock:
-            state, prompts = self._state, self._prompts
+            state, prompts = self.state, self._prompts
         return summarize(state, self._method, prompts)
 
     def compare(
-        self, a: str | int, b: str | int | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
         """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
-        with self._lock:
-            state = self._state
-        return compare(state, self._method, self._prompts, a, b, confidence, tolerance)
+        return compare(self.state, self._method, self._prompts, a, b, confidence, tolerance)
 
     def __repr__(self) -> str:
         n_out = len(self._state.pending)

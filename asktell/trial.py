@@ -1,10 +1,13 @@
 """Prompts and trials, as users name them: plain data that means the same in another process."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from asktell.arguments import check_prompts, short, some
 from asktell.errors import InvalidArgumentError, TellManyError
+
+_POSITION = re.compile("0|[1-9][0-9]{0,15}")
 
 
 class Trial(NamedTuple):
@@ -14,6 +17,24 @@ class Trial(NamedTuple):
     prompt_id: str | int
     prompt: str
     example: int | None
+
+
+class Identified(Protocol):
+    """What has a prompt's id, such as an entry of a result."""
+
+    @property
+    def id(self) -> str | int:
+        """The prompt's id."""
+
+
+AnyPrompt: TypeAlias = str | int | Trial | Identified
+"""A prompt by its id or text; or by a trial of it or an entry of a result, which mean one prompt whatever its id is."""
+
+
+class ById(NamedTuple):
+    """A prompt by its id, where the bare id may be the text of another prompt."""
+
+    id: str | int
 
 
 class Tell(NamedTuple):
@@ -64,7 +85,8 @@ class Prompts:
     def __init__(self, ids: Sequence[str] | None, texts: Sequence[str]) -> None:
         self.ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
         self.texts = texts
-        self._by_name: tuple[dict[str | int, int], ...] | None = None
+        self._by_id: dict[str | int, int] | None = None
+        self._by_text: dict[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -82,16 +104,15 @@ class Prompts:
                 if ids is not None
                 else "add() got texts alone, but the prompts that are there have ids: add({id: text, ...})."
             )
-        by_id, by_text = self._index()
         check_prompts(list(texts) if ids is None else dict(zip(ids, texts, strict=True)))
         if ids is not None and len(set(ids)) < len(ids):
             raise InvalidArgumentError(f"Prompts that join have an id twice: {some(sorted(ids))}.")
         for id_, text in zip(ids or texts, texts, strict=True):
-            if (arm := by_text.get(text)) is not None:
+            if (arm := self.with_text(text)) is not None:
                 raise InvalidArgumentError(
                     f"The prompt {short(text)} is there already, with the id {short(self.ids[arm])}. Nothing was added."
                 )
-            if ids is not None and (arm := by_id.get(id_)) is not None:
+            if ids is not None and (arm := self.with_id(id_)) is not None:
                 raise InvalidArgumentError(
                     f"The id {short(id_)} is that of {short(self.texts[arm])} already. Nothing was added: choose "
                     "another."
@@ -104,7 +125,7 @@ class Prompts:
         return Trial(id_, self.ids[arm], self.texts[arm], example)
 
     def arm(self, prompt: object, what: str = "") -> int:
-        """The arm of a prompt's id or text; `what` it is said to be, for the error's message.
+        """The arm of a prompt as a caller names it; `what` it is said to be, for the error's message.
 
         Raises:
             InvalidArgumentError: there is none, or it is the id of one prompt and the text of another.
@@ -115,26 +136,44 @@ class Prompts:
         return arm
 
     def find(self, prompt: object) -> int | None:
-        """The arm of a prompt's id or text, None if there is none.
+        """The arm of a prompt as a caller names it (`AnyPrompt`), None if there is none.
+
+        An id that is a position may be given as text, as a command line and an address have it.
 
         Raises:
             InvalidArgumentError: it is the id of one prompt and the text of another.
         """
-        if not isinstance(prompt, (str, int)) or isinstance(prompt, bool):
-            return None
-        by_id, by_text = (index.get(prompt) for index in self._index())
+        id_: object = prompt
+        if not isinstance(prompt, str | int):
+            id_ = prompt.prompt_id if isinstance(prompt, Trial) else getattr(prompt, "id", None)
+        positional = isinstance(self.ids, range) and isinstance(id_, str) and _POSITION.fullmatch(id_)
+        by_id = self.with_id(int(str(id_)) if positional else id_)
+        by_text = self.with_text(prompt) if isinstance(prompt, str) else None
         if by_id is not None and by_text is not None and by_id != by_text:
             raise InvalidArgumentError(
                 f"{short(prompt)} is the id of the prompt {short(self.texts[by_id])} and the text of the prompt with "
-                f"the id {short(self.ids[by_text])}. Say which: name the one by its text, or the other by its id."
+                f"the id {short(self.ids[by_text])}. Say which: pass its entry of result().prompts, or a trial of it."
             )
         return by_text if by_id is None else by_id
 
-    def _index(self) -> tuple[dict[str | int, int], ...]:
-        if self._by_name is None:
-            names: tuple[Sequence[str | int], Sequence[str | int]] = (self.ids, self.texts)
-            self._by_name = tuple({name: arm for arm, name in enumerate(of_all)} for of_all in names)
-        return self._by_name
+    def texted(self, text: str) -> ById | None:
+        """The prompt with this text, whatever the ids are; None if there is none."""
+        arm = self.with_text(text)
+        return None if arm is None else ById(self.ids[arm])
+
+    def with_id(self, id_: object) -> int | None:
+        """The arm of the prompt with this id, None if there is none."""
+        if isinstance(id_, bool) or not isinstance(id_, str | int):
+            return None
+        if self._by_id is None:
+            self._by_id = {id_: arm for arm, id_ in enumerate(self.ids)}
+        return self._by_id.get(id_)
+
+    def with_text(self, text: str) -> int | None:
+        """The arm of the prompt with this text, None if there is none."""
+        if self._by_text is None:
+            self._by_text = {text: arm for arm, text in enumerate(self.texts)}
+        return self._by_text.get(text)
 
     def unknown(self, prompt: object) -> str:
         """What to say of a prompt that is none of these."""

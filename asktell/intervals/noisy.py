@@ -15,8 +15,9 @@ sums without replacement vary less than with it: Hoeffding 1963). So it reaches 
 most, at a number of scores named beforehand (Markov).
 
 That is not so at every look at once: after low scores, what is left of a round is higher, and bets placed by then are
-not fair. So there are few looks, at 8, 12, 18 ... scores, that share the error evenly, and bets of a few sizes, none of
-which depends on what was seen; their average counts. Between two looks the bound stays as it was at the last one.
+not fair. So there are few looks, at 8, 12, 18 ... scores, that share the error by their numbers of scores, and bets of
+a few sizes, none of which depends on what was seen; their average counts. Between two looks the bound stays as it was
+at the last one.
 """
 
 import math
@@ -86,7 +87,7 @@ class NoisyBetting:
         """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any look."""
         y = self._scaled(observations)
         looks = [n for n in self.looks if n <= y.shape[-1]]
-        needed = np.log(len(self.looks)) - np.log(checked_error(error))
+        needed = -np.log(checked_error(error))
         refuted, open_ = np.zeros(y.shape[:-1]), np.ones(y.shape[:-1])
         for _ in range(_HALVINGS if looks else 0):
             middle = (refuted + open_) / 2
@@ -100,12 +101,16 @@ class NoisyBetting:
         looks = [n for n in self.looks if n <= y.shape[-1]]
         if claim < self.low or not looks:
             return np.full(y.shape[:-1], claim < self.low)
-        needed = np.log(len(self.looks)) - np.log(checked_error(error))
+        needed = -np.log(checked_error(error))
         mean = np.full(y.shape[:-1], (claim - self.low) / (self.high - self.low))
         return np.asarray(self._most_log_capital(y, looks, mean) >= needed)
 
     def _most_log_capital(self, y: Floats, looks: list[int], mean: Floats) -> Floats:
-        """(..., n) scaled observations, (...) scaled claims -> (...): logarithm of the most capital at any look."""
+        """(..., n) scaled observations, (...) scaled claims -> (...): logarithm of the most capital at any look.
+
+        Each look's is multiplied by its share of the error.
+        """
+        scores = sum(self.looks)
         most = np.full(y.shape[:-1], -np.inf)
         for n in looks:
             off = y[..., :n] - mean[..., None]
@@ -116,7 +121,7 @@ class NoisyBetting:
             ]
             highest = np.max(logs, axis=0)
             capital = highest + np.log(np.exp(np.array(logs) - highest).mean(axis=0))
-            most = np.maximum(most, capital)
+            most = np.maximum(most, capital + math.log(n / scores))
         return most
 
     def _scaled(self, observations: npt.ArrayLike) -> Floats:
@@ -127,8 +132,11 @@ class NoisyBetting:
         return (values - self.low) / (self.high - self.low)
 
 
-def bounded(low: float, high: float, population: int | None, repeats: int = 1) -> Betting | NoisyBetting:
-    """The sequence for scores in [low, high] of so many examples (None: independent draws), noisy if they repeat."""
-    if population is None or repeats == 1:
+def bounded(low: float, high: float, population: int | None, rounds: int | None = None) -> Betting | NoisyBetting:
+    """The sequence for scores in [low, high] of so many examples (None: independent draws).
+
+    `rounds`: how often the examples may be gone through, if their scores are noisy; None if they are not.
+    """
+    if population is None or rounds is None:
         return Betting(low, high, population)
-    return NoisyBetting(low, high, population, repeats)
+    return NoisyBetting(low, high, population, rounds)

@@ -12,7 +12,7 @@ from typing import final
 
 import numpy as np
 
-from asktell.arguments import LARGEST, whole
+from asktell.arguments import LARGEST, short, whole
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible
 from asktell.methods.belief import Belief, believe, by_chance
@@ -20,12 +20,13 @@ from asktell.methods.proofs import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
 from asktell.posterior import design, membership
-from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
+from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
 _PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
+_TRIES = 6  # of a prompt without a score, before others: if all fail it leaves, unless it may not
 _PULLS_BEFORE_A_STOP = 20  # an early stop comes that part later at most, and every look costs its work
 _LEAST_INTEREST = 1e-3  # of a contender that no draw has on top
 _MOST_DRAWS = 10_000
@@ -57,7 +58,7 @@ class Adaptive:
         numbers = {"share": 1.0 if self.share is None else self.share, "batch": self.batch}
         for name, number in numbers.items():
             if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 2**31:
-                raise InvalidArgumentError(f"{name} of Adaptive must be a positive number, got {number!r}.")
+                raise InvalidArgumentError(f"{name} of Adaptive must be a positive number, got {short(number)}.")
         whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS)
         if self.confidence is not None and not _is_number(self.confidence, 0.0, 1.0):
             raise InvalidArgumentError(
@@ -65,7 +66,9 @@ class Adaptive:
                 f"{self.confidence!r}."
             )
         if self.tolerance != 0 and not _is_number(self.tolerance, 0.0, LARGEST):
-            raise InvalidArgumentError(f"tolerance of Adaptive must be a number of at least 0, got {self.tolerance!r}.")
+            raise InvalidArgumentError(
+                f"tolerance of Adaptive must be a number of at least 0, got {short(self.tolerance)}."
+            )
         if self.tolerance and self.confidence is None:
             raise InvalidArgumentError("tolerance of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
@@ -92,7 +95,8 @@ class Adaptive:
             return self._finish(state, number, belief)._replace(settled=True)
         arms = self._choose(state, open_, min(room, self._batch_size(state)), number, belief, doubtful)
         before_a_look = _PULLS_BEFORE_A_LOOK if self.confidence is None else _PULLS_BEFORE_A_STOP
-        n_pulls = min(room, max(len(arms), (state.spent + len(state.pending)) // before_a_look))
+        n_asked = state.spent + len(state.missing) + len(state.pending)
+        n_pulls = min(room, max(len(arms), n_asked // before_a_look))
         alone = len(open_) == 1 or room == 1
         return Decided(number, plan=self._cells(state, arms, n_pulls, belief, alone))
 
@@ -129,12 +133,14 @@ class Adaptive:
 
     def _finish(self, state: State, number: int, belief: Belief | None) -> Decided:
         answer, statement = _answer(state, belief), self.statement(state)
+        seen = np.bincount(state.history.arms(), minlength=state.problem.n_arms)
+        silent = (seen == 0) & ~state.have_pulls()
         departures = []
         for arm in state.active.tolist():
-            if arm == state.problem.baseline and arm not in answer and statement is not None:
+            if arm == state.problem.baseline and arm not in answer:
                 continue
-            if statement is None:
-                departures.append(Departure(arm, FAILED, "every example failed"))
+            if statement is None or silent[arm]:
+                departures.append(state.unscored(arm))
                 continue
             departures.append(
                 Departure(
@@ -179,7 +185,7 @@ class Adaptive:
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
         seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
         out = _pulls_out(state)
-        new = (seen + out)[open_] == 0
+        new = ((seen + out)[open_] == 0) & (_missing(state)[open_] < _TRIES)
         if new.any():
             order = open_[np.argsort(np.where(new, uniform, 2.0), kind="stable")]
             return order[: min(int(new.sum()), _room(state))]
@@ -191,6 +197,8 @@ class Adaptive:
         interest = np.where(self._contend(state, belief, open_), belief.interest[open_] + _LEAST_INTEREST, 0.0)
         # What is out will tell: an arm with a pull out is worth a fraction of one without.
         interest = interest / (1.0 + out[open_])
+        failed = _missing(state)
+        interest *= ((1.0 + seen) / (1.0 + seen + failed))[open_]  # a pull is worth as much as its chance of a score
         if problem.allowance.cost is not None:
             interest = interest / state.costs.expected_all(problem.n_arms)[open_]
         top = float(interest.max())
@@ -200,7 +208,8 @@ class Adaptive:
         order = open_[np.argsort(-np.log(uniform) / interest, kind="stable")]
         chosen = order[: max(1, min(room, several))]
         baseline = problem.baseline
-        behind = baseline is not None and seen[baseline] + out[baseline] < seen.max()
+        tried = seen + out + np.maximum(0, failed - seen)  # where most fail, more tries are no cure
+        behind = baseline is not None and tried[baseline] < seen.max()
         if behind and baseline is not None and baseline in open_ and baseline not in chosen:
             # The answer is compared with it, on as many examples as the answer has.
             return np.concatenate((np.array([baseline]), chosen))[:room]
@@ -321,6 +330,14 @@ def _unused(places: Indices, problem: Problem) -> Iterator[int]:
     """The examples that are not among the places, in ascending order; then those that are there once, and so on."""
     times = np.bincount(places, minlength=len(problem.order))
     return (int(place) for nth in range(problem.repeats) for place in np.flatnonzero(times <= nth))
+
+
+def _missing(state: State) -> Counts:
+    """(K,) failures of each arm that are missing values."""
+    counts = np.zeros(state.problem.n_arms, dtype=np.int64)
+    for arm, n_failed in state.missing.counts.items():
+        counts[arm] = n_failed
+    return counts
 
 
 def _pulls_out(state: State) -> Counts:

@@ -7,16 +7,17 @@ import numpy as np
 
 from asktell.goals import BestFeasible, Goal
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct
+from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Means, Vector, distinct
 from asktell.posterior import design, membership
 from asktell.posterior.basis import basis
 from asktell.posterior.joint import correlated, of_metrics
 from asktell.posterior.two_way import Cells, posterior
-from asktell.posterior.unvarying import held, is_unvarying
+from asktell.posterior.unvarying import at_an_end, held, is_unvarying
 from asktell.state import Problem, State
 
 _FEWEST_DRAWS = 64
-_SOME = 0.5  # probability that anybody is feasible, from which a set is the answer
+_SOME = 0.5  # probability from which a prompt is taken as feasible; and that anybody is, from which a set is the answer
+_SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale
 _MOST_NUMBERS = 1 << 20  # in one array of draws: large pools take fewer draws
 
 
@@ -27,6 +28,10 @@ class Belief(NamedTuple):
     errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
     values: Draws  # (S, K, q)
     p_feasible: Vector | None  # (K,); None without constraints
+    feasible: (
+        Mask | None
+    )  # (K,) whether that is likely, bounds at an end of the scale taken as kept by who has kept them
+    kept: Masks | None  # (K, c) who that is
     members: Masks | None  # (S, K) who is in the Pareto set of each draw, feasible or not; None for best feasible
     p_optimal: Vector  # (K,) of being the best feasible prompt, or feasible and in the Pareto set
     interest: Vector  # (K,) how much a prompt's membership is in doubt
@@ -39,7 +44,8 @@ class Belief(NamedTuple):
     def answer(self, goal: Goal, seed: int, arms: Indices) -> list[int]:
         """The one or those of the arms that are the answer if nothing more is learned; equals in the order given.
 
-        Of a Pareto set, where most likely nobody is feasible, that is the one expected to violate least.
+        Of a Pareto set, where most likely nobody is feasible, that is the one expected to violate least; unless some
+        have always kept bounds at an end of the scale, which are then taken as kept.
         """
         if not len(arms):
             return []
@@ -47,13 +53,18 @@ class Belief(NamedTuple):
             expected = membership.quality(self.values[:, arms]).mean(axis=0)
             return [int(arms[expected.argmax()])]
         values, n_objectives = self.values[:, arms], len(goal.objectives)
-        slack = membership.least_slack(values, n_objectives)
+        slack, all_members = membership.least_slack(values, n_objectives), self.members
+        if (slack >= 0).any(axis=1).mean() < _SOME and self.kept is not None and self.kept[arms].any():
+            values, all_members = values.copy(), None
+            slacks = values[:, :, n_objectives:]
+            slacks[(slacks < 0) & self.kept[arms]] = 0.0
+            slack = membership.least_slack(values, n_objectives)
         if (slack >= 0).any(axis=1).mean() < _SOME:
             expected = membership.quality(np.minimum(slack, 0.0)[:, :, None]).mean(axis=0)
             return [int(arms[expected.argmax()])]
         # What is Pareto-optimal among all that are alive need not be computed again.
-        if self.members is not None and np.array_equal(np.sort(arms), self.alive):
-            members = self.members[:, arms]
+        if all_members is not None and np.array_equal(np.sort(arms), self.alive):
+            members = all_members[:, arms]
         else:
             members = membership.pareto_members(membership.standing(values, n_objectives))
         return [int(arm) for arm in arms[membership.best_set(values, members, seed, n_objectives)]]
@@ -98,6 +109,7 @@ def _alive(problem: Problem, known: _Known) -> Indices:
 def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
+    n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change nothing
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
     n_metrics = len(goal.metrics)
     means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
@@ -120,8 +132,7 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
             places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
             told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
     normals = [
-        membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), len(history), j)
-        for j, fit in enumerate(fits)
+        membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)
     ]
     joint = correlated(normals, of_metrics(cells, n_arms))
     # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
@@ -129,6 +140,7 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     values = _values(goal, draws)
     n_objectives = len(goal.objectives)
     _hold_unvarying(problem, cells, draws, values)
+    kept = _hold_at_ends(problem, cells, values)
     keeps = membership.feasible(values, n_objectives)
     alive = _alive(problem, known)
     rivals = values if len(alive) == n_arms else values[:, alive]
@@ -153,6 +165,8 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         errors=errors,
         values=values,
         p_feasible=keeps.mean(axis=0) if goal.is_constrained else None,
+        feasible=_taken_as_feasible(values[:, :, n_objectives:], kept) if goal.is_constrained else None,
+        kept=kept if goal.is_constrained else None,
         members=members,
         p_optimal=p_optimal,
         interest=interest,
@@ -170,9 +184,29 @@ def _hold_unvarying(problem: Problem, cells: Cells, draws: Draws, values: Draws)
     for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
         j = goal.metrics.index(constraint.metric)
         if is_unvarying(cells, j):
-            against, limits = draws.copy(), goal.limits(constraint.metric)
+            against, limits = draws.copy(), goal.ranges.get(constraint.metric)
             against[j] = held(draws[j], cells, j, problem.n_examples, limits, constraint.at_most)
             values[:, :, k] = _values(goal, against)[:, :, k]
+
+
+def _hold_at_ends(problem: Problem, cells: Cells, values: Draws) -> Masks:
+    """(K, c) who has always kept a bound at an end of the scale; in `values`, who has broken it misses it for good."""
+    goal, n_objectives = problem.goal, len(problem.goal.objectives)
+    own = cells.examples >= 0 if problem.n_examples is not None else np.ones(len(cells.arms), dtype=bool)
+    kept, _ = at_an_end(goal, cells.arms, cells.scores, problem.n_arms)
+    _, broken = at_an_end(goal, cells.arms[own], cells.scores[own], problem.n_arms)
+    for k, missed in enumerate(broken.T, n_objectives):
+        if missed.any():
+            values[:, missed, k] = np.minimum(-np.abs(values[:, missed, k]), -_SLIGHTLY)
+    return kept
+
+
+def _taken_as_feasible(slacks: Draws, kept: Masks) -> Mask:
+    """(K,) whether a prompt more likely than not keeps every bound that it is not taken to keep."""
+    keeps = np.ones(slacks.shape[:2], dtype=bool)
+    for k in range(slacks.shape[2]):
+        keeps &= (slacks[:, :, k] >= 0) | kept[:, k]
+    return np.asarray(keeps.mean(axis=0) >= _SOME)
 
 
 def _values(goal: Goal, draws: Matrix) -> Draws:

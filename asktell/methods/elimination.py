@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.allocators import AbstractAllocator, PullsToShare
-from asktell.arguments import MOST_EVALUATIONS
+from asktell.arguments import MOST_EVALUATIONS, short
 from asktell.elimination import (
     AbstractEliminationRule,
     ConstrainedParetoGap,
@@ -46,11 +46,12 @@ from asktell.goals import BestFeasible, Goal
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Means
 from asktell.numerics.pareto import pareto_mask
+from asktell.posterior.unvarying import at_an_end
 from asktell.schedulers import (
     AbstractScheduler,
     Round,
 )
-from asktell.state import ACCEPTED, FAILED, REJECTED, RETIRED, Decided, Departure, Problem, State, Tally
+from asktell.state import ACCEPTED, REJECTED, RETIRED, Decided, Departure, Problem, State, Tally
 
 DATA = ("pooled", "round")
 _MOST_PLANNED = 10**7
@@ -84,7 +85,7 @@ class Elimination:
                     f"The {name} of an Elimination must be an {kind.__name__}, got {getattr(self, name)!r}."
                 )
         if self.data not in DATA:
-            raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {self.data!r}.")
+            raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {short(self.data)}.")
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that the method cannot work on.
@@ -157,7 +158,10 @@ class Elimination:
             return Estimates(np.zeros(shape), np.full(shape, np.nan), np.ones(len(active), dtype=bool))
         problem = state.problem
         seed = int(counters.integers(problem.seed, "estimator", 2**31 - 1, len(state.decisions))[0])
-        return self.estimator.estimate(Sample(tally, active, problem.features, problem.population, seed))
+        found = self.estimator.estimate(Sample(tally, active, problem.features, problem.population, seed))
+        if problem.goal.is_constrained and not self.estimator.needs_every_arm:
+            return found._replace(means=_at_ends(state, active, tally, found.means))
+        return found
 
     def answer(self, state: State) -> list[int]:
         """The arms that are the answer if nothing more is learned: those accepted, then the rule's choice, best first.
@@ -180,9 +184,12 @@ class Elimination:
         rounds = self.rounds(state.problem)
         departures: list[Departure] = []
         active, tally = state.active, state.current_tally()
+        silent = active[:0]
         if number > 0 and self.estimator.needs_every_arm and not tally.counts[active].all():
-            departures = _unscored(state, active, tally)
-            active = np.setdiff1d(active, [d.arm for d in departures])
+            silent = _unscored(state, active, tally)
+            active, baseline = np.setdiff1d(active, silent), silent == state.problem.baseline
+            departures = [state.unscored(arm) for arm in silent[~baseline].tolist()]
+            silent = silent[baseline]  # stays
         last = number >= len(rounds)  # beyond: a prompt of the answer was retired
         if len(active) and (last or (number > 0 and len(active) > rounds[number - 1].keep)):
             keep = rounds[min(number, len(rounds)) - 1].keep if number and rounds else len(active)
@@ -199,7 +206,7 @@ class Elimination:
                 answer = [departure.arm for departure in revived]
             return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
         quota = min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget) - state.spent
-        counts = self._allocate(state, active, tally, max(0, quota), number)
+        counts = self._allocate(state, np.union1d(active, silent), tally, max(0, quota), number)
         return Decided(number, tuple(departures), _short(counts))
 
     def _eliminate(
@@ -298,14 +305,28 @@ class Elimination:
         )
 
 
+def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means:
+    """A model's estimates, but the scores' own means where a bound at an end of the scale would be judged otherwise."""
+    goal, history, means = state.problem.goal, state.history, means.copy()
+    kept, _ = at_an_end(goal, history.arms(), history.scores(), state.problem.n_arms)
+    own = tally.means[active]
+    slacks, seen = (goal.values(each)[:, len(goal.objectives) :] for each in (means, own))
+    for k, constraint in enumerate(goal.constraints):
+        if kept[:, k].any():
+            j = goal.metrics.index(constraint.metric)
+            wrong = kept[active, k] | ((slacks[:, k] >= 0) & (seen[:, k] < 0))
+            wrong &= tally.counts[active] > 0
+            means[wrong, j] = own[wrong, j]
+    return means
+
+
 def _accepted(state: State) -> list[int]:
     return [arm for arm, (_, departure) in state.left.items() if departure.status == ACCEPTED]
 
 
-def _unscored(state: State, active: Indices, tally: Tally) -> list[Departure]:
-    """Arms whose every example failed."""
-    counts, capacity = tally.counts[active], state.capacity()[active]
-    return [Departure(int(arm), FAILED, "every example failed") for arm in active[(counts == 0) & (capacity == 0)]]
+def _unscored(state: State, active: Indices, tally: Tally) -> Indices:
+    """Arms whose every evaluation failed."""
+    return np.asarray(active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)])
 
 
 def _optional(row: npt.NDArray[np.float64]) -> tuple[float | None, ...]:

@@ -1,6 +1,6 @@
 """What is certain about means and differences, from scores in one shared order of the examples."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -12,7 +12,7 @@ from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import NoisyBetting
 from asktell.numerics.arrays import Counts, Indices, Mask, Means, Values
 from asktell.numerics.rounding import decimal, mostly_equal
-from asktell.state import Problem
+from asktell.state import Failures, Problem
 from asktell.state.turns import in_turns
 
 _ROUNDING = 1e-12
@@ -47,6 +47,7 @@ class Evidence:
     def of(
         cls,
         problem: Problem,
+        missing: Failures,
         trials: Indices,
         arms: Indices,
         examples: Indices,
@@ -66,7 +67,7 @@ class Evidence:
             places = np.arange(len(usable)) - starts[arms[usable]]
             arms, values = arms[usable], values[usable]
         else:
-            arms, places, values = in_turns(problem, trials, arms, examples, values, reach)
+            arms, places, values = in_turns(problem, missing, trials, arms, examples, values, reach)
             starts = np.searchsorted(arms, np.arange(problem.n_arms + 1))
         counts = np.diff(starts)
         totals = np.stack([np.bincount(arms, column, minlength=problem.n_arms) for column in values.T], axis=1)
@@ -134,8 +135,8 @@ class Evidence:
                     found[chunk] = mean >= claim - rounding if or_equal else mean > claim + rounding
                 elif limits is None:
                     found[chunk] = self._asymptotically_above(x, claim, column)
-                elif problem.population is not None and problem.is_noisy:
-                    noisy = NoisyBetting(*limits, problem.population, problem.repeats)
+                elif problem.population is not None and problem.rounds is not None:
+                    noisy = NoisyBetting(*limits, problem.population, problem.rounds)
                     found[chunk] = noisy.refutes(x, claim, self.error)
                 else:
                     betting = Betting(*limits, problem.population)
@@ -159,5 +160,10 @@ def columns_of(goal: Goal, scores: Values) -> tuple[Column, ...]:
             del limits[metric]  # told before ranges were enforced
         if metric not in limits and len(x) and np.isin(x, (0.0, 1.0)).all():
             limits[metric] = (0.0, 1.0)
-    ends = goal.values(np.array([[limits.get(m, (np.nan, np.nan))[k] for m in goal.metrics] for k in (0, 1)]))
+    return columns_in(goal, limits)
+
+
+def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
+    """The limits of every column of the goal's values, from the ranges of metrics."""
+    ends = goal.values(np.array([[ranges.get(m, (np.nan, np.nan))[k] for m in goal.metrics] for k in (0, 1)]))
     return tuple(Column(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b)))) for a, b in ends.T)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
-from asktell.arguments import nearest
+from asktell.arguments import nearest, short
 from asktell.elimination import ConstrainedRanking, rule_of
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
@@ -86,7 +86,7 @@ def stopping(name: str, confidence: float | None, tolerance: float | None) -> st
     if not found:
         return name
     if name not in _WHOLE:
-        raise InvalidArgumentError(f"{next(iter(found))} is for the methods {list(_WHOLE)} only; got {name!r}.")
+        raise InvalidArgumentError(f"{next(iter(found))} is for the methods {list(_WHOLE)} only; got {short(name)}.")
     return _WHOLE[name](**found)
 
 
@@ -102,11 +102,11 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         MissingExtraError: a package that the method needs is not installed.
     """
     if schedule not in SCHEDULES:
-        raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {schedule!r}.")
+        raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {short(schedule)}.")
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
             f"method must be one of {list(METHODS)}, an asktell.Adaptive or Race, or a composed asktell.Elimination; "
-            f"got {name!r}{nearest(name, METHODS)}."
+            f"got {short(name)}{nearest(name, METHODS)}."
         )
     if name in _WHOLE:
         return _WHOLE[name]()

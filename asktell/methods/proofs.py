@@ -14,6 +14,7 @@ import numpy as np
 from asktell.goals import BestFeasible, Goal
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
+from asktell.methods.evidence import Column, columns_in
 from asktell.numerics.arrays import Indices, Matrix, Means, Vector
 from asktell.numerics.rounding import decimal, mostly_equal
 from asktell.posterior.two_way import Cells
@@ -32,18 +33,20 @@ class Proofs:
     """The scores of all prompts as values, larger is better, and the bounds that follow."""
 
     def __init__(self, state: State) -> None:
-        problem, history = state.problem, state.history
+        problem, history = state.seen, state.history
         self.goal: Goal = problem.goal
-        self.population, self.repeats, self.exhausted_at = problem.population, problem.repeats, problem.exhausted_at
+        self.population, self.exhausted_at = problem.population, problem.exhausted_at
+        self._rounds = problem.rounds
         rows = history.arms(), history.examples(), history.scores()
         if self.population is None:
             arms, _, scores, _ = Cells.of(*rows, None)
             self._places = np.full(len(arms), -1, dtype=np.int64)
         else:
-            arms, self._places, scores = in_turns(problem, history.trials(), *rows)
+            arms, self._places, scores = in_turns(problem, state.missing, history.trials(), *rows)
         self._values = self.goal.values(scores)
         self._ends = np.searchsorted(arms, np.arange(problem.n_arms + 1))
-        self._ranges = [_range(self.goal, k, column) for k, column in enumerate(self._values.T)]
+        columns = columns_in(self.goal, self.goal.ranges)
+        self._ranges = [_range(column, values) for column, values in zip(columns, self._values.T, strict=True)]
 
     def count(self, arm: int) -> int:
         """How many examples a prompt has seen."""
@@ -77,7 +80,7 @@ class Proofs:
             # That all scores agree so far tells nothing of how far another may be off.
             return float(observed.mean()) if len(observed) == self.exhausted_at else -np.inf
         if np.isfinite(high):
-            return float(bounded(low, high, self.population, self.repeats).lower(np.clip(observed, low, high), error))
+            return float(bounded(low, high, self.population, self._rounds).lower(np.clip(observed, low, high), error))
         squares = (observed - observed.mean()) ** 2
         if len(observed) != self.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
             return -np.inf
@@ -105,16 +108,12 @@ class Range(NamedTuple):
         return self._replace(low=self.low - self.high, high=self.high - self.low)
 
 
-def _range(goal: Goal, column: int, values: Vector) -> Range:
+def _range(column: Column, values: Vector) -> Range:
     seen, counts = np.unique(values, return_counts=True)
     spread = float(np.ptp(seen)) if len(seen) else 0.0
     largest = float(np.abs(seen).max(initial=0.0))
-    objective = goal.objectives[column] if column < len(goal.objectives) else None
-    if objective is not None and objective.range is not None:
-        ends = objective.sign * np.array(objective.range) / (1.0 if isinstance(goal, BestFeasible) else objective.scale)
-        low, high = float(ends.min()), float(ends.max())
-        if len(seen) and low <= seen[0] and seen[-1] <= high:
-            return Range(low, high, spread, largest)
+    if column.limits is not None and len(seen) and column.limits[0] <= seen[0] and seen[-1] <= column.limits[1]:
+        return Range(*column.limits, spread, largest)
     # Few scores are of few values too: each has to have come again.
     if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
         return Range(float(seen[0]), float(seen[-1]), spread, largest)

@@ -20,7 +20,7 @@ from typing import final
 
 import numpy as np
 
-from asktell.arguments import LARGEST, MOST_EXAMPLES, whole
+from asktell.arguments import LARGEST, MOST_EXAMPLES, short, whole
 from asktell.elimination import rule_of
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal
@@ -28,7 +28,7 @@ from asktell.methods.evidence import Evidence, columns_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
-from asktell.state import ACCEPTED, FAILED, REJECTED, Decided, Departure, Problem, State
+from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 from asktell.state.turns import turns_out
 
 _DECIMALS = 12  # of means of decimal fractions; the last ones are rounding
@@ -49,8 +49,9 @@ class Race:
     one). Without a tolerance, prompts that are equally good keep it going until they have seen every example.
     `block`: examples between two looks.
 
-    The confidence is guaranteed where the metrics' ranges are known (`asktell.maximize("accuracy", range=(0, 1))`, or
-    scores of 0 and 1) and no evaluation fails; else it holds in the limit of many examples.
+    The confidence is guaranteed where the goal names the range of every metric (`asktell.maximize("accuracy",
+    range=(0, 1))`), no evaluation fails, and an evaluation gives the same scores when it is repeated (else say how
+    often it may be: `repeats`). The notes of the result name what is not so.
     """
 
     confidence: float = 0.95
@@ -64,7 +65,7 @@ class Race:
             right = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < high
             if not right or (name == "confidence" and value == 0):
                 expected = "above 0 and below 1, such as 0.95" if name == "confidence" else "of at least 0"
-                raise InvalidArgumentError(f"{name} of Race must be a number {expected}; got {value!r}.")
+                raise InvalidArgumentError(f"{name} of Race must be a number {expected}; got {short(value)}.")
         whole("block of Race", self.block, 1, MOST_EXAMPLES)
 
     def check(self, problem: Problem) -> None:
@@ -111,11 +112,6 @@ class Race:
         left = [arm for arm, (_, d) in state.left.items() if d.status == ACCEPTED or d.reason == OPEN]
         return left if state.decisions[-1][1].settled else [*left, *state.active.tolist()]
 
-    def is_guaranteed(self, state: State) -> bool:
-        """Whether the confidence is more than asymptotic."""
-        known = all(column.limits is not None for column in self._evidence(state).columns)
-        return known and not state.failures and not state.was_widened
-
     def _evidence(self, state: State) -> Evidence:
         goal, n_arms = state.problem.goal, state.problem.n_arms
         if isinstance(goal, BestFeasible):
@@ -126,16 +122,16 @@ class Race:
         if state.problem.population is None:
             behind = [pull.trial for pull in out if pull.trial is not None]
         else:
-            behind = turns_out(state.problem, state.history, out)
+            behind = turns_out(state.problem, state.history, state.missing, out)
         reach = min(behind, default=None)
-        return _gathered(state.problem, _Rows(state), reach, (1 - self.confidence) / n_events)
+        return _gathered(state.seen, _Rows(state), reach, (1 - self.confidence) / n_events)
 
     def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
         """The answer if it is certain that it is right, up to the tolerance."""
         goal = state.problem.goal
         if not len(stays):
             return self._best(state, stays)
-        if (evidence.counts[stays] == 0).any() and len(stays) > 1:
+        if (evidence.counts[stays] == 0).any() and (len(stays) > 1 or state.failures.count(int(stays[0]))):
             return None
         if isinstance(goal, BestFeasible):
             kept = evidence.all_at_least(stays, _slacks(goal))
@@ -209,16 +205,14 @@ class Race:
         reasons = dict.fromkeys(answer, "the answer")
         reasons |= {arm: OPEN for arm in active if arm not in gone and arm not in answer and arm != baseline}
         last = [
-            d._replace(status=FAILED, reason="every example failed")
-            if not seen[d.arm] and d.arm in state.failures
-            else d
+            state.unscored(d.arm) if not seen[d.arm] and state.failures.count(d.arm) else d
             for d in _departures(reasons, state, answer)
         ]
         return Decided(number, (*gone.values(), *last), finished=True, answer=tuple(answer))
 
     def _cells(self, state: State, arms: Indices) -> tuple[tuple[int, int], ...]:
         """The next block, example by example, as far as the budget goes; without what was scored before."""
-        problem, room = state.problem, _room(state)
+        problem, room, arms = state.problem, _room(state), np.setdiff1d(arms, state.exhausted())
         if not len(arms) or not room:
             return ()
         if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
@@ -344,10 +338,11 @@ class _Rows:
     """The scores, as a key for the last evidence: states that differ only in what is out share it."""
 
     def __init__(self, state: State) -> None:
-        self.history = state.history
+        self.history, self.missing = state.history, state.missing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rows) and self.history is other.history
+        same = isinstance(other, _Rows) and self.history is other.history
+        return same and len(self.missing) == len(other.missing)  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
         return id(self.history)
@@ -360,6 +355,7 @@ def _gathered(problem: Problem, rows: _Rows, reach: int | None, error: float) ->
     columns = columns_of(problem.goal, scores)
     return Evidence.of(
         problem,
+        rows.missing,
         history.trials(),
         history.arms(),
         history.examples(),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from asktell.arguments import LARGEST, MOST_EXAMPLES, check_number, short, some
+from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, check_number, short, some
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.examples import Examples
 from asktell.numerics.arrays import Indices, Matrix, Vector
@@ -97,7 +97,9 @@ class ExampleProfile:
         if not profiles or not all(isinstance(profile, ExampleProfile) for profile in profiles):
             raise InvalidArgumentError(f"A profile is made of studies or profiles, at least one; got {some(profiles)}.")
         if half_life is not None and not check_number("half_life", half_life, 0.0, LARGEST) > 0:
-            raise InvalidArgumentError(f"half_life must be a number of studies above 0, or None; got {half_life!r}.")
+            raise InvalidArgumentError(
+                f"half_life must be a number of studies above 0, or None; got {short(half_life)}."
+            )
         ids = tuple(dict.fromkeys(id_ for profile in profiles for id_ in profile.ids))
         place = {id_: i for i, id_ in enumerate(ids)}
         later = np.cumsum([0, *(profile.studies for profile in reversed(profiles))])[-2::-1].tolist()
@@ -225,15 +227,15 @@ class ExampleProfile:
             raise InvalidStateError(f"This is no profile of examples: {short(data)}.")
         if data.get("version") != VERSION:
             raise InvalidStateError(
-                f"The profile has version {data.get('version')!r}, this asktell reads {VERSION}. Use a newer one."
+                f"The profile has version {short(data.get('version'))}, this asktell reads {VERSION}. Use a newer one."
             )
         try:
             ids, studies, metrics = data["examples"], data["studies"], data["metrics"]
-            if type(studies) is not int or studies < 1 or not isinstance(ids, list):
+            if type(studies) is not int or not 1 <= studies <= MOST_EVALUATIONS or not isinstance(ids, list):
                 raise ValueError(f"studies must be a number and examples a list, got {short(studies)}, {short(ids)}")
             loaded = {str(name): _load(one, len(ids)) for name, one in metrics.items()}
             return cls(ids, loaded, studies)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise InvalidStateError(f"The profile is malformed: {error}") from error
 
     def __eq__(self, other: object) -> bool:

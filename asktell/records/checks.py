@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from asktell.arguments import LARGEST
+from asktell.arguments import LARGEST, short
 from asktell.errors import AsktellError, InvalidStateError
 
 _T = TypeVar("_T")
@@ -53,28 +53,28 @@ def items(what: str, data: object, length: int | None = None) -> list[Any]:
     """A list, of a length if one is given."""
     if not isinstance(data, list) or (length is not None and len(data) != length):
         size = "" if length is None else f" of {length}"
-        raise InvalidStateError(f"{what} must be a list{size}, got {str(data)[:80]}.")
+        raise InvalidStateError(f"{what} must be a list{size}, got {short(data)}.")
     return data
 
 
 def whole(what: str, data: object, low: int, high: int = 2**63 - 1) -> int:
     """A whole number from `low` to `high`."""
     if type(data) is not int or not low <= data <= high:
-        raise InvalidStateError(f"{what} must be a whole number from {low} to {high}, got {str(data)[:80]}.")
+        raise InvalidStateError(f"{what} must be a whole number from {low} to {high}, got {short(data)}.")
     return data
 
 
 def number(what: str, data: object) -> float:
     """A finite number."""
     if isinstance(data, bool) or not isinstance(data, (int, float)) or not math.isfinite(data):
-        raise InvalidStateError(f"{what} must be a finite number, got {str(data)[:80]}.")
+        raise InvalidStateError(f"{what} must be a finite number, got {short(data)}.")
     return float(data)
 
 
 def bounded(what: str, data: object, low: float = -LARGEST) -> float:
     """A number from `low` to the largest that asktell takes."""
     if type(data) not in (float, int) or not low <= data <= LARGEST:  # type: ignore[operator]
-        raise InvalidStateError(f"{what} must be a finite number of at least {low:g}, got {str(data)[:80]}.")
+        raise InvalidStateError(f"{what} must be a finite number of at least {low:g}, got {short(data)}.")
     return float(data)  # type: ignore[arg-type]
 
 
@@ -82,7 +82,7 @@ def cost(what: str, data: object) -> float:
     """A finite number of at least 0."""
     value = number(what, data)
     if value < 0:
-        raise InvalidStateError(f"{what} must be at least 0, got {value!r}.")
+        raise InvalidStateError(f"{what} must be at least 0, got {short(value)}.")
     return value
 
 
@@ -109,7 +109,7 @@ def matrix(what: str, data: object, n_rows: int, n_columns: int | None = None) -
     width = n_columns if n_columns is not None else len(items(what, rows[0])) if rows else 0
     for row in rows:
         if len(items(what, row)) != width or not all(type(x) in (float, int) for x in row):
-            raise InvalidStateError(f"{what} must be rows of {width} numbers, got {str(row)[:80]}.")
+            raise InvalidStateError(f"{what} must be rows of {width} numbers, got {short(row)}.")
     matrix = np.array(rows, dtype=np.float64).reshape(n_rows, width)
     if not (np.abs(matrix) <= LARGEST).all():
         raise InvalidStateError(f"{what} must be finite, and at most {LARGEST} in size.")

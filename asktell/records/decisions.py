@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from asktell.arguments import short
 from asktell.errors import InvalidStateError
 from asktell.records import checks
 from asktell.state import (
@@ -41,7 +42,7 @@ def load_decided(data: object, problem: Problem) -> Decided:
             raise InvalidStateError(f"A departure is malformed: {item!r}.")
         lengths = {len(checks.items("a departure's estimate", vector)) for vector in (means, errors)}
         if lengths not in ({0}, {n_metrics}):
-            raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {item!r}.")
+            raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {short(item)}.")
         departures.append(
             Departure(
                 checks.whole("arm", arm, 0, n_arms - 1),
@@ -58,7 +59,7 @@ def load_decided(data: object, problem: Problem) -> Decided:
         pulls = checks.whole("pulls", pulls, 0, problem.budget)
     finished = record.get("finished")
     if not isinstance(finished, bool):
-        raise InvalidStateError(f"finished must be true or false, got {finished!r}.")
+        raise InvalidStateError(f"finished must be true or false, got {short(finished)}.")
     answer = tuple(checks.whole("answer", arm, 0, n_arms - 1) for arm in checks.items("answer", record.get("answer")))
     plan = record.get("plan")
     if plan is not None:
@@ -69,7 +70,7 @@ def load_decided(data: object, problem: Problem) -> Decided:
         )
     settled = record.get("settled", False)
     if not isinstance(settled, bool):
-        raise InvalidStateError(f"settled must be true or false, got {settled!r}.")
+        raise InvalidStateError(f"settled must be true or false, got {short(settled)}.")
     return Decided(
         checks.whole("round", record.get("round"), 0), tuple(departures), pulls, finished, answer, plan, settled
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from asktell import goals
-from asktell.arguments import nearest
+from asktell.arguments import nearest, short
 from asktell.errors import InvalidArgumentError
 from asktell.goals import BestFeasible, Goal, Objective, ParetoSet, Threshold
 
@@ -44,7 +44,9 @@ def parse_goal(
             )
         return ParetoSet(*wanted, subject_to=subject_to)
     if kind != "best-feasible":
-        raise InvalidArgumentError(f"A goal's type must be one of {list(TYPES)}, got {kind!r}{nearest(kind, TYPES)}.")
+        raise InvalidArgumentError(
+            f"A goal's type must be one of {list(TYPES)}, got {short(kind)}{nearest(kind, TYPES)}."
+        )
     if len(wanted) != 1:
         raise InvalidArgumentError(
             "A goal of type 'best-feasible' needs exactly one metric in maximize or minimize, got "

@@ -10,7 +10,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES
+from asktell.arguments import MOST_EVALUATIONS, MOST_EXAMPLES, short
 from asktell.errors import InvalidStateError
 from asktell.records import checks
 from asktell.state import Added, Extended, Grown, Growth, Problem, Retired, grown
@@ -48,25 +48,25 @@ def load_growth(data: Sequence[Any], problem: Problem) -> Growth:
         texts = _texts("the texts of prompts", texts)
         ids = None if ids is None else _texts("the ids of prompts", ids)
         if not texts or (ids is not None and len(ids) != len(texts)):
-            raise InvalidStateError(f"Prompts that join must be texts, with as many ids or none; got {str(data)[:80]}.")
+            raise InvalidStateError(f"Prompts that join must be texts, with as many ids or none; got {short(data)}.")
         if (features is None) != (problem.features is None):
             raise InvalidStateError("Prompts that join have features where the others have some, and only there.")
         if features is not None:
             features = tuple(map(tuple, checks.matrix("features", features, len(texts)).tolist()))
         return Added(ids, texts, features, _key(key))
-    raise InvalidStateError(f"Growth is malformed: {str(data)[:80]}.")
+    raise InvalidStateError(f"Growth is malformed: {short(data)}.")
 
 
 def _texts(what: str, data: object) -> tuple[str, ...]:
     texts = checks.items(what, data)
     if not all(type(text) is str for text in texts):
-        raise InvalidStateError(f"{what} must be text, got {str(texts)[:80]}.")
+        raise InvalidStateError(f"{what} must be text, got {short(texts)}.")
     return tuple(texts)
 
 
 def _key(data: object) -> str | None:
     if data is not None and not isinstance(data, str):
-        raise InvalidStateError(f"The key of a request must be text, got {str(data)[:80]}.")
+        raise InvalidStateError(f"The key of a request must be text, got {short(data)}.")
     return data
 
 

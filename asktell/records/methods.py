@@ -4,6 +4,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from asktell import allocators, elimination, estimators, schedulers
+from asktell.arguments import short
 from asktell.errors import InvalidStateError
 from asktell.methods import Adaptive, Elimination, Race
 from asktell.records import checks
@@ -51,7 +52,7 @@ def load_part(data: object) -> Any:
         raise InvalidStateError(f"{name} has no fields {sorted(set(record) - {'type'} - names)}.")
     values = {k: load_part(v) if isinstance(v, dict) else v for k, v in record.items() if k != "type"}
     if any(not isinstance(v, (str, int, float, bool, type(None))) and not is_dataclass(v) for v in values.values()):
-        raise InvalidStateError(f"The fields of {name} must be plain values, got {values!r}.")
+        raise InvalidStateError(f"The fields of {name} must be plain values, got {short(values)}.")
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:

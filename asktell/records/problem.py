@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, MOST_REPEATS, SMALLEST_RANGE
+from asktell.arguments import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, MOST_REPEATS, SMALLEST_RANGE, short
 from asktell.errors import InvalidStateError
 from asktell.examples import Examples
 from asktell.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.profiles.profile import ExampleProfile
 from asktell.records import checks
-from asktell.state import SAMPLINGS, Problem
+from asktell.state import SAMPLINGS, SKIP, Problem
 
 _LIMITS = ("max_cost", "max_cost_per_evaluation")
 
@@ -81,6 +81,15 @@ def _load_span(data: object) -> tuple[float, float] | None:
     return low, high
 
 
+def _load_failure_scores(data: object, goal: Goal) -> tuple[float, ...] | None:
+    if data == SKIP:
+        return None
+    record = checks.mapping("on_failure", data)
+    if set(record) != set(goal.metrics):
+        raise InvalidStateError(f"on_failure must have the metrics {list(goal.metrics)}, got {list(record)}.")
+    return tuple(checks.bounded("a score of on_failure", record[metric]) for metric in goal.metrics)
+
+
 def dump_problem(problem: Problem) -> dict[str, Any]:
     """What is known before the first pull, prompts and method excepted."""
     return {
@@ -90,7 +99,8 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "features": None if problem.features is None else problem.features.tolist(),
         "seed": problem.seed,
         "sampling": problem.sampling,
-        "max_failures": problem.max_failures,
+        "on_failure": problem.on_failure,
+        "max_failure_rate": problem.max_failure_rate,
         **{name: value for name in _LIMITS if (value := getattr(problem, name)) is not None},
         **({} if problem.baseline is None else {"baseline": problem.baseline}),
         **({} if problem.examples is None else {"example_ids": list(problem.examples.ids)}),
@@ -105,23 +115,27 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
     if features is not None:
         features = checks.matrix("features", features, n_arms)
     if data.get("sampling") not in SAMPLINGS:
-        raise InvalidStateError(f"sampling must be one of {list(SAMPLINGS)}, got {data.get('sampling')!r}.")
+        raise InvalidStateError(f"sampling must be one of {list(SAMPLINGS)}, got {short(data.get('sampling'))}.")
     examples, baseline, ids = data.get("examples"), data.get("baseline"), data.get("example_ids")
     if ids is not None and len(checks.items("example_ids", ids)) != examples:
         raise InvalidStateError(f"There are {len(ids)} ids for {examples!r} examples.")
     repeats = checks.whole("repeats", data.get("repeats", 1), 1, MOST_REPEATS)
     if repeats > 1 and examples is None:
         raise InvalidStateError(f"repeats is {repeats}, but there are no examples to repeat.")
+    goal, rate = load_goal(data.get("goal")), checks.number("max_failure_rate", data.get("max_failure_rate"))
+    if not 0 < rate <= 1:
+        raise InvalidStateError(f"max_failure_rate must be above 0 and at most 1, got {rate!r}.")
     limits = {name: checks.cost(name, data[name]) for name in _LIMITS if data.get(name) is not None}
     return Problem(
         n_arms=n_arms,
-        goal=load_goal(data.get("goal")),
+        goal=goal,
         budget=checks.whole("budget", data.get("budget"), 0, MOST_EVALUATIONS),
         n_examples=None if examples is None else checks.whole("examples", examples, 1, MOST_EXAMPLES),
         features=features,
         seed=checks.whole("seed", data.get("seed"), 0, 2**64 - 1),
         sampling=data["sampling"],
-        max_failures=checks.whole("max_failures", data.get("max_failures"), 1),
+        failure_scores=_load_failure_scores(data.get("on_failure"), goal),
+        max_failure_rate=rate,
         max_cost=limits.get("max_cost"),
         max_cost_per_evaluation=limits.get("max_cost_per_evaluation"),
         baseline=None if baseline is None else checks.whole("baseline", baseline, 0, n_arms - 1),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.arguments import check_prompts
+from asktell.arguments import check_prompts, short
 from asktell.errors import InvalidStateError
 from asktell.methods import Elimination, Method, check_method
 from asktell.records import checks
@@ -42,12 +42,13 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     Raises:
         InvalidStateError: the data are malformed, foreign, or of an unknown version.
     """
+    checks.mapping("The saved selector", data)
     if data.get("format") != FORMAT:
-        raise InvalidStateError(f"This is not a saved asktell selector: its format is {data.get('format')!r}.")
+        raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")
     if data.get("version") not in VERSIONS:
         raise InvalidStateError(
-            f"The saved selector has version {data.get('version')!r}, this asktell reads {list(VERSIONS)}. "
-            f"It was written by asktell {data.get('asktell')!r}: use that version or a newer one."
+            f"The saved selector has version {short(data.get('version'))}, this asktell reads {list(VERSIONS)}. "
+            f"It was written by asktell {short(data.get('asktell'))}: use that version or a newer one."
         )
     return checks.checked("The saved selector", lambda: _load(data, method))
 
@@ -64,7 +65,7 @@ def _load(data: Mapping[str, Any], method: Method | None) -> tuple[Prompts, Meth
     if method is None:
         method = load_part(data.get("method"))
     if not isinstance(method, Method):
-        raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {method!r}.")
+        raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {short(method)}.")
     method.check(problem)
     state = load_state(data.get("state"), problem)
     rounds = method.rounds(problem) if isinstance(method, Elimination) else None

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from immutables import Map
 
+from asktell.arguments import short
 from asktell.budget import Costs, Spent
 from asktell.errors import InvalidStateError
 from asktell.numerics.arrays import distinct
@@ -15,7 +16,7 @@ from asktell.state import (
     FAILED,
     Decided,
     Departure,
-    Failure,
+    Failures,
     Problem,
     State,
     initial,
@@ -34,20 +35,25 @@ def dump_state(state: State) -> dict[str, Any]:
         "examples": history.examples().tolist(),
         "scores": history.scores().tolist(),
         "decisions": dump_decisions(state.decisions),
+        "failures": {
+            "trials": state.failures.trials().tolist(),
+            "arms": state.failures.arms().tolist(),
+            "examples": state.failures.examples().tolist(),
+            "reasons": state.failures.reasons(),
+        },
         **rest,
         "draws": state.draws.tolist(),
     }
 
 
 def dump_rest(state: State) -> dict[str, Any]:
-    """What changes from state to state, beside rows and decisions, which are only added to, and the `draws`."""
+    """What changes from state to state; rows, failures and decisions are only added to, and the `draws` are long."""
     told, _ = told_departures(state.decisions, state.growth)
     return {
         "pending": [[p.trial, p.arm, p.example] for _, p in sorted(state.pending.items())],
         "returned": [[p.trial, p.arm, p.example] for p in state.returned],
         "plan": [list(state.plan_arms[state.position :]), list(state.plan_examples[state.position :])],
         "redraws": sorted([arm, extra] for arm, extra in state.redraws.items()),
-        "failures": [[arm, [[f.trial, f.example, f.reason] for f in fs]] for arm, fs in sorted(state.failures.items())],
         "failed_out": [
             [arm, round_, d.reason]
             for arm, (round_, d) in sorted(state.left.items())
@@ -78,10 +84,15 @@ def load_state(data: object, origin: Problem) -> State:
     told = trials[trials >= 0]
     failures = _load_failures(record.get("failures"), n_arms, n_examples)
     # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
-    most = (n_arms + 1) * problem.budget + sum(len(entries) for entries in failures.values())
+    most = (n_arms + 1) * problem.budget + len(failures)
     asked = checks.whole("asked", record.get("asked"), 0, most)
     if len(distinct(told)) < len(told) or told.max(initial=-1) >= asked:
         raise InvalidStateError("A trial was told twice, or before it was asked.")
+    scored = np.isin(failures.trials(), told)
+    if len(distinct(failures.trials())) < len(failures) or failures.trials().max(initial=-1) >= asked:
+        raise InvalidStateError("A trial failed twice, or before it was asked.")
+    if scored.any() if problem.failure_scores is None else not scored.all():
+        raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
     if checks.whole("spent", record.get("spent"), 0) != len(told):
         raise InvalidStateError(f"spent is {record['spent']}, but {len(told)} trials were told.")
     state = initial(problem)._replace(
@@ -106,9 +117,10 @@ def load_state(data: object, origin: Problem) -> State:
         return loaded
 
     pending, returned = pulls("pending", False), pulls("returned", True)
+    over = np.concatenate((told, failures.trials()))
     ids = [p.trial for p in (*pending, *returned) if p.trial is not None]
-    if len(set(ids)) < len(ids) or np.isin(np.array(ids, dtype=np.int64), told).any():
-        raise InvalidStateError("A trial is out twice, or out and told.")
+    if len(set(ids)) < len(ids) or np.isin(np.array(ids, dtype=np.int64), over).any():
+        raise InvalidStateError("A trial is out twice, or out and told or failed.")
     plan_arms, plan_examples = checks.items("plan", record.get("plan"), 2)
     arms_column = checks.column("plan", plan_arms, 0, n_arms - 1)
     examples_column = checks.column("plan", plan_examples, -1, n_examples - 1, len(arms_column))
@@ -124,13 +136,13 @@ def load_state(data: object, origin: Problem) -> State:
         redraws=Map(
             {checks.whole("arm", arm, 0, n_arms - 1): checks.whole("redraws", extra, 1, most) for arm, extra in redraws}
         ),
-        failures=Map(failures),
+        failures=failures,
     )
     left = state.left
     for item in checks.items("failed_out", record.get("failed_out")):
         arm, round_, reason = checks.items("failed_out", item, 3)
         if not isinstance(reason, str):
-            raise InvalidStateError(f"A reason must be text, got {reason!r}.")
+            raise InvalidStateError(f"A reason must be text, got {short(reason)}.")
         left = left.set(
             checks.whole("arm", arm, 0, n_arms - 1), (checks.whole("round", round_, 0), Departure(arm, FAILED, reason))
         )
@@ -176,16 +188,14 @@ def _load_costs(data: object, n_arms: int) -> Costs:
     return Costs(Map(by_arm), spent(checks.items("costs", record.get("all"), 3)))
 
 
-def _load_failures(data: object, n_arms: int, n_examples: int) -> dict[int, tuple[Failure, ...]]:
-    failures = {}
-    for item in checks.items("failures", data):
-        arm, entries = checks.items("failures", item, 2)
-        loaded = []
-        for entry in checks.items("failures", entries):
-            trial, example, reason = checks.items("a failure", entry, 3)
-            if not isinstance(reason, str):
-                raise InvalidStateError(f"A reason must be text, got {reason!r}.")
-            example = None if example is None else checks.whole("example", example, 0, n_examples - 1)
-            loaded.append(Failure(checks.whole("trial", trial, 0), example, reason))
-        failures[checks.whole("arm", arm, 0, n_arms - 1)] = tuple(loaded)
-    return failures
+def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:
+    record = checks.mapping("failures", data)
+    reasons = checks.items("failures", record.get("reasons"))
+    if not all(isinstance(reason, str) for reason in reasons):
+        raise InvalidStateError("The reasons of failures must be text.")
+    return Failures.from_columns(
+        checks.column("failures", record.get("trials"), 0, 2**62, len(reasons)),
+        checks.column("failures", record.get("arms"), 0, n_arms - 1, len(reasons)),
+        checks.column("failures", record.get("examples"), -1, n_examples - 1, len(reasons)),
+        reasons,
+    )

@@ -195,18 +195,21 @@ def _decisions(state: State) -> list[dict[str, Any]]:
     return found
 
 
-def ranking(state: State, means: Sequence[Sequence[float | None]], answer: Sequence[int]) -> Indices:
+def ranking(
+    state: State, means: Sequence[Sequence[float | None]], feasible: Sequence[bool | None], answer: Sequence[int]
+) -> Indices:
     """All arms: the answer, then by the estimates, feasible ones first; those without an estimate last."""
     goal = state.problem.goal
     rows: Means = np.array([[np.nan if x is None else x for x in row] for row in means], dtype=np.float64)
     values = goal.values(rows.reshape(len(means), len(goal.metrics)))
     n_objectives = len(goal.objectives)
-    slack = np.minimum(values[:, n_objectives:], 0.0).sum(axis=1)
+    misses = np.array([keeps is False for keeps in feasible])
+    slack = np.where(misses, np.minimum(values[:, n_objectives:], 0.0).sum(axis=1), 0.0)
     key = values[:, 0] if n_objectives == 1 else _standardized(values[:, :n_objectives]).mean(axis=1)
     place = np.full(len(means), len(answer))
     place[list(answer)] = np.arange(len(answer))
     unknown = np.isnan(key)
-    return np.lexsort((np.where(unknown, 0.0, -key), np.where(unknown, 0.0, -slack), unknown, place))
+    return np.lexsort((np.where(unknown, 0.0, -key), np.where(unknown, 0.0, -slack), misses, unknown, place))
 
 
 def _standardized(values: Matrix) -> Matrix:

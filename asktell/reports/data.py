@@ -65,7 +65,7 @@ def document(
     tied = [place[entry.id] for entry in result.unresolved] if answer else []
     metrics = result.goal.metrics
     means = [[entry.estimate[metric] for metric in metrics] for entry in result.prompts]
-    order = ranking(state, means, answer)
+    order = ranking(state, means, [entry.feasible for entry in result.prompts], answer)
     pairs = _pairs(result, answer, baseline, tied, order.tolist())
     told = Told(
         evaluations_of(state, prompts.ids) if evaluations is None else evaluations,
@@ -116,7 +116,7 @@ def version_of(state: State, paused: bool = False) -> str:
 
     Decisions do not count: whoever looks sees those that are due, whether they were written or not.
     """
-    counts = [len(state.history), sum(map(len, state.failures.values())), len(state.pending)]
+    counts = [len(state.history), len(state.failures), len(state.pending)]
     counts += [len(state.growth), int(paused)] if state.growth or paused else []
     return ".".join(map(str, counts))
 
@@ -231,7 +231,7 @@ def _duels(result: Result, grid: Grid, told: Told, pairs: list[tuple[int, int, s
                 room -= sum(_size(text or "") for text in row["answers"])
             rows.append(row)
         stated = result.comparison if what == "baseline" else None
-        comparison = (stated or result.compare(result.prompts[a].id, result.prompts[b].id)).to_dict()
+        comparison = (stated or result.compare(result.prompts[a], result.prompts[b])).to_dict()
         duels.append({
             "a": a, "b": b, "what": what, "pairs": len(examples), "rows": rows, "counts": _counts(grid, of_a, of_b),
             "differences": comparison["differences"], "confidence": comparison["confidence"],
@@ -265,7 +265,8 @@ def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, An
         "method": _settings(method),
         "seed": str(problem.seed),
         "sampling": problem.sampling,
-        "max_failures": problem.max_failures,
+        "on_failure": problem.on_failure,
+        "max_failure_rate": problem.max_failure_rate,
         "features": None if problem.features is None else list(problem.features.shape),
         "digests": {
             "prompts": _digest(json.dumps([[str(i) for i in prompts.ids], list(prompts.texts)]).encode()),

@@ -12,11 +12,16 @@ from asktell.trial import Prompts
 class Reported:
     """What has a state, a method and prompts can be reported on."""
 
-    _state: State
     _method: Method
+    _state: State
 
     @property
     def _prompts(self) -> Prompts:
+        raise NotImplementedError
+
+    @property
+    def state(self) -> State:
+        """See `Selector.state`."""
         raise NotImplementedError
 
     def evaluations(self) -> Evaluations:
@@ -29,4 +34,4 @@ class Reported:
         Raises:
             OSError: the file cannot be written.
         """
-        reports.write(path, reports.document(self._state, self._method, self._prompts))
+        reports.write(path, reports.document(self.state, self._method, self._prompts))

@@ -49,8 +49,8 @@ class Told:
         for name, value in [*details.items(), *(extra.items() if isinstance(extra, dict) else ())]:
             if name not in self._metrics and name != "cost" and _is_number(value):
                 self._count(str(name), arm, float(value))
-        if each.scores is None:
-            self._fail(arm, each.example, each.error or "")
+        if each.error is not None:
+            self._fail(arm, each.example, each.error)
         elif arm in answers_of and each.example is not None and each.answer is not None:
             self.answers[arm, each.example] = each.answer
 

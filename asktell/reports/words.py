@@ -6,6 +6,7 @@ from typing import Any
 
 from asktell.goals import BestFeasible
 from asktell.results import PromptResult, Result
+from asktell.results.result import none_is_feasible
 from asktell.state import FAILED, REJECTED, RETIRED
 from asktell.terminal import safe
 
@@ -64,7 +65,7 @@ def _headline(result: Result) -> str:
     if not result.selected:
         return "No answer yet"
     names = _names(result.selected)
-    if result.feasible is False:
+    if none_is_feasible(result):
         return f"No prompt keeps every constraint{'' if result.done else ' so far'}; {names} comes closest"
     if isinstance(result.goal, BestFeasible):
         return f"The answer: {names}" if result.done else f"So far ahead: {names}"
@@ -82,7 +83,7 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     elif not result.done:
         said.append("The selection is still running: decide when it has ended.")
     if isinstance(result.goal, BestFeasible):
-        is_kept = result.feasible is not False
+        is_kept = not none_is_feasible(result)
         if first.p_optimal is not None:
             role = "is the best" if is_kept else "comes closest"
             said.append(f"{_short(str(first.id))} {role} with probability {_chance(first.p_optimal)}.")
@@ -90,13 +91,15 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
             said.append("Loosen a threshold, or add prompts that keep it.")
         if others:
             tied = _count(others, "other prompt") + (" is" if others == 1 else " are")
-            fair = ": choosing among them by price or taste is fair" if result.done and is_kept else ""
+            fair = ": choosing among them by price or taste is fair" if result.done and not result.missed else ""
             said.append(f"{tied} not told apart from it{fair or ('' if result.done else ' yet')}.")
-        elif result.done and is_kept:
+        elif result.done and not result.missed:
             said.append(_advice(result, first))
         if result.goal.is_constrained and result.feasible and first.p_feasible is not None:
             said.append(f"It keeps every threshold with probability {_chance(first.p_feasible)}.")
         said += _better_but_gone(result, first)
+        if result.missed and is_kept:
+            said.append(f"{result.missed}.")
     else:
         n, name = len(result.selected), _short(str(first.id))
         gone = any(entry.status in (FAILED, RETIRED) for entry in result.prompts)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asktell.arguments import short
 from asktell.errors import InvalidArgumentError
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
@@ -23,11 +24,13 @@ _ROUNDING = 1e-12
 class Difference:
     """How far prompt a is ahead of prompt b in one metric, in its own units; None where nothing is known.
 
-    `estimate` is a minus b, `low` and `high` its interval, `p_better` the probability that a is better in the metric's
-    direction, `pairs` the number of common examples . `verdict`: "equal" if the interval is within the tolerance, else
-    "better" or "worse" if zero is outside it, else "undecided". `guaranteed`: the interval holds at every look; it
-    needs a known range and examples in an order that does not depend on scores, or all examples. All of it speaks of
-    the examples given; of new examples like them if there is no end of them.
+    `estimate` is a minus b, `low` and `high` its interval (None where the pairs are too few to bound it), `p_better`
+    the probability that a is better in the metric's direction, `pairs` the number of common examples. `verdict`:
+    "equal" if the interval is within the tolerance, else "better" or "worse" if zero is outside it, else "undecided".
+    `guaranteed`: the interval holds at every look; it needs a known range and examples in an order that does not depend
+    on scores, or all examples; and no doubt that an evaluation gives the same scores when it is repeated, unless noise
+    is allowed for (`repeats` above 1). All of it speaks of the examples given; of new examples like them if there is no
+    end of them.
     """
 
     estimate: float | None
@@ -41,9 +44,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Prompt `a` against prompt `b`; `str()` is a sentence for every metric.
+    """Prompt `a` against prompt `b`; `str()` is a sentence for every metric, and one that says what they rest on.
 
-    `examples`: how many there are (None: any number). `tolerance`: differences up to it do not matter.
+    `examples`: how many there are (None: any number). `tolerance`: differences up to it do not matter. `unless`: the
+    conditions under which the intervals do not hold.
     """
 
     a: str | int
@@ -52,10 +56,11 @@ class Comparison:
     differences: Mapping[str, Difference]
     examples: int | None = None
     tolerance: float = 0.0
+    unless: str = ""
 
     @property
     def guaranteed(self) -> bool:
-        """Whether every interval is guaranteed."""
+        """Whether every interval is guaranteed, as far as an evaluation gives the same scores when it is repeated."""
         return all(difference.guaranteed for difference in self.differences.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,11 +71,18 @@ class Comparison:
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
         """What `to_dict` made `data` of."""
         differences = {name: Difference(**each) for name, each in data["differences"].items()}
-        others = {name: data[name] for name in ("a", "b", "confidence", "examples", "tolerance")}
+        others = {name: data[name] for name in ("a", "b", "confidence", "examples", "tolerance", "unless")}
         return cls(**others, differences=differences)
 
     def __str__(self) -> str:
-        return "\n".join(f"{safe(name)}: {self.sentence(name)}" for name in self.differences)
+        lines = [f"{safe(name)}: {self.sentence(name)}" for name in self.differences]
+        return "\n".join([*lines, *([self.premise] if self.premise else [])])
+
+    @property
+    def premise(self) -> str:
+        """What the verdicts rest on, as a sentence; empty without a verdict, or if they rest on the scores alone."""
+        decided = any(difference.verdict != UNDECIDED for difference in self.differences.values())
+        return f"This holds with confidence {self.confidence:g} {self.unless}." if decided and self.unless else ""
 
     def sentence(self, metric: str) -> str:
         """What is to be said about one metric."""
@@ -83,7 +95,7 @@ class Comparison:
         amount = f"{difference.estimate:+.3g}"
         if difference.low is not None and difference.high is not None and difference.low < difference.high:
             amount += f" [{difference.low:+.3g}, {difference.high:+.3g}]"
-        amount += f" {where}"
+        amount += f" {where}" + ("" if difference.low is not None else ", too few to bound it")
         if difference.verdict == EQUAL:
             within = f" within {self.tolerance:g}" if self.tolerance else ""
             return f"{a} and {b} are equal{within}: {amount}"
@@ -108,7 +120,7 @@ def compare(
     tolerance: float = 0.0,
     minimize: bool = False,
     random_order: bool = True,
-    repeats: int = 1,
+    rounds: int | None = None,
 ) -> Difference:
     """One metric of two prompts, from their scores of the same examples, in the order in which they were taken.
 
@@ -121,9 +133,9 @@ def compare(
         tolerance: differences up to it do not matter.
         minimize: whether less is better.
         random_order: whether the order of the examples is random and does not depend on scores.
-        repeats: how often an example may be taken. Above 1 scores are noisy, and are given round by round: all
-            examples in their order, and again. What counts is the mean over the examples of the expected difference,
-            so no number of them makes that known exactly.
+        rounds: how often all examples may be taken, if scores are noisy; None if they are not. Scores are given round
+            by round: all examples in their order, and again. What counts is the mean over the examples of the expected
+            difference, so no number of them makes that known exactly.
 
     Raises:
         InvalidArgumentError: an argument cannot be used; a score is outside its limits.
@@ -134,7 +146,7 @@ def compare(
     if limits is not None:
         _check_limits(scores, limits)
     n, differences = len(a), decimal(a - b, float(np.abs(scores).max(initial=0.0)))
-    noisy = repeats > 1
+    noisy = rounds is not None
     exhausted = n > 0 and n == population and not noisy
     guaranteed = exhausted or (limits is not None and random_order)
     if limits is None and np.isin(scores, (0.0, 1.0)).all() and n:
@@ -143,7 +155,7 @@ def compare(
         return Difference(None, None, None, 0.5, 0, UNDECIDED, False)
     if limits is not None:
         width = limits[1] - limits[0]
-        sequence = bounded(-width, width, population, repeats)
+        sequence = bounded(-width, width, population, rounds)
         low, high = (float(x) for x in sequence.interval(differences, 1 - confidence))
     else:
         scale = np.ptp(scores) if mostly_equal(differences) else 0.0
@@ -152,6 +164,10 @@ def compare(
     estimate = _mean(a - b, float(np.abs(scores).max())) if n else None
     if exhausted and estimate is not None:
         low = high = estimate
+    verdict = _verdict(low, high, tolerance, minimize)
+    if limits is None and high - low > 2 * np.ptp(scores):
+        # Of few scores an asymptotic interval is wider than any difference of two that were seen, which says nothing.
+        low, high = -math.inf, math.inf
     two_valued = len(np.unique(scores)) <= 2
     p_above = p_positive(differences, None if noisy else population, two_valued=two_valued) if n else 0.5
     return Difference(
@@ -160,7 +176,7 @@ def compare(
         high if math.isfinite(high) else None,
         1 - p_above if minimize else p_above,
         min(n, population) if noisy and population else n,
-        _verdict(low, high, tolerance, minimize),
+        verdict,
         guaranteed,
     )
 
@@ -190,9 +206,9 @@ def _check(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], confidence: f
 def check_confidence(confidence: object, tolerance: object) -> None:
     """Refuse what is no confidence, or no tolerance."""
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
-        raise InvalidArgumentError(f"The confidence must be between 0 and 1, as 0.95 is; got {confidence!r}.")
+        raise InvalidArgumentError(f"The confidence must be between 0 and 1, as 0.95 is; got {short(confidence)}.")
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
-        raise InvalidArgumentError(f"The tolerance must be a finite number from 0, got {tolerance!r}.")
+        raise InvalidArgumentError(f"The tolerance must be a finite number from 0, got {short(tolerance)}.")
 
 
 def _check_limits(scores: npt.NDArray[np.float64], limits: tuple[float, float]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from asktell.goals import Goal
 
@@ -15,8 +15,11 @@ class PromptResult:
     is that of the mean over the examples given, 0 once all were seen (unless scores are noisy, `repeats` above 1), None
     where nothing supports one (a single example). The truth is within 1.96 errors about 19 times in 20, after few
     examples too. `standard_error_population` is that of the mean over new examples like them. `status` is active,
-    accepted, rejected, failed or retired; `round` and `reason` say when and why it left. `feasible` is None without
-    constraints or estimate. `p_feasible` and `p_optimal` are None unless the method has a posterior.
+    accepted, rejected, failed or retired; `round` and `reason` say when and why it left. `feasible` is whether
+    the prompt is taken to keep every constraint (None without constraints or estimate): by its probability of that, at
+    least a half, where the method has a posterior, else by its estimate. A bound at the end of the scale, as
+    `at_least(1)` of a share, is taken as kept as long as every score keeps it, however small the probability that all
+    others will. `p_feasible` and `p_optimal` are None unless the method has a posterior.
     """
 
     id: str | int
@@ -32,6 +35,12 @@ class PromptResult:
     p_feasible: float | None = None
     p_optimal: float | None = None
     standard_error_population: Mapping[str, float | None] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as JSON-ready data, with the same names."""
+        errors = {"standard_error": dict(self.standard_error)}
+        wider = {"standard_error_population": dict(self.standard_error_population)}
+        return {**vars(self), "estimate": dict(self.estimate), **errors, **wider}
 
 
 class Shown(Protocol):

@@ -16,6 +16,7 @@ ANSWER_KEYS = ("output", "answer")
 class Evaluation(NamedTuple):
     """An evaluation that was told, with `scores`, or that failed, with the `error`; `details` are the teller's own.
 
+    One that failed has scores too where `Selector(..., on_failure={...})` says as which it counts.
     `example` is the example's position, `example_id` its id, None where the examples have none.
     """
 
@@ -76,19 +77,22 @@ def column_names(metrics: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluation]:
-    """What a state knows: the scores that were told, in that order, then the failures. Observed scores are none."""
+    """What a state knows: the scores that were told, in that order, then the failures. Observed scores are none.
+
+    Failures that count as scores have both, and their place among the scores.
+    """
     metrics, history = state.problem.goal.metrics, state.history
     columns = (history.trials(), history.arms(), history.examples(), history.scores())
+    errors = {failure.trial: failure.reason for failure in state.failures}
     for trial, arm, example, vector in zip(*(column.tolist() for column in columns), strict=True):
         if trial >= 0:  # the others were observed
             scores = dict(zip(metrics, vector, strict=True))
             example = None if example < 0 else example
-            yield Evaluation(trial, ids[arm], example, scores, example_id=id_of_example(state.problem, example))
-    for arm, failures in sorted(state.failures.items()):
-        for failure in failures:
-            example = failure.example
             id_ = id_of_example(state.problem, example)
-            yield Evaluation(failure.trial, ids[arm], example, None, None, failure.reason, example_id=id_)
+            yield Evaluation(trial, ids[arm], example, scores, None, errors.get(trial), example_id=id_)
+    for trial, arm, example, reason in state.missing:
+        id_ = id_of_example(state.problem, example)
+        yield Evaluation(trial, ids[arm], example, None, None, reason, example_id=id_)
 
 
 def id_of_example(problem: Problem, example: int | None) -> str | None:

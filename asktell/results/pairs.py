@@ -1,7 +1,7 @@
 """The scores that a result rests on, and two prompts compared by those of the same examples."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -10,10 +10,11 @@ from asktell.arguments import short
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Indices, Means, Vector
 from asktell.results.comparison import Comparison, Difference, check_confidence, compare
-from asktell.state import History, Problem
+from asktell.results.premises import premises
+from asktell.state import Failures, History, Problem
+from asktell.state.repeated import repeated
 from asktell.state.turns import in_turns
-
-_IDS_SHOWN = 20
+from asktell.trial import AnyPrompt, Prompts
 
 Place: TypeAlias = tuple[int, str | int]
 Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
@@ -24,11 +25,14 @@ Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
 class Pairs:
     """What was told, as it was when the result was made.
 
-    `shared_order`: whether the method gives every prompt the examples of one order that does not depend on scores.
+    `seen`: the problem by what was seen, see `State.seen`. `shared_order`: whether the method gives every prompt the
+    examples of one order that does not depend on scores.
     """
 
     problem: Problem
+    seen: Problem
     history: History
+    missing: Failures
     shared_order: bool
 
     def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
@@ -48,9 +52,12 @@ class Pairs:
             differences[metric] = compare(
                 x, y,
                 population=population, limits=limits, confidence=each, tolerance=tolerance,
-                minimize=metric in goal.minimized, random_order=in_order, repeats=self.problem.repeats,
+                minimize=metric in goal.minimized, random_order=in_order, rounds=self.seen.rounds,
             )  # fmt: skip
-        return Comparison(id_a, id_b, confidence, differences, population, tolerance)
+        rests_on = premises(self.problem, repeated(self.problem, self.history), len(places), in_order=in_order)
+        if not rests_on.guaranteed:
+            differences = {name: replace(each, guaranteed=False) for name, each in differences.items()}
+        return Comparison(id_a, id_b, confidence, differences, population, tolerance, rests_on.unless)
 
     def _weights(self, metric: int, places: Indices) -> Vector | None:
         """By which the differences' mean is one of the means over all examples; None where they count alike.
@@ -59,7 +66,7 @@ class Pairs:
         as the loadings say. The weights are those of least squares, of differences on loadings.
         """
         problem, shape = self.problem, self.problem.shapes[metric]
-        if self.shared_order or shape is None or not 0 < len(places) < len(problem.order) or problem.is_noisy:
+        if self.shared_order or shape is None or not 0 < len(places) < len(problem.order) or self.seen.is_noisy:
             return None
         examples = problem.order[places]
         loading, weights = shape.loading[examples], shape.loading[examples] / shape.residual[examples]
@@ -85,27 +92,27 @@ class Pairs:
         if problem.population is None:
             order = np.argsort(trials, kind="stable")
             return np.arange(len(order)), scores[order], bool((trials >= 0).all())
-        _, turns, scores = in_turns(problem, trials, np.zeros(len(trials), dtype=np.int64), examples, scores)
+        arms = np.full(len(trials), arm, dtype=np.int64)
+        _, turns, scores = in_turns(problem, self.missing, trials, arms, examples, scores)
         return turns, scores, True
 
 
 def compare_two(
     comparer: Comparer | None,
-    ids: Sequence[str | int],
-    texts: Sequence[str],
-    a: object,
-    b: object,
-    default: str | int | None,
+    prompts: Prompts,
+    a: AnyPrompt,
+    b: AnyPrompt | None,
+    default: int | None,
     confidence: float,
     tolerance: float,
 ) -> Comparison:
-    """Two prompts as somebody named them; see `Result.compare`. `default` is the id that stands for b if b is None."""
+    """Two prompts as somebody named them; see `Result.compare`. `default` is the arm that stands for b if b is None."""
     check_confidence(confidence, tolerance)
-    one = _find(ids, texts, a)
-    if b is None and default is None:
+    one = prompts.arm(a)
+    other = default if b is None else prompts.arm(b)
+    if other is None:
         raise InvalidArgumentError("compare() needs b, since there is no baseline and nothing is selected yet.")
-    other = _find(ids, texts, default if b is None else b)
-    if one[0] == other[0]:
+    if one == other:
         what = "" if b is not None else " (by default b is the baseline, or else the selected prompt)"
         raise InvalidArgumentError(f"compare() needs two different prompts, got {short(a)} twice{what}.")
     if comparer is None:
@@ -113,21 +120,4 @@ def compare_two(
             "This result holds no scores to compare prompts by: it was not made by a selector or a study here. "
             "RemoteStudy.compare(a, b) asks a service."
         )
-    return comparer(one, other, confidence, tolerance)
-
-
-def _find(ids: Sequence[str | int], texts: Sequence[str], prompt: object) -> Place:
-    """A prompt by its id or its text; ids that are numbers may come as text."""
-    if isinstance(prompt, str | int) and not isinstance(prompt, bool):
-        named = enumerate(zip(ids, texts, strict=True))
-        found = [(arm, id_) for arm, (id_, text) in named if prompt in (id_, str(id_), text)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise InvalidArgumentError(
-                f"{short(prompt)} is the id of one prompt and the text of another. Say which: name the one by its "
-                "text, or the other by its id."
-            )
-    known = ", ".join(short(id_) for id_ in ids[:_IDS_SHOWN])
-    more = f", ... ({len(ids)} in all)" if len(ids) > _IDS_SHOWN else ""
-    raise InvalidArgumentError(f"There is no prompt {short(prompt)}. Name one by its id or its text: {known}{more}.")
+    return comparer((one, prompts.ids[one]), (other, prompts.ids[other]), confidence, tolerance)

@@ -13,11 +13,12 @@ from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.numerics.arrays import Values
 from asktell.results import fronts
-from asktell.results.comparison import Comparison
+from asktell.results.comparison import UNDECIDED, Comparison
 from asktell.results.entries import PromptResult
 from asktell.results.failures import FailureGroup, in_words
 from asktell.results.pairs import Comparer, compare_two
 from asktell.terminal import filled, in_blocks, safe, with_doubt, with_error
+from asktell.trial import AnyPrompt, ById, Prompts
 
 if TYPE_CHECKING:
     import pandas
@@ -29,6 +30,7 @@ STOPPED_EARLY = "stopped early: the answer is settled"
 CONFIDENCE = 0.95
 """The confidence of what is said about the baseline."""
 _ROWS_SHOWN = 10
+_GONE = ("failed", "retired")
 WIDTH = 110
 """Characters of a line, where nothing says how wide the terminal is."""
 
@@ -44,7 +46,7 @@ class Result:
     apart from the answer: as far as can be told, they are tied with it. `stopped_early`: whether the run ended before
     its budget because the answer was settled (`Adaptive(confidence=...)`, `Race`). `finished_early`: whether budget was
     left over because every prompt in the last round had no evaluation left. `feasible`: whether every selected
-    prompt keeps every constraint, by its estimate (None without constraints).
+    prompt keeps every constraint (None without constraints; see `PromptResult`).
     `examples`: how many there are for a prompt to see, None for any number. `repeats`: how often it may see each; above
     1 scores are noisy, and estimates speak of what is scored on average. `cost` is the sum of what was told, `max_cost`
     what was allowed (None: any). `notes`: what else there is to know, in sentences. `baseline`: id of the prompt that
@@ -78,24 +80,34 @@ class Result:
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
     _moments: Moments | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def best(self) -> PromptResult | None:
+        """The first of `selected`, None while nothing is."""
+        return self.selected[0] if self.selected else None
+
     def compare(
-        self, a: str | int, b: str | int | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
         """How far prompt a is ahead of prompt b in every metric, and how sure that is.
 
         Args:
-            a: id or text of a prompt.
-            b: id or text of another one; by default the baseline, without one the selected prompt.
+            a: id or text of a prompt, or its entry of `prompts`.
+            b: another one; by default the baseline, without one the selected prompt.
             confidence: how often all intervals of this comparison are right, at whatever moment one looks. Whoever
                 makes several comparisons, or compares the best of many, divides the error among them.
             tolerance: differences up to it do not matter; in the metrics' own units.
 
         Raises:
-            InvalidArgumentError: a prompt is unknown, both are the same, or a number makes no sense.
+            InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, or a number makes no sense.
         """
         default = self.baseline if self.baseline is not None or not self.selected else self.selected[0].id
-        ids, texts = [entry.id for entry in self.prompts], [entry.prompt for entry in self.prompts]
-        return compare_two(self._comparer, ids, texts, a, b, default, confidence, tolerance)
+        prompts = self._named
+        return compare_two(self._comparer, prompts, a, b, prompts.with_id(default), confidence, tolerance)
+
+    @cached_property
+    def _named(self) -> Prompts:
+        ids = [entry.id for entry in self.prompts if isinstance(entry.id, str)]  # the others are positions
+        return Prompts(ids or None, [entry.prompt for entry in self.prompts])
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -106,13 +118,13 @@ class Result:
         its probabilities are no higher than that allows.
         """
         chosen = next((entry for entry in self.selected if entry.id != self.baseline), None)
-        against = self.baseline
+        against = None if self.baseline is None else self.prompts[self._named.arm(ById(self.baseline))]
         if against is None and len(self.prompts) == 2 and len(self.selected) == 1:
-            against = next(entry.id for entry in self.prompts if entry != self.selected[0])
+            against = next(entry for entry in self.prompts if entry != self.selected[0])
         if self._comparison is not None or against is None or chosen is None or self._comparer is None:
             return self._comparison
         among = len(self.prompts) - 1
-        found = self.compare(chosen.id, against, CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among)
+        found = self.compare(chosen, against, CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among)
 
         def shared(p: float) -> float:
             surely = max(0.5, 1 - among * min(p, 1 - p))
@@ -130,7 +142,9 @@ class Result:
             only = [entry.id for entry in self.selected] == [self.baseline]
             return f"{safe(str(self.baseline))}, the baseline, is itself the answer." if only else None
         if isinstance(self.goal, BestFeasible):
-            return self.comparison.sentence(self.goal.objective.metric)
+            metric, unless = self.goal.objective.metric, self.comparison.unless
+            certain = self.comparison.differences[metric].verdict != UNDECIDED
+            return self.comparison.sentence(metric) + (f", {unless}" if certain and unless else "")
         return str(self.comparison)
 
     @property
@@ -157,14 +171,25 @@ class Result:
             return STOPPED_EARLY if self.stopped_early else ""
         return FINISHED_EARLY + (_AS_OFTEN if self.repeats > 1 else "")
 
+    @property
+    def missed(self) -> str:
+        """That the answer keeps not every constraint, in words; empty if one of the selected prompts does."""
+        if not self.selected or any(entry.feasible is not False for entry in self.selected):
+            return ""
+        if none_is_feasible(self):
+            return "No prompt keeps every constraint; the selected one violates them least"
+        one = "The selected prompt" if len(self.selected) == 1 else "Each selected prompt"
+        others = sum(entry.feasible is True for entry in self.prompts if entry.status not in _GONE)
+        return f"{one} probably misses a constraint" + (f"; {others} of the others probably keep all" if others else "")
+
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data, with the same names."""
         return {
             "goal": str(self.goal),
             "metrics": list(self.goal.metrics),
-            "selected": [asdict(entry) for entry in self.selected],
-            "prompts": [asdict(entry) for entry in self.prompts],
-            "unresolved": [asdict(entry) for entry in self.unresolved],
+            "selected": [entry.to_dict() for entry in self.selected],
+            "prompts": [entry.to_dict() for entry in self.prompts],
+            "unresolved": [entry.to_dict() for entry in self.unresolved],
             "spent": self.spent,
             "budget": self.budget,
             "cost": self.cost,
@@ -314,18 +339,18 @@ def _comparable(entries: list[PromptResult]) -> list[PromptResult]:
     return [entry for entry in entries if None not in entry.estimate.values() and entry.feasible is not False]
 
 
+def none_is_feasible(result: Result) -> bool:
+    """Whether no prompt that could be the answer is taken to keep every constraint, so that the answer misses least."""
+    misses = [entry.feasible is False for entry in result.prompts if entry.status not in _GONE]
+    return len(result.selected) == 1 and result.feasible is False and all(misses)
+
+
 def heading(result: Result) -> list[str]:
     """What was looked for, how far it is, and whether the answer is one."""
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
     lines = [f"{safe(str(result.goal))} ({state}, {result.spending} spent{early})"]
-    if result.selected and all(entry.feasible is False for entry in result.selected):
-        lines.append(
-            "No prompt keeps every constraint; the selected one violates them least."
-            if len(result.selected) == 1
-            else "By the estimates, no selected prompt keeps every constraint; whether one does is in doubt."
-        )
-    return lines
+    return [*lines, f"{missed}."] if (missed := result.missed) else lines
 
 
 def _legend(entry: PromptResult, examples: int | None, noisy: bool) -> list[str]:
@@ -346,11 +371,17 @@ def probabilities(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
     return [[name, *map(with_doubt, column)] for name, column in of_all if any(p is not None for p in column)]
 
 
+def failed(entries: list[PromptResult]) -> list[list[str]]:
+    """A column, with its header, of how many evaluations of the entries failed; none if none did."""
+    return [["failed", *(str(e.failures) for e in entries)]] if any(e.failures for e in entries) else []
+
+
 def _table(entries: list[PromptResult], goal: Goal, dominated: Mapping[str | int, str | int]) -> list[str]:
     columns = [["id", *(str(entry.id) for entry in entries)]]
     columns += [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in entries)] for m in goal.metrics]
     columns += probabilities(entries, goal)
     columns.append(["pulls", *(str(entry.pulls) for entry in entries)])
+    columns += failed(entries)
     if any(entry.id in dominated for entry in entries):
         columns.append(["dominated by", *(str(dominated.get(entry.id, "")) for entry in entries)])
     return list(in_blocks(columns[:1], columns[1:], ["prompt", *(entry.prompt for entry in entries)], WIDTH))

@@ -10,7 +10,7 @@ from immutables import Map
 from asktell.goals import BestFeasible
 from asktell.methods import Adaptive, Method
 from asktell.methods.belief import by_chance
-from asktell.state import RETIRED, Departure, Retired, State, grown, initial
+from asktell.state import FAILED, RETIRED, Departure, Retired, State, grown, initial
 
 CHECKPOINTS = 20
 PATIENCE = 10.0
@@ -65,9 +65,13 @@ def at(state: State, rows: int) -> State:
     decisions = tuple(made for made in state.decisions if made[0] <= rows and not made[1].finished)
     left = {d.arm: (decided.round, d) for _, decided in decisions for d in decided.departures}
     last = int(history.trials().max(initial=-1))
-    most = problem.max_failures
-    given_up = {arm: entries[most - 1].trial for arm, entries in state.failures.items() if len(entries) >= most}
-    left |= {arm: state.left[arm] for arm, trial in given_up.items() if arm in state.left and trial < last}
+    # Whoever failed too often was asked no more.
+    failed = dict(zip(state.failures.arms().tolist(), state.failures.trials().tolist(), strict=True))
+    left |= {
+        arm: (round_, departure)
+        for arm, (round_, departure) in state.left.items()
+        if departure.status == FAILED and arm in failed and failed[arm] < last
+    }
     left |= {
         each.event.arm: (each.decisions, Departure(each.event.arm, RETIRED, each.event.reason))
         for each in growth

@@ -17,13 +17,15 @@ from asktell.results.comparison import Comparison
 from asktell.results.entries import PromptResult
 from asktell.results.failures import grouped
 from asktell.results.pairs import Pairs, compare_two
+from asktell.results.premises import differ, of_repeats, premises
 from asktell.results.result import Result
 from asktell.results.sample_errors import PRIOR_FREEDOM, limits_of, model_errors, sample_errors
 from asktell.results.settling import settling
 from asktell.results.unresolved import unresolved
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, State, Tally
+from asktell.state.repeated import repeated
 from asktell.terminal import safe
-from asktell.trial import Prompts
+from asktell.trial import AnyPrompt, Prompts
 
 _JUDGED = (ACCEPTED, REJECTED)
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
@@ -46,7 +48,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         budget=state.problem.budget,
         cost=state.cost,
         max_cost=state.problem.max_cost,
-        notes=tuple(_notes(state, method, selected)),
+        notes=(*_notes(state, method, selected), *_of_failures(state, answer)),
         done=state.finished,
         feasible=_all_feasible(selected),
         examples=state.problem.population,
@@ -55,7 +57,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         finished_early=_finished_early(state),
         baseline=None if state.problem.baseline is None else named.ids[state.problem.baseline],
         example_ids=None if state.problem.examples is None else state.problem.examples.ids,
-        failures=grouped((named.ids[arm], f.reason) for arm, fs in state.failures.items() for f in fs),
+        failures=grouped((named.ids[failure.arm], failure.reason) for failure in state.failures),
         _comparer=_pairs(state, method),
         _moments=partial(settling, state, method, answer),
     )
@@ -66,8 +68,8 @@ def compare(
     state: State,
     method: Method,
     named: Prompts,
-    a: str | int,
-    b: str | int | None,
+    a: AnyPrompt,
+    b: AnyPrompt | None,
     confidence: float,
     tolerance: float,
 ) -> Comparison:
@@ -75,12 +77,13 @@ def compare(
     baseline = state.problem.baseline
     if b is None and baseline is None:
         return summarize(state, method, named).compare(a, None, confidence, tolerance)
-    default = None if baseline is None else named.ids[baseline]
-    return compare_two(_pairs(state, method), named.ids, named.texts, a, b, default, confidence, tolerance)
+    return compare_two(_pairs(state, method), named, a, b, baseline, confidence, tolerance)
 
 
 def _pairs(state: State, method: Method) -> Pairs:
-    return Pairs(state.problem, state.history, not isinstance(method, Adaptive) and not state.was_widened)
+    by_scores = isinstance(method, Adaptive) and method.confidence is None  # it takes the examples that tell most
+    shared_order = not by_scores and not state.was_widened
+    return Pairs(state.problem, state.seen, state.history, state.missing, shared_order)
 
 
 def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
@@ -89,25 +92,56 @@ def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterat
         if not any(part.needs_features for part in parts):
             names = " and ".join(type(part).__name__ for part in parts)
             yield f"The features were not used: {names} have no use for them, but the method auto has."
-    if isinstance(method, Race) and state.finished:
-        settled = state.decisions[-1][1].settled
-        within = f", within {method.tolerance:g}" if method.tolerance else ""
-        right = f"The answer is right with confidence {method.confidence:g}{within}"
-        yield f"{right}." if settled else "The budget ended before the answer was certain."
-        if settled and state.was_widened:
-            yield "That is so of prompts and examples chosen beforehand; here some joined on the way."
-        elif settled and not method.is_guaranteed(state):
-            why = "evaluations failed" if state.failures else "the range of a metric is not known"
-            yield f"That holds in the limit of many examples only, since {why}."
+    if state.finished and (isinstance(method, Race) or state.decisions[-1][1].settled):
+        yield _certainty(state, method)
+    yield from of_repeats(state.problem, repeated(state.problem, state.history))
     scores = state.history.scores()
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
         yield "All prompts score the same so far."
     feasible = [entry for entry in selected if entry.feasible is not False]
     if isinstance(state.problem.goal, ParetoSet) and feasible and len(feasible) < len(selected):
         yield (
-            f"By the estimates, {len(selected) - len(feasible)} of the selected prompts miss a constraint; they are "
-            "selected because that is in doubt."
+            f"{len(selected) - len(feasible)} of the selected prompts probably miss a constraint; they are selected "
+            "because that is in doubt."
         )
+
+
+def _certainty(state: State, method: Method) -> str:
+    """How sure the recorded answer is, with what that rests on."""
+    if not state.decisions[-1][1].settled or not isinstance(method, Race | Adaptive):
+        return "The budget ended before the answer was certain."
+    seen = np.bincount(state.history.arms(), minlength=state.problem.n_arms)
+    rivals = np.delete(seen, state.no_rivals())
+    again = repeated(state.problem, state.history)
+    if differ(state.problem, again):
+        changed = f"{again.changed} of {again.times} repeated evaluations differ"
+        return f"The run ended as certain, but {changed}: its confidence of {method.confidence:g} does not hold."
+    rests_on = premises(
+        state.problem,
+        again,
+        int(rivals[rivals > 0].min(initial=seen.max())),
+        failures=bool(state.missing),
+        widened=state.was_widened,
+    )
+    within = f", within {method.tolerance:g}" if method.tolerance else ""
+    unless = f" {rests_on.unless}" if rests_on.unless else ""
+    return (
+        f"The answer is right with confidence {method.confidence:g}{within}{',' if within and unless else ''}{unless}."
+    )
+
+
+def _of_failures(state: State, answer: list[int]) -> Iterator[str]:
+    if not state.failures:
+        return
+    said = f"{len(state.failures)} of {state.spent + len(state.missing)} evaluations failed"
+    if answer:
+        of_answer = sum(state.failures.count(arm) for arm in answer)
+        n_asked = sum(state.history.n_asked(arm) + state.missing.count(arm) for arm in answer)
+        said += f", {of_answer} of {n_asked} {'of the answer' if len(answer) == 1 else 'of the selected prompts'}"
+    as_what = "left out of the estimates"
+    if isinstance(scores := state.problem.on_failure, dict):
+        as_what = "counted as " + ", ".join(f"{safe(metric)} {score:g}" for metric, score in scores.items())
+    yield f"{said}; failures are {as_what}."
 
 
 def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
@@ -125,11 +159,13 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
     active = state.active
     p_feasible: Sequence[float | None] = [None] * problem.n_arms
     p_optimal = p_feasible
+    feasible: Sequence[bool | None] | None = None
     if isinstance(method, Adaptive):
         belief = method.statement(state)
         if belief is not None:
             means, errors = belief.means, belief.errors
             if not belief.is_guess:
+                feasible = None if belief.feasible is None else belief.feasible.tolist()
                 p_optimal = belief.p_optimal.tolist()
                 p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
     elif isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
@@ -143,10 +179,10 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
         by_samples = isinstance(method, Race) or isinstance(method.estimator, SampleMean)
         errors = sample_errors(state, tally) if by_samples else model_errors(state, tally, means, errors)
     means, errors = _within_range(state, means, errors)
-    pulls = np.bincount(state.history.arms(), minlength=problem.n_arms) if problem.is_noisy else tally.counts
-    counts, feasible = pulls.tolist(), _feasible(problem.goal, means)
-    estimated, deviations = _optional(means), _optional(errors)
-    of_new_examples = _optional(np.hypot(errors, np.sqrt(spread)))
+    pulls = np.bincount(state.history.arms(), minlength=problem.n_arms) if problem.repeats > 1 else tally.counts
+    counts, feasible = pulls.tolist(), feasible or _feasible(problem.goal, means)
+    estimated, deviations = _by_metric(metrics, means), _by_metric(metrics, errors)
+    of_new_examples = _by_metric(metrics, np.hypot(errors, np.sqrt(spread)))
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm, (None, None))
@@ -154,17 +190,17 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
             PromptResult(
                 id=named.ids[arm],
                 prompt=text,
-                estimate=dict(zip(metrics, estimated[arm], strict=True)),
-                standard_error=dict(zip(metrics, deviations[arm], strict=True)),
+                estimate=estimated[arm],
+                standard_error=deviations[arm],
                 pulls=counts[arm],
                 status=ACTIVE if departure is None else departure.status,
                 round=round_,
                 reason=None if departure is None else departure.reason,
                 feasible=feasible[arm],
-                failures=len(state.failures.get(arm, ())),
+                failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],
                 p_optimal=p_optimal[arm],
-                standard_error_population=dict(zip(metrics, of_new_examples[arm], strict=True)),
+                standard_error_population=of_new_examples[arm],
             )
         )
     return entries
@@ -230,7 +266,8 @@ def _finished_early(state: State) -> bool:
     most, rounds = state.problem.most_pulls, {arm: r for arm, (r, d) in state.left.items() if d.status in _JUDGED}
     if not state.finished or state.decisions[-1][1].settled or most is None or not rounds:
         return False
-    last = [arm for arm, round_ in rounds.items() if round_ == max(rounds.values())]
+    latest = max(rounds.values())
+    last = [arm for arm, round_ in rounds.items() if round_ == latest]
     return state.spent < state.problem.budget and bool((state.used_pulls()[last] >= most).all())
 
 
@@ -240,9 +277,8 @@ def _best_first(answer: list[int], prompts: list[PromptResult], state: State) ->
         return answer
     answer = [answer[i] for i in counters.chance_order(state.problem.seed, answer)]
     means = np.array([[np.nan if x is None else x for x in prompts[arm].estimate.values()] for arm in answer])
-    goal = state.problem.goal
-    misses = np.array([keeps is False for keeps in _feasible(goal, means)])
-    return [answer[i] for i in np.lexsort((-goal.values(means)[:, 0], misses))]
+    misses = np.array([prompts[arm].feasible is False for arm in answer])
+    return [answer[i] for i in np.lexsort((-state.problem.goal.values(means)[:, 0], misses))]
 
 
 def _feasible(goal: Goal, means: Means) -> list[bool | None]:
@@ -259,6 +295,7 @@ def _all_feasible(selected: list[PromptResult]) -> bool | None:
     return None if not verdicts or None in verdicts else all(verdicts)
 
 
-def _optional(rows: Means) -> list[list[float | None]]:
-    """The rows as lists, with None for NaN."""
-    return np.where(np.isnan(rows), None, rows).tolist()  # type: ignore[call-overload,no-any-return]
+def _by_metric(metrics: Sequence[str], rows: Means) -> list[dict[str, float | None]]:
+    """The rows as mappings, with None for NaN."""
+    columns = [[None if x != x else x for x in column] for column in rows.T.tolist()]
+    return [dict(zip(metrics, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from asktell.arguments import cause_of
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError, TellManyError
+from asktell.running.again import to_repeat
 from asktell.running.ahead import Ahead
 from asktell.running.failures import FIRST_ALIKE, FailureLimit, HeldBack, Streak
 from asktell.running.outcomes import (
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from asktell.studies.worker import SharedStudy, Worker
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
+Until: TypeAlias = Callable[[Any], bool]
 _Cell: TypeAlias = tuple[str | int, int | None]
 
 _log = logging.getLogger("asktell")
+_FIRST_LOOK = 8  # scores told, between two looks for what is to be repeated
 
 
 @contextlib.contextmanager
@@ -39,6 +43,8 @@ def open_board(
     progress: bool = True,
     on_tell: OnTell | None = None,
     max_failures_in_a_row: int | FailureLimit | None = FIRST_ALIKE,
+    repeatable: bool = True,
+    until: Until | None = None,
 ) -> "Iterator[Board]":
     """What every driver of evaluations needs, for `run` and for those on clusters: see there.
 
@@ -58,7 +64,7 @@ def open_board(
             selector.release(trial)
         bar = progress_of(selector, progress)
         stack.enter_context(bar)
-        board = Board(selector, bar, on_tell, limit)
+        board = Board(selector, bar, on_tell, limit, repeatable, until)
         stack.callback(board.hand_back)
         yield board
 
@@ -73,7 +79,13 @@ class Board:
     """
 
     def __init__(
-        self, selector: "Selector | Worker", bar: "Bar | Cell", on_tell: OnTell | None, limit: FailureLimit | None
+        self,
+        selector: "Selector | Worker",
+        bar: "Bar | Cell",
+        on_tell: OnTell | None,
+        limit: FailureLimit | None,
+        repeatable: bool,
+        until: Until | None,
     ) -> None:
         self.selector = selector
         self._bar = bar
@@ -89,19 +101,41 @@ class Board:
         self._adopted: dict[int, Trial] = {}  # what it has asked for, by the probe's id
         self._taken: list[tuple[Trial, Outcome]] = []  # scores that are not recorded yet
         self._is_together = False  # whether more are to come, to be told at once
+        self._until, self._is_enough = until, False
+        self._again: set[int] | None = None if repeatable else set()  # probes that repeat: out, or failed
+        self._n_told, self._look_at = 0, _FIRST_LOOK  # scores that this run has told, and when to look for repeats
 
     def ask(self, n: int) -> list[Trial]:
         """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
-        while not (trials := self._ask(n)) and not self._running:
+        while not (trials := self._repeat(n) or self._ask(n)) and not self._running:
+            if self._is_enough:
+                trials = self._repeat(n, late=True)
+                break
             if self._streak is not None and self._streak.failures and not self._is_paused:
                 if trials := self._look_ahead(self._streak, n):
                     break
                 self._count_failures()
                 self._announce()
             elif isinstance(self.selector, Selector) or not self.selector.wait():
+                trials = self._repeat(n, late=True)
                 break
         self._running.update(trial.id for trial in trials)
         return trials
+
+    def _repeat(self, n: int, late: bool = False) -> list[Trial]:
+        """Up to n evaluations to repeat, as probes; see `asktell.running.again`."""
+        if self._again is None or not (late or self._n_told >= self._look_at):
+            return []
+        selector = self.selector if isinstance(self.selector, Selector) else self.selector.selector
+        n = 1 if late and selector is not self.selector else n  # other workers may be about to repeat some, too
+        due, probes = to_repeat(selector.state, len(self._again), late), []
+        if len(due) <= n:
+            self._look_at = self._n_told + max(_FIRST_LOOK, self._n_told // 10)
+        for arm, example in due[:n]:
+            self._repeats.append(1)
+            probes.append(selector.prompts.trial(-len(self._repeats), arm, example))
+        self._again.update(probe.id for probe in probes)
+        return probes
 
     @property
     def _is_paused(self) -> bool:
@@ -205,6 +239,9 @@ class Board:
 
     def _ask(self, n: int) -> list[Trial]:
         """New trials, without those that are being evaluated already."""
+        self._is_enough = self._is_enough or (self._until is not None and self._until(self.selector))
+        if self._is_enough:
+            return []
         if len(self._new) < n:
             self._ask_for(n - len(self._new))
         trials, self._new = self._new[:n], self._new[n:]
@@ -295,6 +332,7 @@ class Board:
             else:
                 self.selector.fail(trial, error, cost, details_of(self.selector, outcome))
         self._out.pop(trial.id, None)
+        self._n_told += error is None
         self._told.append(trial)
 
     def _tell(self, trial: Trial, outcome: Any) -> AsktellError | None:
@@ -316,9 +354,11 @@ class Board:
         self._astray.pop(trial.id, None)
         if failure_of(self.selector, outcome) is None:
             scores, cost = goal_scores(self.selector, outcome)
-            self.selector.observe(trial.prompt_id, scores, trial.example, cost)
+            self.selector.observe(trial, scores, trial.example, cost)
+            if self._again:
+                self._again.discard(trial.id)
         elif cost := cost_of_failure(self.selector, outcome):
-            self.selector.observe(trial.prompt_id, None, trial.example, cost)
+            self.selector.observe(trial, None, trial.example, cost)
 
     def _announce(self) -> None:
         """Say what was told."""
@@ -330,8 +370,8 @@ class Board:
 
 
 def _log_failure(trial: Trial, error: BaseException) -> None:
-    what = f"trial {trial.id}" if trial.id >= 0 else "what will be a trial"
-    _log.warning("%s (prompt %r, example %r) failed: %r", what, trial.prompt_id, trial.example, error)
+    what = f"trial {trial.id}" if trial.id >= 0 else "an evaluation beside the selection's trials"
+    _log.warning("%s (prompt %r, example %r) failed: %r", what, trial.prompt_id, trial.example, cause_of(error))
 
 
 def _cell(trial: Trial) -> _Cell:

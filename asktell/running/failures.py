@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from asktell.arguments import check_reason, short, whole
+from asktell.arguments import check_reason, in_words, short, whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.results.failures import kind_of
 from asktell.running.outcomes import Outcome
@@ -121,7 +121,8 @@ class Streak:
             return
         if ahead.done:
             result = ahead.result()
-            failed = {entry.id for entry in result.prompts if entry.status == "failed"}
+            # The baseline stays, whatever fails.
+            failed = {entry.id for entry in result.prompts if entry.status == "failed" or not entry.pulls}
             hopeless = self.prompts <= failed and (len(self.prompts) > 1 or not result.selected)
         else:  # others have trials out
             hopeless = not self._succeeded and len(self.failures) >= _FIRST
@@ -135,8 +136,6 @@ class Streak:
 
     def _hopeless(self, what: str) -> EvaluatorError:
         last = self.failures[-1].error
-        error = EvaluatorError(
-            f"{what} {type(last).__name__}: {str(last).rstrip('.')}. They count against no prompt: {self.limit.cure}."
-        )
+        error = EvaluatorError(f"{what} {in_words(last).rstrip('.')}. They count against no prompt: {self.limit.cure}.")
         error.__cause__ = last
         return error

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell.arguments import needed_cost
+from asktell.arguments import cause_of, needed_cost
 from asktell.errors import AsktellError, EvaluatorError, MissingExtraError
 from asktell.selector import Selector
 from asktell.trial import Trial
@@ -72,7 +72,7 @@ def goal_scores(selector: "Selector | Worker", scores: Any) -> tuple[Any, Any]:
 
 def cost_of(error: BaseException) -> float | None:
     """What an adapter knows a failed request to have cost: the error's `cost`."""
-    return _as_cost(getattr(error, "cost", None))
+    return _as_cost(getattr(cause_of(error), "cost", None))
 
 
 def cost_of_failure(selector: "Selector | Worker", outcome: Outcome) -> float | None:

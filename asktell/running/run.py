@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from asktell.arguments import whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.results import Result
-from asktell.running.board import Board, OnTell, open_board
+from asktell.running.board import Board, OnTell, Until, open_board
 from asktell.running.failures import FIRST_ALIKE, FailureLimit
 from asktell.running.outcomes import is_failure
 from asktell.selector import Selector
@@ -53,6 +53,8 @@ def run(
     batch_size: int | None = None,
     on_tell: OnTell | None = None,
     max_failures_in_a_row: int | FailureLimit | None = FIRST_ALIKE,
+    repeatable: bool | None = None,
+    until: Until | None = None,
 ) -> Result:
     """Evaluate until the selector is done, and return its result.
 
@@ -81,6 +83,12 @@ def run(
             back until an evaluation succeeds. By default only the first evaluations of a run are looked at: it ends
             when six of them, of several prompts and examples, have all failed in the same way. A `FailureLimit` says
             more than a number. None: never.
+        repeatable: whether an evaluation gives the same scores when it is repeated; None: as the evaluator says, by its
+            attribute of that name (`LLMEvaluator` does). Unless it is, and the selection knows its examples, a few of
+            the first evaluations are repeated, on top of the budget: a fortieth of all, at least two, and as many again
+            when the run ends. If scores differ, they count as noisy from then on, and the result says so; if they
+            differ at the end, what is evaluated may have changed during the run.
+        until: called with the selector (or the worker) before it is asked; once it returns True the run ends.
 
     An exception of the evaluator, its exit or cancellation too, or scores that the selector refuses, are that trial's
     failure and not the run's; a MissingExtraError is the run's. A batch that is lost as a whole over an executor (its
@@ -116,7 +124,9 @@ def run(
         raise InvalidArgumentError("An async evaluator runs in an event loop and takes no executor.")
     at_once = concurrency or _DEFAULT_CONCURRENCY
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
-    with open_board(selector, progress, on_tell, max_failures_in_a_row) as board:
+    if repeatable is None:
+        repeatable = bool(getattr(evaluator, "repeatable", False))
+    with open_board(selector, progress, on_tell, max_failures_in_a_row, repeatable, until) as board:
         _check_prompts(evaluator, board)
         if how.is_async:
             import asyncio

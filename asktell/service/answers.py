@@ -155,6 +155,7 @@ class ComparisonModel(BaseModel):
     tolerance: float
     guaranteed: bool
     examples: int | None
+    unless: Annotated[str, Field(description="Conditions under which the intervals do not hold, in words.")] = ""
     differences: dict[str, DifferenceModel]
 
 

@@ -20,13 +20,12 @@ from asktell.selector import Selector
 from asktell.service.growing import Growable
 from asktell.service.replies import holdings_of, outcomes_of, record, result_of, trials_of
 from asktell.service.reported import Reported
-from asktell.service.sent import kept, named, score
+from asktell.service.sent import kept, named, named_prompt, score
 from asktell.service.transport import Connection, path_of
 from asktell.state.lookup import AnyTrial
-from asktell.studies.leases import check_worker
-from asktell.studies.reading import Holding
+from asktell.studies.leases import Holding, check_worker
 from asktell.studies.worker import Worker
-from asktell.trial import Tell, Trial, all_taken
+from asktell.trial import AnyPrompt, ById, Tell, Trial, all_taken
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
 _TELLS_AT_ONCE = 1000
@@ -161,11 +160,18 @@ class RemoteStudy(Growable, Reported):
         worker: str | None = None,
         lease: float | None = None,
         besides: Collection[int] = (),
+        process: str | None = None,
     ) -> Trial | None: ...
 
     @overload
     def ask(
-        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+        self,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+        process: str | None = None,
     ) -> list[Trial]: ...
 
     def ask(
@@ -175,10 +181,11 @@ class RemoteStudy(Growable, Reported):
         worker: str | None = None,
         lease: float | None = None,
         besides: Collection[int] = (),
+        process: str | None = None,
     ) -> Trial | list[Trial] | None:
         """What to evaluate now; see `Study.ask`."""
         count = 1 if n is None else whole("n", n, 0)
-        data = self._post("ask", n=count, worker=worker, lease=lease, besides=list(besides))
+        data = self._post("ask", n=count, worker=worker, lease=lease, besides=list(besides), process=process)
         trials = trials_of(data)
         repeated = zip(trials, data.get("repeats", ()), strict=False)  # an older service does not say
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
@@ -232,7 +239,7 @@ class RemoteStudy(Growable, Reported):
 
     def observe(
         self,
-        prompt: str | int,
+        prompt: AnyPrompt,
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
@@ -240,11 +247,9 @@ class RemoteStudy(Growable, Reported):
         """Take scores from elsewhere; see `Study.observe`."""
         vector = None if scores is None and cost is not None else self._goal.vector(scores)
         paid = {} if cost is None else {"cost": check_cost(cost)}
-        if isinstance(prompt, bool) or not isinstance(prompt, str | int):
-            raise InvalidArgumentError(f"A prompt is named by its id or text, got {short(prompt)}.")
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
-        self._post("observe", prompt=prompt, scores=vector, example=example, **paid)
+        self._post("observe", prompt=named_prompt(prompt), scores=vector, example=example, **paid)
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; see `Study.release`."""
@@ -364,11 +369,14 @@ class RemoteStudy(Growable, Reported):
         return result_of(self._get("result"), self._goal, _AskService(self))
 
     def compare(
-        self, a: str | int, b: str | int | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
         """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
-        asked = {"a": a, "b": b, "confidence": confidence, "tolerance": tolerance}
-        query = urlencode({key: value for key, value in asked.items() if value is not None}, errors="surrogatepass")
+        asked: dict[str, object] = {"confidence": confidence, "tolerance": tolerance}
+        for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
+            found = named_prompt(prompt)
+            asked.update({f"{key}_id": found["id"]} if isinstance(found, dict) else {key: found})
+        query = urlencode(asked, errors="surrogatepass")
         return Comparison.from_dict(record(self._get(f"compare?{query}"), "a", "b", "differences"))
 
     # Requests
@@ -393,7 +401,7 @@ class _AskService:
         self._study = study
 
     def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
-        return self._study.compare(a[1], b[1], confidence, tolerance)
+        return self._study.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()

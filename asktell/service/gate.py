@@ -63,8 +63,8 @@ class Limits:
         linger: bytes of a body that nobody wants, to be thrown away so that the answer arrives.
         linger_seconds: for them to come.
         rate: requests per second of a client, for ever; four times as many at once after a rest. 0 for no limit.
-        strangers: requests per second of an address that has no token, or a wrong one.
-        logins: of an address, with a wrong token, per second; five at once after a rest.
+        strangers: requests per second of an address that has no token, or a wrong one; also wrong logins. Never those
+            that show the page to log in, and never those with a right token.
     """
 
     body: int = 2**26
@@ -73,7 +73,6 @@ class Limits:
     linger_seconds: float = 1.0
     rate: float = 500.0
     strangers: float = 5.0
-    logins: float = 0.2
 
 
 @dataclass
@@ -94,7 +93,6 @@ class Gate:
         """Start with nobody known and no answer kept."""
         self._clients = RateLimit(self.limits.rate, 4 * self.limits.rate)
         self._strangers = RateLimit(self.limits.strangers, 4 * self.limits.strangers)
-        self._logins = RateLimit(self.limits.logins, 5)
         self._answers = Answers()
         self._sessions = Sessions()
 
@@ -179,22 +177,21 @@ class Gate:
         return Answer(204, [(b"set-cookie", cookie.encode("ascii")) for cookie in cookies(name, secure)], b"")
 
     def _log_in(self, address: str, body: bytes) -> str:
-        """A new session's name. Between the look and the count nothing else happens, so that no guess slips through.
+        """A new session's name. A right token is never refused, however many guesses came from its address.
 
         Raises:
-            ProblemDetails: the token is unknown, or there were too many of those.
+            ProblemDetails: the token is unknown.
         """
-        if (wait := self._logins.wait(address, take=0)) > 0:
-            raise _too_many(wait)
         try:
             token = json.loads(body)["token"]
         except (ValueError, TypeError, KeyError, RecursionError):
             token = None
         role = self.tokens.role(f"Bearer {token}") if isinstance(token, str) else Role.NOTHING
-        if role is Role.NOTHING:
-            self._logins.wait(address)
-            raise ProblemDetails(403, "This token is unknown.", "access-denied")
-        return self._sessions.begin(role)
+        if role is not Role.NOTHING:
+            return self._sessions.begin(role)
+        if (wait := self._strangers.wait(address)) > 0:
+            raise _too_many(wait)
+        raise ProblemDetails(403, "This token is unknown.", "access-denied")
 
     def _visitor(self, scope: Scope, headers: dict[bytes, str]) -> Visitor:
         """What the request may do.
@@ -216,7 +213,8 @@ class Gate:
         if not stranger and (let_in := scope.get("state", {}).get(LET_IN)) is not None:
             let_in()
         limit, client = (self._strangers, address) if stranger else (self._clients, (role, session, address))
-        if (wait := limit.wait(client)) > 0:
+        may_log_in = stranger and is_page and authorization is None
+        if not may_log_in and (wait := limit.wait(client)) > 0:
             raise _too_many(wait)
         if stranger and scope["path"] not in _OPEN and (scope["method"] != "POST" or scope["path"] not in _SESSION):
             sent = "the token is unknown" if b"authorization" in headers else "there is none"

@@ -7,8 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arguments import check_features, check_prompts, check_reason, short
-from asktell.errors import InvalidArgumentError
+from asktell.arguments import check_features, check_prompts, check_reason
+from asktell.service.sent import named_prompt
+from asktell.trial import AnyPrompt
 
 
 class Growable:
@@ -37,11 +38,9 @@ class Growable:
         found: list[str | int] = self._post("add", prompts=named, features=rows, key=key or uuid.uuid4().hex)["ids"]
         return found
 
-    def retire(self, prompt: str | int, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
         """Take a prompt out; see `Study.retire`."""
-        if isinstance(prompt, bool) or not isinstance(prompt, str | int):
-            raise InvalidArgumentError(f"A prompt is named by its id or text, got {short(prompt)}.")
-        self._post("retire", prompt=prompt, reason=check_reason(reason), key=key or uuid.uuid4().hex)
+        self._post("retire", prompt=named_prompt(prompt), reason=check_reason(reason), key=key or uuid.uuid4().hex)
 
     def extend(
         self,

@@ -134,7 +134,7 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
         def operation(study: Study) -> dict[str, Any]:
             if body.besides and body.worker is None:
                 raise InvalidArgumentError("Only a worker can be busy with trials: give its name.")
-            trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides)
+            trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides, process=body.process)
             repeats = [study.repeat_of(trial) for trial in trials]
             asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
             if not trials and study.paused:
@@ -268,7 +268,7 @@ def add_results(app: FastAPI, studies: Studies) -> None:
     @app.get("/v1/studies/{name}/compare", response_model=answers.ComparisonModel)
     def compare(name: StudyName, query: Annotated[requests.Compare, Query()]) -> Response:
         """How far prompt a is ahead of prompt b, and how sure that is; see `asktell.Result.compare`."""
-        asked = query.a, query.b, query.confidence, query.tolerance
+        asked = *query.prompts(), query.confidence, query.tolerance
         return answer(call(studies, name, lambda study: study.compare(*asked).to_dict()))
 
 

@@ -9,7 +9,7 @@ from asktell.results import Comparison, PromptResult, Result
 from asktell.results.failures import FailureGroup
 from asktell.results.pairs import Comparer
 from asktell.service.problems import error_of
-from asktell.studies.reading import Holding
+from asktell.studies.leases import Holding
 from asktell.trial import Trial
 
 _AS_THEY_ARE = ("spent", "budget", "cost", "max_cost", "done", "stopped_early", "feasible", "examples")  # in a result

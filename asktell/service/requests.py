@@ -22,7 +22,7 @@ from asktell.methods import stopping
 from asktell.profiles.profile import ExampleProfile
 from asktell.records.goal_words import parse_goal
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import ById, Trial
 
 
 def _text(value: object) -> str:
@@ -77,6 +77,18 @@ class StrictRequest(BaseModel):
             also = "" if nearest(unknown[0], known) else f"; there are {', '.join(map(repr, known))}"
             raise ValueError(f"unknown key {short(unknown[0])}{nearest(unknown[0], known)}{also}")
         return data
+
+
+class PromptReference(StrictRequest):
+    """A prompt by its id, where the bare id may be the text of another prompt."""
+
+    id: PromptId
+
+
+AnyPrompt = Annotated[
+    PromptId | PromptReference,
+    Field(description='A prompt\'s id or text; or `{"id": ...}`, where its id is the text of another prompt.'),
+]
 
 
 class GoalModel(StrictRequest):
@@ -137,9 +149,16 @@ class NewStudy(StrictRequest):
     features: list[list[Number]] | Literal["text"] | None = None
     seed: StrictInt = 0
     sampling: Text = "shared"
-    max_failures: StrictInt = 3
+    on_failure: Annotated[
+        Literal["skip"] | dict[Text, Number],
+        Field(description="A failed evaluation is a missing value, or counts as these scores, one for each metric."),
+    ] = "skip"
+    max_failure_rate: Annotated[
+        Number,
+        Field(description="A prompt leaves if its failure rate is above this with 99 % probability; 1: never."),
+    ] = 0.5
     baseline: Annotated[
-        PromptId | None, Field(description="Id or text of the prompt in use today; never eliminated.")
+        AnyPrompt | None, Field(description="Id or text of the prompt in use today; never eliminated.")
     ] = None
     repeats: Annotated[
         StrictInt, Field(description="How often a prompt may be asked on the same example, if scores are noisy.")
@@ -164,7 +183,8 @@ class NewStudy(StrictRequest):
             self.features,
             self.seed,
             self.sampling,
-            self.max_failures,
+            self.on_failure,
+            self.max_failure_rate,
             self.baseline,
             self.repeats,
             self._profile(),
@@ -206,6 +226,10 @@ class Ask(StrictRequest):
         list[StrictInt],
         Field(max_length=10_000, description="Trials that the worker is busy with: n others are wanted."),
     ] = []
+    process: Annotated[
+        Text | None,
+        Field(description="The worker's process, in asktell's words: on the service's own machine its end is noticed."),
+    ] = None
 
 
 Details = Annotated[
@@ -239,7 +263,7 @@ class TellMany(StrictRequest):
 class Observe(StrictRequest):
     """Scores from elsewhere, or null and what was paid for none."""
 
-    prompt: PromptId
+    prompt: AnyPrompt
     scores: Scores | None
     example: Annotated[StrictInt | Text | None, Field(description="Its position, or its id.")] = None
     cost: Annotated[Number | None, Field(description="What was paid, if it is to be booked.")] = None
@@ -271,7 +295,7 @@ class Add(StrictRequest):
 class Retire(StrictRequest):
     """A prompt to be taken out."""
 
-    prompt: PromptId
+    prompt: AnyPrompt
     reason: Text
     key: Key = None
 
@@ -299,10 +323,23 @@ class Evaluations(StrictRequest):
 class Compare(StrictRequest):
     """Which prompts to compare, and how sure to be."""
 
-    a: Annotated[str, Field(description="Id or text of a prompt.")]
+    a: Annotated[str | None, Field(description="Id or text of a prompt.")] = None
     b: Annotated[str | None, Field(description="Of another one; by default the baseline, or the answer.")] = None
+    a_id: Annotated[str | None, Field(description="In place of `a`: an id, which may be the text of another.")] = None
+    b_id: Annotated[str | None, Field(description="In place of `b`.")] = None
     confidence: float = 0.95
     tolerance: float = 0.0
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Compare":
+        if (self.a is None) == (self.a_id is None) or (self.b is not None and self.b_id is not None):
+            raise ValueError("give either `a` or `a_id`, and at most one of `b` and `b_id`")
+        return self
+
+    def prompts(self) -> tuple[str | ById, str | ById | None]:
+        """The two prompts as the engine takes them."""
+        a, b = self.a if self.a_id is None else ById(self.a_id), self.b if self.b_id is None else ById(self.b_id)
+        return a or "", b
 
 
 class Heartbeat(StrictRequest):

@@ -1,6 +1,5 @@
 """What a client sends of what it is told: checked here, so that a mistake is known before it travels."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +9,8 @@ from asktell.arguments import check_cost, short
 from asktell.errors import InvalidArgumentError
 from asktell.goals import Goal
 from asktell.state.lookup import from_json
-from asktell.studies.evaluations import encode
-from asktell.trial import Tell, Trial
+from asktell.studies.evaluations import decode, encode
+from asktell.trial import AnyPrompt, Tell, Trial
 
 
 def score(tell: Tell, goal: Goal) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def score(tell: Tell, goal: Goal) -> dict[str, Any]:
 def kept(details: Mapping[str, Any] | None) -> dict[str, Any]:
     """Details for the service, which may be older and not know them."""
     text = encode(details)
-    return {} if text is None else {"details": json.loads(text)}
+    return {} if text is None else {"details": decode(text)}
 
 
 def named(trial: object) -> int | str | dict[str, Any]:
@@ -44,3 +43,20 @@ def named(trial: object) -> int | str | dict[str, Any]:
     raise InvalidArgumentError(
         f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
     )
+
+
+def named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
+    """A prompt for the service: text may be an id or a text there, `{"id": ...}` is an id.
+
+    Raises:
+        InvalidArgumentError: it names no prompt.
+    """
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, Trial):
+        id_: object = prompt.prompt_id
+    else:
+        id_ = prompt if isinstance(prompt, int) else getattr(prompt, "id", None)
+    if isinstance(id_, bool) or not isinstance(id_, str | int):
+        raise InvalidArgumentError(f"A prompt is named by its id or text, got {short(prompt)}.")
+    return {"id": id_}

@@ -1,6 +1,7 @@
 """The service as a process: `asktell serve URL`."""
 
 import argparse
+import ipaddress
 import logging
 import math
 import os
@@ -33,7 +34,8 @@ def serve(arguments: argparse.Namespace) -> int:
     in the storage.
 
     Raises:
-        InvalidArgumentError: the URL or a token cannot be used, or other machines could reach it without a token.
+        InvalidArgumentError: the URL or a token or a proxy's address cannot be used, or other machines could reach it
+            without a token.
         MissingExtraError: the packages of the service are missing.
         OSError: the address is in use, or is none of this machine's.
     """
@@ -41,7 +43,11 @@ def serve(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(f"--rate must be requests per second, 0 for no limit; got {arguments.rate}.")
     whole("--max-mb", arguments.max_mb, 1, 2**20)
     whole("--port", arguments.port, 0, 65535)
+    for proxy in arguments.proxy:
+        _check_address(proxy)
     tokens = Tokens.from_environment()
+    if arguments.proxy and not tokens:
+        raise InvalidArgumentError(f"Whatever a proxy lets in can reach the service: set {WRITE} in the environment.")
     if not tokens and not is_loopback(arguments.host):
         raise InvalidArgumentError(
             f"Other machines can reach {arguments.host!r}, so that a token is needed: set {WRITE} (and {READ}, for a "
@@ -71,6 +77,8 @@ def serve(arguments: argparse.Namespace) -> int:
         lifespan="off",
         ws="none",
         server_header=False,
+        proxy_headers=bool(arguments.proxy),  # otherwise uvicorn believes whatever runs on this machine
+        forwarded_allow_ips=arguments.proxy,
         limit_concurrency=_CONNECTIONS,
         timeout_keep_alive=_SECONDS_IDLE,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
@@ -94,6 +102,15 @@ def serve(arguments: argparse.Namespace) -> int:
             closing.start()
             closing.join(_SECONDS_FOR_THREADS)
     return 0
+
+
+def _check_address(proxy: str) -> None:
+    try:
+        ipaddress.ip_address(proxy)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"--proxy must be the IP address that requests of the reverse proxy come from, got {proxy!r}."
+        ) from None
 
 
 def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:

@@ -62,7 +62,7 @@ class Connection:
         self._answered = True
         try:
             content = json.loads(response.data) if response.data else None
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
         if response.status not in (200, 201, 204) or (content is None and response.status != 204):
             raise error_of(response.status, content)

@@ -6,7 +6,7 @@ Everything here is an immutable value, and every function is pure: no clock, no 
 |-----------|------------------------------------------------------------------------------------------|
 | `problem` | `Problem`: prompts, goal, budget and examples, as known before the first pull, or grown     |
 | `events`  | `Asked`, `Told`, ..., `Decided`, `Added`, ...: what happened                               |
-| `history` | `History`: the scores told so far, as columns                                            |
+| `history` | `History`: the scores told so far, as columns; `Failures`                                |
 | `tally`   | `Tally`: their sums, arm by arm                                                          |
 | `queue`   | `Queue`: pulls that were handed back, and wait to be asked again                         |
 | `state`   | `State`: everything that follows from the events                                         |
@@ -37,8 +37,8 @@ from asktell.state.events import (
     Told,
 )
 from asktell.state.fold import apply, decide
-from asktell.state.history import History
-from asktell.state.problem import SAMPLINGS, Problem, grown
+from asktell.state.history import Failures, History
+from asktell.state.problem import SAMPLINGS, SKIP, Problem, grown
 from asktell.state.queue import Pull, Queue
 from asktell.state.state import Grown, State, initial
 from asktell.state.tally import Tally
@@ -50,6 +50,7 @@ __all__ = [
     "REJECTED",
     "RETIRED",
     "SAMPLINGS",
+    "SKIP",
     "Added",
     "Asked",
     "Decided",
@@ -58,6 +59,7 @@ __all__ = [
     "Extended",
     "Failed",
     "Failure",
+    "Failures",
     "Grown",
     "Growth",
     "History",

@@ -1,19 +1,19 @@
 """A problem, from what users pass in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy.typing as npt
 
-from asktell.arguments import MOST_EVALUATIONS, MOST_REPEATS, check_features, short, some, whole
+from asktell.arguments import MOST_EVALUATIONS, MOST_REPEATS, check_features, nearest, short, some, whole
 from asktell.budget import Budget
-from asktell.errors import InvalidArgumentError
+from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.examples import Examples, numbered
 from asktell.features import text_features
 from asktell.goals import Goal
 from asktell.numerics.arrays import Features
 from asktell.profiles.profile import ExampleProfile
-from asktell.state.problem import SAMPLINGS, Problem, most_evaluations
-from asktell.trial import Prompts
+from asktell.state.problem import SAMPLINGS, SKIP, Problem, most_evaluations
+from asktell.trial import AnyPrompt, Prompts
 
 
 def checked_problem(
@@ -24,8 +24,9 @@ def checked_problem(
     features: npt.ArrayLike | str | None,
     seed: int,
     sampling: str,
-    max_failures: int,
-    baseline: str | int | None,
+    on_failure: object,
+    max_failure_rate: object,
+    baseline: AnyPrompt | None,
     repeats: int,
     profile: ExampleProfile | None,
 ) -> Problem:
@@ -35,9 +36,11 @@ def checked_problem(
         InvalidArgumentError: an argument has the wrong type, value or length.
     """
     if not isinstance(goal, Goal):
-        raise InvalidArgumentError(f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {goal!r}.")
+        raise InvalidArgumentError(
+            f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {short(goal)}."
+        )
     if sampling not in SAMPLINGS:
-        raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {sampling!r}.")
+        raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {short(sampling)}.")
     n_examples, ids = numbered(examples)
     repeats = whole("repeats", repeats, 1, MOST_REPEATS)
     if repeats > 1 and n_examples is None:
@@ -56,7 +59,8 @@ def checked_problem(
         features=_features(features, prompts.texts),
         seed=whole("seed", seed, 0, 2**64 - 1),
         sampling=sampling,
-        max_failures=whole("max_failures", max_failures, 1),
+        failure_scores=_failure_scores(on_failure, goal),
+        max_failure_rate=_failure_rate(max_failure_rate),
         max_cost=budget.cost,
         max_cost_per_evaluation=budget.max_cost_per_evaluation,
         baseline=None if baseline is None else prompts.arm(baseline, "baseline: "),
@@ -64,6 +68,32 @@ def checked_problem(
         repeats=repeats,
         profile=_profile(profile, goal, ids),
     )
+
+
+def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
+    """What a failed evaluation counts as; None for a missing value."""
+    if isinstance(on_failure, str) and on_failure == SKIP:
+        return None
+    expected = f'"{SKIP}", or a mapping with a score for each of the metrics {some(goal.metrics)}'
+    if not isinstance(on_failure, Mapping):
+        raise InvalidArgumentError(f"on_failure must be {expected}; got {short(on_failure)}.")
+    for metric in on_failure:
+        if metric not in goal.metrics:
+            raise InvalidArgumentError(
+                f"on_failure must be {expected}; {short(metric)} is none of them{nearest(metric, goal.metrics)}."
+            )
+    try:
+        return goal.vector(on_failure)
+    except InvalidScoresError as error:
+        raise InvalidArgumentError(f"on_failure must be {expected}: {error}") from error
+
+
+def _failure_rate(rate: object) -> float:
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
+        raise InvalidArgumentError(
+            f"max_failure_rate must be a number above 0 and at most 1, which never removes a prompt; got {short(rate)}."
+        )
+    return float(rate)
 
 
 def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfile | None:

@@ -12,7 +12,7 @@ REJECTED = "rejected"
 """It left as no part of the answer."""
 
 FAILED = "failed"
-"""It failed too often, and is no rival any more."""
+"""It failed too often, or on every example, and is no rival any more."""
 
 RETIRED = "retired"
 """It was taken out, and is no rival any more."""
@@ -41,7 +41,7 @@ class Released(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """An evaluation failed; its arm's next example takes its place, unless the pulls were planned one by one."""
+    """An evaluation failed; unless it counts as scores, its arm's next example takes its place in a round."""
 
     trial: int
     reason: str
@@ -123,5 +123,6 @@ class Failure(NamedTuple):
     """What failed, and why."""
 
     trial: int
+    arm: int
     example: int | None
     reason: str

@@ -86,18 +86,20 @@ def _released(state: State, event: Released) -> State:
 
 def _failed(state: State, event: Failed) -> State:
     pull, rest = _close(state, event.trial)
-    arm = pull.arm
-    failures = (*state.failures.get(arm, ()), Failure(event.trial, pull.example, event.reason))
+    arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
         **rest,
-        failures=state.failures.set(arm, failures),
+        failures=state.failures.append(Failure(event.trial, arm, pull.example, event.reason)),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
+    if scores is not None:
+        history = state.history.append(event.trial, arm, pull.example, scores)
+        return state._replace(history=history, spent=state.spent + 1)
     if arm in state.left:
         return state
-    if len(failures) >= state.problem.max_failures:
-        return _leave(state, (_given_up(arm, failures),), len(state.decisions))
+    if state.fails_too_often(arm):
+        return _leave(state, (_given_up(state, arm),), len(state.decisions))
     if state.is_explicit:
         return state
     replacement = _next_example(state, arm)
@@ -182,9 +184,9 @@ def _grown(state: State, event: Growth) -> State:
     )
     if isinstance(event, Retired):
         return _without(state, {event.arm})
-    failed = [(arm, entries) for arm, entries in state.failures.items() if arm not in state.left]
-    hopeless = [_given_up(arm, entries) for arm, entries in failed if len(entries) >= state.problem.max_failures]
-    return _leave(state, tuple(hopeless), len(state.decisions))
+    # Who is back may have failed meanwhile.
+    failed = [arm for arm in sorted(state.failures.counts) if arm not in state.left and state.fails_too_often(arm)]
+    return _leave(state, tuple(_given_up(state, arm) for arm in failed), len(state.decisions))
 
 
 _APPLY: dict[type, Callable[[State, Any], State]] = {
@@ -225,8 +227,10 @@ def _leave(state: State, departures: tuple[Departure, ...], round_: int) -> Stat
     return _without(state._replace(left=left), {departure.arm for departure in departures})
 
 
-def _given_up(arm: int, failures: tuple[Failure, ...]) -> Departure:
-    return Departure(arm, FAILED, f"failed {len(failures)} times, last: {failures[-1].reason}")
+def _given_up(state: State, arm: int) -> Departure:
+    n_failed = state.failures.count(arm)
+    said = f"{n_failed} of {n_failed + state.history.n_asked(arm)} evaluations failed"
+    return Departure(arm, FAILED, f"{said}, last: {state.failures.last(arm)}")
 
 
 def _without(state: State, gone: set[int]) -> State:
@@ -251,8 +255,10 @@ def _close(state: State, trial: int) -> tuple[Pull, dict[str, Any]]:
 
 
 def _next_example(state: State, arm: int) -> Pull | None:
-    """A pull of the arm on the example after those it has drawn; None if it has drawn them all."""
-    observed = observed_examples(state).get(arm)
+    """A pull of the arm on the example after those it has drawn; None if it is to be asked no more."""
+    if state.is_exhausted(arm):
+        return None
+    observed = observed_examples(state, arm).get(arm)
     if observed is not None:
         ahead = range(state.position, len(state.plan_arms))
         observed.update(state.plan_examples[i] for i in ahead if state.plan_arms[i] == arm)

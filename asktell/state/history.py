@@ -6,11 +6,14 @@ newest copies its rows first.
 """
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from immutables import Map
 
 from asktell.numerics.arrays import Indices, Means
+from asktell.state.events import Failure
 
 _NOT_TOLD = -1
 
@@ -33,11 +36,12 @@ class _Columns:
 class History:
     """Rows of (trial, arm, example, scores); immutable to whoever holds it."""
 
-    __slots__ = ("_columns", "_length")
+    __slots__ = ("_asked", "_columns", "_length")
 
     def __init__(self, n_metrics: int) -> None:
         self._columns = _Columns(n_metrics)
         self._length = 0
+        self._asked: Map[int, int] = Map()  # rows of trials, by arm
 
     def __len__(self) -> int:
         return self._length
@@ -59,13 +63,23 @@ class History:
         grown = History.__new__(History)
         grown._columns = columns
         grown._length = self._length + 1
+        grown._asked = self._asked if trial is None else self._asked.set(arm, self.n_asked(arm) + 1)
         return grown
 
     def first(self, n: int) -> "History":
         """The first `n` rows; they share the columns."""
         head = History.__new__(History)
         head._columns, head._length = self._columns, min(n, self._length)
+        head._count()
         return head
+
+    def n_asked(self, arm: int) -> int:
+        """How many rows of an arm are of trials; the others were observed elsewhere."""
+        return self._asked.get(arm, 0)
+
+    def _count(self) -> None:
+        counts = np.bincount(self.arms()[self.trials() >= 0])
+        self._asked = Map({arm: n for arm, n in enumerate(counts.tolist()) if n})
 
     def scores_of(self, trial: int) -> tuple[float, ...] | None:
         """The scores that were told for a trial, None if none were."""
@@ -129,4 +143,73 @@ class History:
         row_of[trials[told]] = told
         columns.row_of.frombytes(row_of.tobytes())
         history._length = len(trials)
+        history._count()
         return history
+
+
+class Failures:
+    """The failed evaluations, oldest first; immutable to whoever holds it, in columns as a history's."""
+
+    __slots__ = ("_pulls", "_reasons")
+
+    def __init__(self) -> None:
+        self._pulls = History(0)
+        self._reasons: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._pulls)
+
+    def __iter__(self) -> Iterator[Failure]:
+        pulls = (column.tolist() for column in (self.trials(), self.arms(), self.examples()))
+        for trial, arm, example, reason in zip(*pulls, self.reasons(), strict=True):
+            yield Failure(trial, arm, None if example < 0 else example, reason)
+
+    def append(self, failure: Failure) -> "Failures":
+        """The failures with one more."""
+        trial, arm, example, reason = failure
+        reasons, grown = self._reasons, Failures.__new__(Failures)
+        if len(reasons) != len(self):
+            reasons = reasons[: len(self)]
+        reasons.append(reason)
+        grown._pulls, grown._reasons = self._pulls.append(trial, arm, example, ()), reasons
+        return grown
+
+    def count(self, arm: int) -> int:
+        """How many are an arm's."""
+        return self._pulls.n_asked(arm)
+
+    @property
+    def counts(self) -> "Map[int, int]":
+        """How many are each arm's, of the arms that have any."""
+        return self._pulls._asked
+
+    def __contains__(self, trial: object) -> bool:
+        return isinstance(trial, int) and self._pulls.pull_of(trial) is not None
+
+    def trials(self, start: int = 0) -> Indices:
+        """(n,) ids of the trials from the `start`-th failure on."""
+        return self._pulls.trials(start)
+
+    def arms(self, start: int = 0) -> Indices:
+        """(n,) arms from the `start`-th failure on."""
+        return self._pulls.arms(start)
+
+    def examples(self, start: int = 0) -> Indices:
+        """(n,) examples from the `start`-th failure on, -1 for none."""
+        return self._pulls.examples(start)
+
+    def reasons(self, start: int = 0) -> list[str]:
+        """Why they failed, from the `start`-th failure on."""
+        return self._reasons[start : len(self)]
+
+    def last(self, arm: int) -> str:
+        """The reason of an arm's last failure; it must have one."""
+        return self._reasons[int(np.flatnonzero(self.arms() == arm)[-1])]
+
+    @classmethod
+    def from_columns(cls, trials: Indices, arms: Indices, examples: Indices, reasons: list[str]) -> "Failures":
+        """The failures in whole columns, as they were saved."""
+        failures = cls()
+        failures._pulls = History.from_columns(trials, arms, examples, np.empty((len(trials), 0)))
+        failures._reasons = reasons
+        return failures

@@ -24,7 +24,7 @@ from asktell.features import TextBasis
 from asktell.state.events import Added, Extended, Growth, Retired
 from asktell.state.growth import check_growth
 from asktell.state.state import State
-from asktell.trial import Prompts
+from asktell.trial import AnyPrompt, Prompts
 
 
 def addition(
@@ -56,7 +56,7 @@ def addition(
     return event, list(joined.ids[len(prompts) :]) if ids is None else list(ids)
 
 
-def retirement(state: State, prompts: Prompts, prompt: str | int, reason: object, key: str | None) -> Retired:
+def retirement(state: State, prompts: Prompts, prompt: AnyPrompt, reason: object, key: str | None) -> Retired:
     """The event.
 
     Raises:
@@ -135,8 +135,8 @@ def check_key(key: str | None) -> str | None:
 
 
 def _is_there(prompts: Prompts, id_: str, text: str) -> bool:
-    arm = prompts.find(id_)
-    return arm is not None and (prompts.ids[arm], prompts.texts[arm]) == (id_, text)
+    arm = prompts.with_id(id_)
+    return arm is not None and prompts.texts[arm] == text
 
 
 def _more_cost(cost: object) -> float:

@@ -27,7 +27,7 @@ def from_json(trial: object) -> Trial | int | str:
         wanted = Trial._fields[1:]
         if "id" not in trial or (any(key in trial for key in wanted) and "prompt_id" not in trial):
             raise InvalidArgumentError(
-                f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}; got {short(sorted(map(str, trial)))}."
+                f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}; got {short(list(trial))}."
             )
         parts = [trial["id"], *(trial.get(key) for key in wanted)]
         if "prompt_id" not in trial:
@@ -63,9 +63,9 @@ def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
     if (trial.prompt_id, trial.example) == (here.prompt_id, here.example) and trial.prompt in (None, "", here.prompt):
         return
     raise UnknownTrialError(
-        f"Trial {trial.id} is prompt {here.prompt_id!r} on example {here.example}, not prompt {trial.prompt_id!r} "
-        f"({short(trial.prompt)}) on example {trial.example}: it was asked in another study, or before its machine "
-        "crashed. observe() takes its scores."
+        f"Trial {trial.id} is prompt {here.prompt_id!r} on example {here.example}, not prompt {short(trial.prompt_id)} "
+        f"({short(trial.prompt)}) on example {short(trial.example)}: it was asked in another study, or before its "
+        "machine crashed. observe() takes its scores."
     )
 
 
@@ -122,12 +122,12 @@ def find_example(problem: Problem, example: int | str | None) -> int | None:
 
 def not_out(state: State, trial: int) -> UnknownTrialError:
     """The error for a trial that is not out, or not any more."""
-    if any(failure.trial == trial for failures in state.failures.values() for failure in failures):
-        what = f"Trial {trial} has failed; its place was given to another one."
+    if trial in state.failures:
+        what = f"Trial {short(trial)} has failed already."
     elif state.history.scores_of(trial) is not None:
-        what = f"Trial {trial} has been told already."
+        what = f"Trial {short(trial)} has been told already."
     else:
-        what = f"Trial {trial} is not out."
+        what = f"Trial {short(trial)} is not out."
     return UnknownTrialError(f"{what} {_pending(state)}")
 
 
@@ -139,7 +139,7 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
         ConflictingTellError: it was told others.
     """
     told = state.history.scores_of(trial)
-    if told is None:
+    if told is None or trial in state.failures:
         raise not_out(state, trial)
     if told != scores:
         before, now = (dict(zip(state.problem.goal.metrics, vector, strict=True)) for vector in (told, scores))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final, Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from asktell.profiles.profile import ExampleProfile
 from asktell.state.events import Added, Extended
 
 SAMPLINGS = ("shared", "iid")
+SKIP: Final = "skip"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,9 @@ class Problem:
     `baseline` is the arm in use today: no method eliminates it. `repeats`: how often the same cell (arm, example) may
     be asked; above 1 its scores are noisy, and what counts is their mean. An arm then sees all examples in the order,
     and again. With "iid" a cell comes as often as it is drawn, and `repeats` says only whether its scores are noisy.
-    `profile`: what earlier studies know of the examples.
+    `profile`: what earlier studies know of the examples. `failure_scores`: what a failed evaluation counts as; None: it
+    is a missing value, and an arm leaves whose failure rate is above `max_failure_rate`. `differs`: scores of a cell
+    are known to differ when it is evaluated again, though `repeats` is 1.
     """
 
     n_arms: int
@@ -40,7 +44,8 @@ class Problem:
     features: Features | None = None
     seed: int = 0
     sampling: str = "shared"
-    max_failures: int = 3
+    failure_scores: tuple[float, ...] | None = None
+    max_failure_rate: float = 0.5
     max_cost: float | None = None
     max_cost_per_evaluation: float | None = None
     baseline: int | None = None
@@ -48,6 +53,7 @@ class Problem:
     repeats: int = 1
     joined_examples: tuple[int, ...] = ()
     profile: ExampleProfile | None = None
+    differs: bool = False
 
     @cached_property
     def order(self) -> Indices:
@@ -58,6 +64,13 @@ class Problem:
             more = len(order) + counters.permutation(self.seed, "example order", n, number)
             order = np.concatenate((order, more))
         return order
+
+    @property
+    def on_failure(self) -> Literal["skip"] | dict[str, float]:
+        """What a failed evaluation counts as, as users say it."""
+        if self.failure_scores is None:
+            return SKIP
+        return dict(zip(self.goal.metrics, self.failure_scores, strict=True))
 
     @property
     def is_bound_by_cost_alone(self) -> bool:
@@ -89,7 +102,19 @@ class Problem:
     @property
     def is_noisy(self) -> bool:
         """Whether the scores of a cell differ from ask to ask, so that one of them does not tell all."""
-        return self.repeats > 1
+        return self.repeats > 1 or self.differs
+
+    @property
+    def rounds(self) -> int | None:
+        """How often an arm may see all examples, if their scores are noisy; None if one score tells all."""
+        return self.repeats if self.is_noisy else None
+
+    @cached_property
+    def with_noise(self) -> "Problem":
+        """The same problem, in which scores of a cell differ."""
+        noisy = replace(self, differs=True)
+        vars(noisy).update(order=self.order, place=self.place)  # need not be drawn again
+        return noisy
 
     @cached_property
     def place(self) -> Indices:

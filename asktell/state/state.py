@@ -11,11 +11,16 @@ from immutables import Map
 from asktell.budget import Costs
 from asktell.numerics.arrays import Counts, Indices, Mask, Vector, counted
 from asktell.numerics.cells import Scored
-from asktell.state.events import FAILED, RETIRED, Added, Decided, Departure, Failure, Growth
-from asktell.state.history import History
+from asktell.numerics.rates import is_above
+from asktell.state.events import FAILED, RETIRED, Added, Decided, Departure, Growth
+from asktell.state.history import Failures, History
 from asktell.state.problem import Problem
 from asktell.state.queue import Pull, Queue
+from asktell.state.repeated import repeated
 from asktell.state.tally import Tally
+
+_FAILURES_PER_SCORE = 100  # more than any failure rate that is worth paying for
+_NONE = Failures()
 
 
 class Grown(NamedTuple):
@@ -46,7 +51,7 @@ class State(NamedTuple):
     costs: Costs
     reserve: float | None  # of the trials out, under a budget of cost; None: to be added up
     left: "Map[int, tuple[int, Departure]]"  # by arm: the round in which it left, and how
-    failures: "Map[int, tuple[Failure, ...]]"  # by arm
+    failures: Failures
     draws: Counts  # (K,) examples drawn by the end of the plan
     redraws: "Map[int, int]"  # arm to draws beyond the plan, that replace failed ones
     tally: Tally  # of the rows up to the last decision
@@ -70,6 +75,14 @@ class State(NamedTuple):
         """Whether prompts or examples joined, which may have been chosen for what was seen of those before."""
         now, then = self.problem, self.origin
         return (now.n_arms, now.n_examples) != (then.n_arms, then.n_examples)
+
+    @property
+    def seen(self) -> Problem:
+        """The problem by what was seen: noisy, if scores of a cell have differed."""
+        problem = self.problem
+        if problem.is_noisy or len(self.history) == self.spent:  # no cell was scored twice
+            return problem
+        return problem.with_noise if repeated(problem, self.history).changed else problem
 
     @property
     def is_explicit(self) -> bool:
@@ -118,14 +131,50 @@ class State(NamedTuple):
         """The arms that have failed or were retired, ascending."""
         return sorted(arm for arm, (_, departure) in self.left.items() if departure.status in (FAILED, RETIRED))
 
+    @property
+    def missing(self) -> Failures:
+        """The failures that count as no scores: all of them, or none."""
+        return self.failures if self.problem.failure_scores is None else _NONE
+
+    def fails_too_often(self, arm: int) -> bool:
+        """Whether an arm's failure rate is above the one allowed, so that it leaves; the baseline never does."""
+        if self.problem.failure_scores is not None or arm == self.problem.baseline:
+            return False
+        n_failed = self.failures.count(arm)
+        return is_above(self.problem.max_failure_rate, n_failed, n_failed + self.history.n_asked(arm))
+
+    def is_exhausted(self, arm: int) -> bool:
+        """Whether so many evaluations of an arm have failed for each score that it is asked no more.
+
+        That ends a selection in which an arm that never leaves always fails.
+        """
+        return self.missing.count(arm) >= _FAILURES_PER_SCORE * (1 + self.history.n_asked(arm))
+
+    def exhausted(self) -> Indices:
+        """The arms of which that is so, ascending."""
+        return np.array([arm for arm in sorted(self.missing.counts) if self.is_exhausted(arm)], dtype=np.int64)
+
+    def unscored(self, arm: int) -> Departure:
+        """How an arm without any score leaves in the end."""
+        reason = (
+            f"every evaluation failed, last: {self.failures.last(arm)}" if self.failures.count(arm) else "no scores"
+        )
+        return Departure(arm, FAILED, reason)
+
     def open_arms(self) -> Mask:
         """(K,) arms in the race that have a pull left, and that the cost allows if nothing is out."""
         mask = np.zeros(self.problem.n_arms, dtype=bool)
         mask[self.active] = True
-        if self.problem.most_pulls is not None:
-            mask &= self.used_pulls() < self.problem.most_pulls
+        mask &= self.have_pulls()
         if self.problem.allowance.cost is not None and not self.pending:
             mask[mask] = [self.fits(arm) for arm in np.flatnonzero(mask).tolist()]
+        return mask
+
+    def have_pulls(self) -> Mask:
+        """(K,) arms that have a pull left."""
+        most = self.problem.most_pulls
+        mask = np.ones(self.problem.n_arms, dtype=bool) if most is None else self.used_pulls() < most
+        mask[self.exhausted()] = False
         return mask
 
     def used_pulls(self) -> Counts:
@@ -143,24 +192,24 @@ class State(NamedTuple):
         return self._counted_cells(self.history.trials() >= 0)
 
     def _counted_cells(self, rows: Mask) -> tuple[Indices, Indices, Counts]:
-        n = self.problem.n_examples or 1
+        n, missing = self.problem.n_examples or 1, self.missing
         more = [(p.arm, p.example) for p in (*self.pending.values(), *self.returned) if p.example is not None]
-        more += [(arm, f.example) for arm, fs in self.failures.items() for f in fs if f.example is not None]
         extra = np.array(more, dtype=np.int64).reshape(-1, 2)
-        arms = np.concatenate((self.history.arms()[rows], extra[:, 0]))
-        examples = np.concatenate((self.history.examples()[rows], extra[:, 1]))
+        arms = np.concatenate((self.history.arms()[rows], missing.arms(), extra[:, 0]))
+        examples = np.concatenate((self.history.examples()[rows], missing.examples(), extra[:, 1]))
         real = examples >= 0
         cells, asks = counted(arms[real] * n + examples[real])
         return cells // n, cells % n, asks
 
     def asked_before(self, trial: int, arm: int, example: int) -> int:
         """How many trials of a cell were asked before this one, failed ones too."""
-        history = self.history
-        told = history.trials()
-        before = (told >= 0) & (told < trial) & (history.arms() == arm) & (history.examples() == example)
         others = [p.trial for p in (*self.pending.values(), *self.returned) if (p.arm, p.example) == (arm, example)]
-        others += [f.trial for f in self.failures.get(arm, ()) if f.example == example]
-        return int(before.sum()) + len([other for other in others if other is not None and other < trial])
+        before = len([other for other in others if other is not None and other < trial])
+        for rows in (self.history, self.missing):
+            trials = rows.trials()
+            asked = (trials >= 0) & (trials < trial) & (rows.arms() == arm) & (rows.examples() == example)
+            before += int(asked.sum())
+        return before
 
     def open(self, trial: int) -> Pull | None:
         """The pull of a trial that was asked and neither told nor failed."""
@@ -209,10 +258,12 @@ class State(NamedTuple):
         """(K,) pulls that each arm has left; practically unlimited unless examples are shared."""
         most = self.problem.most_pulls
         if most is None:
-            return np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
-        free = most - self.drawn()
-        for arm, seen in observed_examples(self).items():
-            free[arm] = most - sum(min(asks, self.problem.repeats) for asks in seen.values())
+            free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
+        else:
+            free = most - self.drawn()
+            for arm, seen in observed_examples(self).items():
+                free[arm] = most - sum(min(asks, self.problem.repeats) for asks in seen.values())
+        free[self.exhausted()] = 0
         return np.maximum(free, 0)
 
     def drawn(self) -> Counts:
@@ -243,7 +294,7 @@ def initial(problem: Problem) -> State:
         costs=Costs(),
         reserve=None,
         left=Map(),
-        failures=Map(),
+        failures=Failures(),
         draws=np.zeros(problem.n_arms, dtype=np.int64),
         redraws=Map(),
         tally=Tally.empty(problem.n_arms, n_metrics),
@@ -252,17 +303,24 @@ def initial(problem: Problem) -> State:
     )
 
 
-def observed_examples(state: State) -> dict[int, Counter[int]]:
-    """For arms with observed examples: how often they have had each, by whatever way. Empty for most studies."""
+def observed_examples(state: State, only: int | None = None) -> dict[int, Counter[int]]:
+    """For arms with observed examples: how often they have had each, by whatever way. Empty for most studies.
+
+    `only`: look at no other arm.
+    """
     if state.problem.population is None:
         return {}
     if len(state.history) == state.spent:  # nothing but told trials
         return {}
     trials, arms, examples = state.history.trials(), state.history.arms(), state.history.examples()
-    with_example = np.unique(arms[(trials < 0) & (examples >= 0)])
+    seen_elsewhere = (trials < 0) & (examples >= 0)
+    if only is not None:
+        seen_elsewhere &= arms == only
+    with_example = np.unique(arms[seen_elsewhere])
     had = {int(arm): Counter(examples[(arms == arm) & (examples >= 0)].tolist()) for arm in with_example}
+    missing = state.missing
     for arm, seen in had.items():
-        seen.update(f.example for f in state.failures.get(arm, ()) if f.example is not None)
+        seen.update(missing.examples()[missing.arms() == arm].tolist())
         seen.update(p.example for p in state.pending.values() if p.arm == arm and p.example is not None)
         seen.update(p.example for p in state.returned if p.arm == arm and p.example is not None)
     return had

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from asktell.arguments import short
 from asktell.errors import InvalidArgumentError
 from asktell.storages.base import AbstractStorage
 
@@ -36,14 +37,14 @@ def open_storage(location: Location) -> AbstractStorage:
     if isinstance(location, Path):
         location = f"sqlite:///{location}"
     if not isinstance(location, str) or not location or "\0" in location:
-        raise InvalidArgumentError(f"A study is kept at a URL or a path, got {location!r}.")
+        raise InvalidArgumentError(f"A study is kept at a URL or a path, got {short(location)}.")
     scheme, found, rest = location.partition("://")
     if not found:
         scheme, rest = "sqlite", f"/{location}"
     if scheme == "sqlite":
         if not rest.startswith("/") or rest in ("/", "/:memory:"):
             raise InvalidArgumentError(
-                f"A SQLite URL has three slashes and a path, as sqlite:///study.db; got {location!r}. "
+                f"A SQLite URL has three slashes and a path, as sqlite:///study.db; got {short(location)}. "
                 "Studies in memory are at memory://"
             )
         from asktell.storages.sqlite import SQLiteStorage

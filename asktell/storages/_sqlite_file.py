@@ -26,10 +26,23 @@ from weakref import WeakSet
 
 from asktell.errors import StorageError, StudyNotFoundError
 from asktell.storages._sqlite_errors import busy, moved, not_synced, translation
-from asktell.storages._sqlite_schema import STEPS, version_of
 from asktell.storages._sqlite_wal import WriteAheadLog
-from asktell.storages.schema import steps_to_take
+from asktell.storages.base import SCHEMA_VERSION, check_schema
 
+_TABLES = (
+    "CREATE TABLE asktell_schema (version INTEGER NOT NULL)",
+    f"INSERT INTO asktell_schema VALUES ({SCHEMA_VERSION})",
+    "CREATE TABLE asktell_studies (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
+    "document BLOB NOT NULL)",
+    "CREATE TABLE asktell_log (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "position INTEGER NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position)) WITHOUT ROWID",
+    "CREATE TABLE asktell_snapshots (study INTEGER PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
+    "position INTEGER NOT NULL, parts INTEGER NOT NULL, head BLOB NOT NULL)",
+    "CREATE TABLE asktell_parts (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "number INTEGER NOT NULL, part BLOB NOT NULL, PRIMARY KEY (study, number)) WITHOUT ROWID",
+    "CREATE TABLE asktell_details (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "trial INTEGER NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
+)
 _ATTEMPTS_TO_OPEN = 10  # while another file takes its place
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 
@@ -172,21 +185,22 @@ class SQLiteFile:
                 raise moved(self.path)
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
-        """Bring the schema up to date."""
-        version = version_of(connection)
-        if not steps_to_take(version, len(STEPS), self.path):
+        """Check the tables, or make them for whoever creates a study; nobody else writes here."""
+        if self._has_tables(connection):
             return
-        if not version and not create:
+        if not create:
             raise StudyNotFoundError(f"There are no studies in {self.path!r}. Study.create() makes one.")
         self._use_wal(connection)
         with self._committed(connection):
-            # Again: another process may have been first.
-            for step in steps_to_take(version_of(connection), len(STEPS), self.path):
-                for statement in STEPS[step]:
+            if not self._has_tables(connection):  # another process may have been first
+                for statement in _TABLES:
                     connection.execute(statement)
-                connection.execute("CREATE TABLE IF NOT EXISTS asktell_schema (version INTEGER NOT NULL)")
-                connection.execute("DELETE FROM asktell_schema")
-                connection.execute("INSERT INTO asktell_schema VALUES (?)", (step + 1,))
+
+    def _has_tables(self, connection: sqlite3.Connection) -> bool:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'").fetchone():
+            return False
+        check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchone()[0], self.path)
+        return True
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
         (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()

@@ -19,16 +19,17 @@ from asktell.extras import needs_extra
 from asktell.storages._postgresql_connections import CONNECTIONS, Connection, connections_to
 from asktell.storages.base import (
     MOST,
+    SCHEMA_VERSION,
     AbstractStorage,
     Line,
     Snapshot,
+    check_schema,
     details_taken,
     no_study,
     position_taken,
     study_exists,
     study_gone,
 )
-from asktell.storages.schema import steps_to_take
 
 with needs_extra("postgresql"):
     import psycopg
@@ -37,26 +38,19 @@ with needs_extra("postgresql"):
     from psycopg_pool import PoolTimeout
 
 
-STEPS: tuple[tuple[LiteralString, ...], ...] = (
-    (
-        "CREATE TABLE asktell_studies (key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
-        "name TEXT NOT NULL UNIQUE, document BYTEA NOT NULL)",
-        "CREATE TABLE asktell_log (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-        "position BIGINT NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position))",
-    ),
-    (
-        "CREATE TABLE asktell_snapshots (study BIGINT PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
-        "position BIGINT NOT NULL, parts BIGINT NOT NULL, head BYTEA NOT NULL)",
-        "CREATE TABLE asktell_parts (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-        "number BIGINT NOT NULL, part BYTEA NOT NULL, PRIMARY KEY (study, number))",
-    ),
-    (
-        "CREATE TABLE asktell_details (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-        "trial BIGINT NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
-    ),
+_TABLES: tuple[LiteralString, ...] = (
+    "CREATE TABLE asktell_schema (version BIGINT NOT NULL)",
+    "CREATE TABLE asktell_studies (key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+    "name TEXT NOT NULL UNIQUE, document BYTEA NOT NULL)",
+    "CREATE TABLE asktell_log (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "position BIGINT NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position))",
+    "CREATE TABLE asktell_snapshots (study BIGINT PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
+    "position BIGINT NOT NULL, parts BIGINT NOT NULL, head BYTEA NOT NULL)",
+    "CREATE TABLE asktell_parts (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "number BIGINT NOT NULL, part BYTEA NOT NULL, PRIMARY KEY (study, number))",
+    "CREATE TABLE asktell_details (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "trial BIGINT NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
 )
-"""What makes schema version n + 1 of version n."""
-
 _LOCK_OF_SCHEMA = 0x61736B74656C6C  # "asktell"
 
 _LOOK: LiteralString = (
@@ -303,21 +297,25 @@ class PostgreSQLStorage(AbstractStorage):
                 self._thread.connection = None
 
     def _prepare(self, connection: Connection, create: bool) -> None:
-        """Bring the schema up to date."""
-        version = _version(connection)
-        if not steps_to_take(version, len(STEPS), self._where):
+        """Check the tables, or make them for whoever creates a study; nobody else writes here."""
+        if self._has_tables(connection):
             return
-        if not version and not create:
+        if not create:
             raise no_study("", [], self._where)
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_OF_SCHEMA,))
-            # Again: another process may have been first.
-            for step in steps_to_take(_version(connection), len(STEPS), self._where):
-                for statement in STEPS[step]:
+            if not self._has_tables(connection):  # another process may have been first
+                for statement in _TABLES:
                     connection.execute(statement)
-                connection.execute("CREATE TABLE IF NOT EXISTS asktell_schema (version BIGINT NOT NULL)")
-                connection.execute("DELETE FROM asktell_schema")
-                connection.execute("INSERT INTO asktell_schema VALUES (%s)", (step + 1,))
+                connection.execute("INSERT INTO asktell_schema VALUES (%s)", (SCHEMA_VERSION,))
+
+    def _has_tables(self, connection: Connection) -> bool:
+        # Not by to_regclass(), which may not see yet what another process made while this one waited for its lock.
+        is_there = "SELECT 1 FROM pg_class WHERE relname = 'asktell_schema' AND pg_table_is_visible(oid)"
+        if not connection.execute(is_there).fetchall():
+            return False
+        check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchall()[0][0], self._where)
+        return True
 
     @contextmanager
     def _translated(self, patience: float) -> Iterator[None]:
@@ -361,11 +359,3 @@ def _results(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
     yield
     while cursor.nextset():
         yield
-
-
-def _version(connection: Connection) -> int:
-    # Not by to_regclass(), which may not see yet what another process made while this one waited for its lock.
-    is_there = "SELECT 1 FROM pg_class WHERE relname = 'asktell_schema' AND pg_table_is_visible(oid)"
-    if not connection.execute(is_there).fetchall():
-        return 0
-    return connection.execute("SELECT max(version) FROM asktell_schema").fetchall()[0][0]  # type: ignore[no-any-return]

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import records
+from asktell.arguments import short
 from asktell.errors import InvalidStateError, StudyExistsError
 from asktell.examples import changes
 from asktell.files import replacing
 from asktell.selector import Selector
 from asktell.studies import log
+from asktell.studies.evaluations import encoded
 from asktell.studies.logged import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1
@@ -162,20 +164,16 @@ class Content:
             if trial in seen or not 0 <= trial < state.asked or state.open(trial) is not None:
                 raise InvalidStateError(f"Line {number} of the file: trial {trial} has details already, or no scores.")
             seen.add(trial)
-            yield trial, records.checked("A trial's details", partial(_dumped, details))
+            yield trial, records.checked("A trial's details", partial(encoded, details))
         raise InvalidStateError(
             f"The file ends after {self._n_lines} lines of the log, without its last line. Was it cut off?"
         )
 
 
-def _dumped(details: Mapping[str, Any]) -> str:
-    return json.dumps(details, separators=(",", ":"), allow_nan=False)
-
-
 def _document(data: Mapping[str, Any]) -> Document:
     if data.get("format") != FORMAT or data.get("version") != VERSION:
         raise InvalidStateError(
-            f"This is {str(data.get('format'))[:80]!r}, version {str(data.get('version'))[:80]!r}; this asktell reads "
+            f"This is {short(data.get('format'))}, version {short(data.get('version'))}; this asktell reads "
             f"{FORMAT!r}, version {VERSION}."
         )
     max_attempts, selector = data.get("max_attempts"), data.get("selector")

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from asktell.studies.leases import Paused, Resumed
 from asktell.studies.reading import Readable
+from asktell.trial import AnyPrompt
 
 
 class Growable(Readable):
@@ -35,7 +36,7 @@ class Growable(Readable):
         with self._replica.writing(durable=True) as (logged, _):
             return logged.selector.add(prompts, features, key=key)
 
-    def retire(self, prompt: str | int, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
         """Take a prompt out; see `Selector.retire`. Who holds trials of it may tell them.
 
         Raises:

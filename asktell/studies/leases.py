@@ -1,7 +1,7 @@
 """Who holds which trial, and until when, and whether more are handed out: folded from a study's log like its state.
 
-A lease ends when its trial is told, has failed or is handed back. One that ran out is ended by whoever asks next:
-the trial is `Expired`, and handed out again under the same id.
+A lease ends when its trial is told, has failed or is handed back. One that ran out, or whose process is gone, is ended
+by whoever asks next: the trial is `Expired`, and handed out again under the same id.
 """
 
 import math
@@ -12,6 +12,8 @@ from immutables import Map
 from asktell.arguments import check_name, check_seconds
 from asktell.errors import InvalidArgumentError
 from asktell.state import Event, Failed, Released, Told
+from asktell.studies.processes import is_gone
+from asktell.trial import Trial
 
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""
@@ -23,10 +25,11 @@ class Leased(NamedTuple):
     worker: str
     deadline: float
     trials: tuple[int, ...]
+    process: str | None = None  # that evaluates them, if it is known; otherwise the one that was known stays
 
 
 class Expired(NamedTuple):
-    """A lease ran out; the trial's `Released` or `Failed` follows."""
+    """A lease ran out, or its process is gone; the trial's `Released` or `Failed` follows."""
 
     trial: int
 
@@ -46,10 +49,23 @@ Entry = Event | Leased | Expired | Paused | Resumed
 
 
 class Lease(NamedTuple):
-    """Who holds a trial, and until when."""
+    """Who holds a trial, until when, and in which process."""
 
     worker: str
     deadline: float
+    process: str | None = None
+
+
+class Holding(NamedTuple):
+    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and which attempt it is.
+
+    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
+    """
+
+    worker: str | None
+    trial: Trial
+    seconds_left: float | None
+    attempt: int
 
 
 class Reissue(NamedTuple):
@@ -86,6 +102,13 @@ class Leases(NamedTuple):
             return []
         return sorted(trial for trial, lease in self.by_trial.items() if lease.deadline <= now)
 
+    def gone(self, worker: str | None) -> list[int]:
+        """The trials of processes that have ended for certain, but for those of this worker, oldest first."""
+        known = {lease.process for lease in self.by_trial.values() if lease.process and lease.worker != worker}
+        ended = {process for process in known if is_gone(process)}
+        leases = self.by_trial.items() if ended else ()
+        return sorted(trial for trial, lease in leases if lease.process in ended and lease.worker != worker)
+
     def tightened(self) -> "Leases":
         """The same with `earliest` exact: it is a lower bound, since leases end early."""
         return self._replace(earliest=min((lease.deadline for lease in self.by_trial.values()), default=math.inf))
@@ -116,12 +139,17 @@ _ENDINGS = (Told, Released, Failed, Expired)
 
 
 def _leased(leases: Leases, entry: Leased) -> Leases:
-    worker, deadline, trials = entry
+    worker, deadline, trials, process = entry
     for trial in trials:
         if leases.holder(trial) not in (None, worker):
             leases = without(leases, trial)
     by_trial, by_worker, reissued, earliest, paused = leases
-    by_trial = by_trial.update(dict.fromkeys(trials, Lease(worker, deadline)))
+    if process is None:
+        known = {trial: by_trial.get(trial) for trial in trials}
+        new = {trial: Lease(worker, deadline, lease and lease.process) for trial, lease in known.items()}
+    else:
+        new = dict.fromkeys(trials, Lease(worker, deadline, process))
+    by_trial = by_trial.update(new)
     held = by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
     by_worker = by_worker.set(worker, held) if held else by_worker
     return Leases(by_trial, by_worker, reissued, min(earliest, deadline), paused)

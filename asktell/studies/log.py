@@ -10,7 +10,7 @@ A line is what one operation did, as a list of entries; an entry is a list that 
 | `["f", trial, reason, cost]`          | failed                                                   |
 | `["o", arm, example, scores, cost]`   | observed elsewhere; `scores` null where only money was   |
 | `["d", decision]`                     | decided, as in a saved selector                          |
-| `["l", worker, deadline, [trial, .]]` | leased                                                   |
+| `["l", worker, deadline, [trial, .]]` | leased; then the process, if it is known                 |
 | `["x", trial]`                        | a lease ran out                                          |
 | `["p", time]`                         | paused: nothing is handed out                            |
 | `["g"]`                               | it goes on                                               |
@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from asktell import records
+from asktell.arguments import short
 from asktell.errors import InvalidStateError
 from asktell.records import checks
 from asktell.state import (
@@ -44,6 +45,7 @@ from asktell.state import (
 )
 from asktell.state.growth import check_growth
 from asktell.studies.leases import Entry, Expired, Leased, Paused, Resumed
+from asktell.studies.processes import is_process
 
 GROWTH = (Added, Retired, Extended)
 _MOST_TRIALS = 2**62
@@ -62,7 +64,7 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
     Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
     Observed: lambda e: ["o", e.arm, e.example, e.scores, *([] if e.cost is None else [e.cost])],
     Decided: lambda e: ["d", records.dump_decided(e)],
-    Leased: lambda e: ["l", e.worker, e.deadline, e.trials],
+    Leased: lambda e: ["l", e.worker, e.deadline, e.trials, *([] if e.process is None else [e.process])],
     Expired: lambda e: ["x", e.trial],
     Paused: lambda e: ["p", e.since],
     Resumed: lambda _: ["g"],
@@ -94,16 +96,18 @@ def _decode(line: str | bytes, problem: Problem) -> list[Entry]:
 
 def _load(item: Any, problem: Problem) -> Entry:
     if type(item) is not list or not item:
-        raise InvalidStateError(f"An entry of a study's log must be a list, got {str(item)[:80]}.")
+        raise InvalidStateError(f"An entry of a study's log must be a list, got {short(item)}.")
     kind, n = item[0], len(item)
     if kind == "a" and n == 4:
         return Asked(_trial(item[1]), _arm(item[2], problem), _example(item[3], problem))
     if kind == "t" and n in (3, 4):
         return Told(_trial(item[1]), _scores(item[2], problem), _cost(item[3]) if n == 4 else None)
-    if kind == "l" and n == 4:
+    if kind == "l" and n in (4, 5):
         if type(item[1]) is not str or type(item[2]) not in (int, float) or not math.isfinite(item[2]):
-            raise InvalidStateError(f"A lease must have a worker and a deadline, got {str(item)[:80]}.")
-        return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]))
+            raise InvalidStateError(f"A lease must have a worker and a deadline, got {short(item)}.")
+        if n == 5 and not is_process(item[4]):
+            raise InvalidStateError(f"A lease's process is malformed: {short(item[4])}.")
+        return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]), *item[4:])
     if kind in ("r", "x") and n == 2:
         return (Released if kind == "r" else Expired)(_trial(item[1]))
     if kind == "f" and n in (3, 4) and type(item[2]) is str:
@@ -119,7 +123,7 @@ def _load(item: Any, problem: Problem) -> Entry:
         return Resumed()
     if kind in records.LETTERS:
         return records.load_growth(item, problem)
-    raise InvalidStateError(f"Unknown entry in a study's log: {str(item)[:80]}. Was it written by a newer asktell?")
+    raise InvalidStateError(f"Unknown entry in a study's log: {short(item)}. Was it written by a newer asktell?")
 
 
 def _trial(number: Any) -> int:
@@ -157,13 +161,13 @@ def check(state: State, entry: Entry) -> None:
             raise InvalidStateError(f"The log has {entry}, but what was to be asked is {pull}.")
     elif isinstance(entry, (Told, Failed)):
         if state.open(entry.trial) is None:
-            raise InvalidStateError(f"The log has {str(entry)[:200]}, but this trial was not out.")
+            raise InvalidStateError(f"The log has {short(entry)}, but this trial was not out.")
     elif isinstance(entry, (Released, Expired)):
         if entry.trial not in state.pending:
             raise InvalidStateError(f"The log has {entry}, but this trial was not out.")
     elif isinstance(entry, Leased):
         if any(state.open(trial) is None for trial in entry.trials):
-            raise InvalidStateError(f"The log has {str(entry)[:200]}, but not all of these trials were out.")
+            raise InvalidStateError(f"The log has {short(entry)}, but not all of these trials were out.")
     elif isinstance(entry, Decided):
         _check_decided(state, entry)
     elif isinstance(entry, GROWTH):

@@ -6,13 +6,14 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from asktell import records
+from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.selector import Selector
 from asktell.state import Decided, Event, Growth, State, Told, apply, decide
 from asktell.state.growth import prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
 from asktell.studies import log
-from asktell.studies.leases import Entry, Expired, Leased, Leases, follow, without
+from asktell.studies.leases import Entry, Expired, Leased, Leases, follow
 from asktell.trial import Trial
 
 
@@ -44,7 +45,7 @@ class LoggedSelector:
     @property
     def state(self) -> State:
         """The selector's state."""
-        return self.selector.state
+        return self.selector._state
 
     def note(self, entry: Entry) -> None:
         """Take an entry, of an event that the selector has taken, or about leases."""
@@ -104,11 +105,9 @@ class LoggedSelector:
                     state = apply(state, entry)
                 _count(told, leases, entry)
                 leases = follow(leases, entry)
-            # Those of asktell 0.1.0 may end with a lease on a trial that is not out: its scores were refused after all.
-            for each in leased:
-                for trial in each.trials:
-                    if trial not in state.pending:
-                        leases = without(leases, trial)
+            for trial in (trial for each in leased for trial in each.trials):
+                if leases.holder(trial) is not None and trial not in state.pending:
+                    raise InvalidStateError(f"The log has a lease on trial {trial}, which was not out.")
             n_entries += len(entries)
         return state, leases, n_entries
 
@@ -126,10 +125,7 @@ class LoggedSelector:
 
     def view(self) -> Selector:
         """A selector in the same state, with the decisions that are due if nothing is out; only to look at."""
-        view = self.selector.at(self.state)
-        if self.state.asked:
-            _ = view.done  # which decides
-        return view
+        return self.selector.at(self.selector.state)
 
     # Looking up
 
@@ -163,7 +159,21 @@ class LoggedSelector:
 
     def expire(self, now: float, max_attempts: int) -> None:
         """End the leases that have run out: their trials are asked again, or fail after so many attempts."""
-        for id_ in self.leases.overdue(now):
+        self._end(self.leases.overdue(now), max_attempts)
+        if now >= self.leases.earliest:
+            self.leases = self.leases.tightened()
+
+    def expire_gone(self, asking: str | None, max_attempts: int) -> bool:
+        """The same with the leases of processes that are gone; whether there were any.
+
+        What the worker that asks held before a restart is its own, and not an attempt that failed.
+        """
+        gone = self.leases.gone(asking)
+        self._end(gone, max_attempts)
+        return bool(gone)
+
+    def _end(self, trials: Iterable[int], max_attempts: int) -> None:
+        for id_ in trials:
             worker = self.leases.holder(id_)
             self.note(Expired(id_))
             expired = self.leases.reissued[id_].expired
@@ -171,8 +181,6 @@ class LoggedSelector:
                 self.selector.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
             else:
                 self.selector.release(id_)
-        if now >= self.leases.earliest:
-            self.leases = self.leases.tightened()
 
     def lost(self, id_: int, worker: str | None) -> bool:
         """Whether a trial was given to another worker, or was brought to its end by one."""

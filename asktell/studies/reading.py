@@ -15,22 +15,10 @@ from asktell.results.evaluations import Evaluations
 from asktell.selector import Selector
 from asktell.studies import export as documents
 from asktell.studies.evaluations import encode, evaluations
-from asktell.studies.leases import Lease
+from asktell.studies.leases import Holding, Lease
 from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Replica
-from asktell.trial import Trial
-
-
-class Holding(NamedTuple):
-    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and which attempt it is.
-
-    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
-    """
-
-    worker: str | None
-    trial: Trial
-    seconds_left: float | None
-    attempt: int
+from asktell.trial import AnyPrompt, Trial
 
 
 class Attendance(NamedTuple):
@@ -84,7 +72,7 @@ class Readable:
 
     def repeat_of(self, trial: Trial) -> int:
         """How often its prompt was asked on its example before; see `Selector.repeat_of`."""
-        if not self._replica.logged.selector.state.problem.is_noisy:
+        if not self._replica.logged.state.problem.is_noisy:
             return 0
         with self._replica.reading() as logged:
             return logged.selector.repeat_of(trial)
@@ -126,7 +114,7 @@ class Readable:
                 selector.max_cost,
                 selector.n_active,
                 len(state.pending),
-                sum(map(len, state.failures.values())),
+                len(state.failures),
                 len({lease.worker for lease in logged.leases.by_trial.values()}),
                 selector.spending,
                 _version(logged),
@@ -239,7 +227,9 @@ class Readable:
     def n_active(self) -> int:
         """How many prompts are still in the race."""
         with self._replica.reading() as logged:
-            return logged.selector.n_active
+            if logged.state.pending or not logged.state.may_decide:
+                return logged.selector.n_active
+        return self._replica.view().n_active
 
     @property
     def selector(self) -> Selector:
@@ -255,7 +245,7 @@ class Readable:
         return self._replica.view().result()
 
     def compare(
-        self, a: str | int, b: str | int | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
         """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`.
 

@@ -1,7 +1,7 @@
 """A study's state as bytes, so that opening it need not fold its whole log.
 
-The state grows by rows and by decisions, and both are only ever appended. So a snapshot is a `head`, which replaces the
-last one and holds what changes, and a `part`, which is added to those before it and holds the rows and decisions since.
+The state grows by rows, failures and decisions, which are only ever appended. So a snapshot is a `head`, which replaces
+the last one and holds what changes, and a `part`, which is added to those before it and holds what was appended since.
 Making one costs no more than what is new, whatever the length of the history. Both are JSON, compressed; columns of
 numbers in it are base64 of their little-endian bytes.
 """
@@ -16,12 +16,13 @@ import numpy as np
 from immutables import Map
 
 from asktell import records
+from asktell.arguments import short
 from asktell.errors import InvalidStateError
 from asktell.state import Problem, State
 from asktell.studies.leases import Lease, Leases, Reissue
+from asktell.studies.processes import is_process
 
-VERSIONS = (1, 2, 3)
-"""Those that are read; heads of a study that has grown are of the second, of one that is paused of the third."""
+VERSION = 1
 
 
 class Covered(NamedTuple):
@@ -29,6 +30,7 @@ class Covered(NamedTuple):
 
     rows: int = 0
     decisions: int = 0
+    failures: int = 0
     parts: int = 0
 
 
@@ -37,20 +39,26 @@ def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
     rest = records.dump_rest(state)
     plan_arms, plan_examples = rest.pop("plan")
     head = {
-        "version": 3 if leases.paused is not None else 2 if state.growth else 1,
-        "covered": Covered(len(state.history), len(state.decisions), covered.parts + 1),
+        "version": VERSION,
+        "covered": Covered(len(state.history), len(state.decisions), len(state.failures), covered.parts + 1),
         "plan": [_pack(plan_arms), _pack(plan_examples)],
         "draws": _pack(state.draws),
         "state": {name: value for name, value in rest.items() if name != "draws"},
         "leases": _dump_leases(leases),
     }
-    history = state.history
+    history, failures = state.history, state.failures
     part = {
         "trials": _pack(history.trials(covered.rows)),
         "arms": _pack(history.arms(covered.rows)),
         "examples": _pack(history.examples(covered.rows)),
         "scores": _pack(history.scores(covered.rows).ravel()),
         "decisions": records.dump_decisions(state.decisions[covered.decisions :]),
+        "failures": {
+            "trials": _pack(failures.trials(covered.failures)),
+            "arms": _pack(failures.arms(covered.failures)),
+            "examples": _pack(failures.examples(covered.failures)),
+            "reasons": failures.reasons(covered.failures),
+        },
     }
     return _compress(head), _compress(part)
 
@@ -74,10 +82,10 @@ def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, 
 
 
 def _read_covered(data: dict[str, Any]) -> Covered | None:
-    if data.get("version") not in VERSIONS:
+    if data.get("version") != VERSION:
         return None
     covered = data["covered"]
-    if len(covered) != 3 or any(type(number) is not int or number < 0 for number in covered):
+    if len(covered) != len(Covered._fields) or any(type(number) is not int or number < 0 for number in covered):
         raise InvalidStateError("The study's snapshot does not say what it covers.")
     return Covered(*covered)
 
@@ -92,6 +100,13 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
         for name in ("trials", "arms", "examples", "scores")
     }
     decisions = [item for part in loaded for item in part["decisions"]]
+    failures: dict[str, Any] = {
+        name: np.concatenate([_unpack(part["failures"][name]) for part in loaded])
+        for name in ("trials", "arms", "examples")
+    }
+    failures["reasons"] = [reason for part in loaded for reason in part["failures"]["reasons"]]
+    if len(failures["reasons"]) != mark.failures:
+        raise InvalidStateError(f"The study's snapshot has {len(failures['reasons'])} failures, not {mark.failures}.")
     if len(columns["trials"]) != mark.rows or len(decisions) != mark.decisions:
         raise InvalidStateError(f"The study's snapshot has {len(columns['trials'])} rows, not {mark.rows}.")
     whole = {
@@ -99,6 +114,7 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
         **columns,
         "scores": columns["scores"].reshape(mark.rows, len(problem.goal.metrics)).astype(np.float64),
         "decisions": decisions,
+        "failures": failures,
         "plan": [_unpack(column) for column in data["plan"]],
         "draws": _unpack(data["draws"]),
     }
@@ -108,9 +124,9 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
 
 def _dump_leases(leases: Leases) -> dict[str, Any]:
     return {
-        **({} if leases.paused is None else {"paused": leases.paused}),
+        "paused": leases.paused,
         "held": [
-            [worker, [[trial, leases.by_trial[trial].deadline] for trial in leases.held(worker)]]
+            [worker, [[trial, *leases.by_trial[trial][1:]] for trial in leases.held(worker)]]
             for worker in sorted(leases.by_worker)
         ],
         "reissued": [[trial, *reissue] for trial, reissue in sorted(leases.reissued.items())],
@@ -121,16 +137,18 @@ def _load_leases(data: dict[str, Any], state: State) -> Leases:
     by_trial: dict[int, Lease] = {}
     by_worker: dict[str, Map[int, None]] = {}
     for worker, held in data["held"]:
-        # asktell 0.1.0 could save leases on trials that are not out; see LoggedSelector._fold.
-        mine = {int(trial): Lease(str(worker), float(end)) for trial, end in held if int(trial) in state.pending}
+        mine = {int(trial): Lease(str(worker), float(end), process) for trial, end, process in held}
+        if not all(lease.process is None or is_process(lease.process) for lease in mine.values()):
+            raise InvalidStateError(f"The study's snapshot has malformed processes of worker {short(worker)}.")
+        if not mine or not all(trial in state.pending for trial in mine):
+            raise InvalidStateError(f"The study's snapshot has leases of {short(worker)} on trials not out.")
         by_trial.update(mine)
-        if mine:
-            by_worker[str(worker)] = Map(dict.fromkeys(mine))
+        by_worker[str(worker)] = Map(dict.fromkeys(mine))
     reissued = {
         int(trial): Reissue(int(expired), None if teller is None else str(teller))
         for trial, expired, teller in data["reissued"]
     }
-    paused = None if data.get("paused") is None else float(data["paused"])
+    paused = None if data["paused"] is None else float(data["paused"])
     return Leases(Map(by_trial), Map(by_worker), Map(reissued), paused=paused).tightened()
 
 

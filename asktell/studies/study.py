@@ -19,6 +19,7 @@ from asktell.studies import export as documents
 from asktell.studies.evaluations import encode
 from asktell.studies.export import Document
 from asktell.studies.leases import Leased, check_worker, seconds_of
+from asktell.studies.processes import is_process
 from asktell.studies.replica import Replica
 from asktell.studies.telling import Tellable
 from asktell.studies.worker import Worker
@@ -180,11 +181,18 @@ class Study(Tellable):
         worker: str | None = None,
         lease: float | None = None,
         besides: Collection[int] = (),
+        process: str | None = None,
     ) -> Trial | None: ...
 
     @overload
     def ask(
-        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+        self,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+        process: str | None = None,
     ) -> list[Trial]: ...
 
     def ask(
@@ -194,6 +202,7 @@ class Study(Tellable):
         worker: str | None = None,
         lease: float | None = None,
         besides: Collection[int] = (),
+        process: str | None = None,
     ) -> Trial | list[Trial] | None:
         """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
 
@@ -205,6 +214,8 @@ class Study(Tellable):
             worker: a name of your choice, a different one for each worker.
             lease: seconds until the trials may be given to somebody else; 600 if only `worker` is given.
             besides: ids of trials that the worker is busy with; n others are wanted.
+            process: the one that evaluates them, as `asktell.studies.processes.this_process` names it: when it is
+                gone, they are given to others at once, where that can be known. A `Worker` says it by itself.
 
         None, or an empty list, means that the selection is `done`, is `paused`, or waits for the scores of trials
         that are `pending`. Never waits for scores.
@@ -215,12 +226,16 @@ class Study(Tellable):
         """
         count = 1 if n is None else whole("n", n, 0)
         besides = check_trials("besides", besides)
-        trials = self._ask(count, worker, seconds_of(worker, lease), besides)
+        if process is not None and not is_process(process):
+            raise InvalidArgumentError(f"process must be what this_process() gave, got {short(process)}.")
+        trials = self._ask(count, worker, seconds_of(worker, lease), besides, process)
         if n is None:
             return trials[0] if trials else None
         return trials
 
-    def _ask(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
+    def _ask(
+        self, n: int, worker: str | None, seconds: float, besides: Collection[int], process: str | None
+    ) -> list[Trial]:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (logged, clock):
             if logged.leases.paused is not None:
@@ -231,8 +246,10 @@ class Study(Tellable):
             ids = [id_ for id_ in held if id_ not in besides][:n]
             trials = [logged.trial(id_) for id_ in ids]
             trials += logged.selector.ask(n - len(trials))
+            if len(trials) < n and logged.expire_gone(worker, self._max_attempts):
+                trials += logged.selector.ask(n - len(trials))
             if worker is not None and trials:
-                logged.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials)))
+                logged.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials), process))
             return logged.grouped(trials)
 
     def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:

@@ -11,7 +11,7 @@ from asktell.studies.growing import Growable
 from asktell.studies.leases import Leased, check_worker
 from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Clock
-from asktell.trial import Tell, all_taken
+from asktell.trial import AnyPrompt, Tell, all_taken
 
 
 class Tellable(Growable):
@@ -92,7 +92,7 @@ class Tellable(Growable):
 
     def observe(
         self,
-        prompt: str | int,
+        prompt: AnyPrompt,
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
@@ -100,7 +100,7 @@ class Tellable(Growable):
         """Take scores from elsewhere (a warm start): they inform the estimates, and are no evaluation of the budget.
 
         Args:
-            prompt: the prompt's id or text.
+            prompt: the prompt's id or text, or a trial of it.
             scores: as for `tell`; None if there are none and only a cost is to be booked.
             example: the example they belong to, its position or its id; it will then not be asked for this prompt.
             cost: what was paid, as for `Selector.observe`.
@@ -122,10 +122,8 @@ class Tellable(Growable):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Count a failed evaluation; the prompt goes on with its next example.
+        """Record a failed evaluation, as `Selector.fail` does. `details` as for `tell`.
 
-        A prompt that has failed `max_failures` times leaves the race, with the reason in the result. A failed trial
-        is not counted as an evaluation; what it cost all the same is summed up in the result. `details` as for `tell`.
         False if the trial is not this worker's any more, and nothing was changed.
 
         Raises:

@@ -7,6 +7,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -18,7 +19,9 @@ from asktell.errors import AsktellError, StorageError, TellManyError
 from asktell.goals import Goal, Scores
 from asktell.results import Result
 from asktell.selector import Selector
-from asktell.trial import Tell, Trial
+from asktell.studies.leases import Holding
+from asktell.studies.processes import this_process
+from asktell.trial import AnyPrompt, Tell, Trial
 
 _T = TypeVar("_T")
 Details: TypeAlias = Mapping[str, Any]
@@ -26,12 +29,15 @@ NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str]
 _log = logging.getLogger("asktell")
 _PATIENCE = 60.0  # seconds for which a storage may be out of reach before a worker gives up
 _LONGEST_WAIT = 1.0
+_SAID_AFTER, _SAID_AGAIN = 2.0, 60.0  # seconds of waiting, after which it says what for
 
 
 class SharedStudy(Protocol):
     """What a worker needs of a study: a `Study`, or a `RemoteStudy`."""
 
-    def ask(self, n: int, *, worker: str, lease: float, besides: Collection[int]) -> list[Trial]:
+    def ask(
+        self, n: int, *, worker: str, lease: float, besides: Collection[int], process: str | None = None
+    ) -> list[Trial]:
         """See `Study.ask`."""
 
     def tell(
@@ -58,7 +64,7 @@ class SharedStudy(Protocol):
 
     def observe(
         self,
-        prompt: str | int,
+        prompt: AnyPrompt,
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
@@ -73,7 +79,7 @@ class SharedStudy(Protocol):
     ) -> list[str | int]:
         """See `Study.add`."""
 
-    def retire(self, prompt: str | int, reason: str | BaseException, *, key: str | None) -> None:
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None) -> None:
         """See `Study.retire`."""
 
     def extend(
@@ -89,6 +95,9 @@ class SharedStudy(Protocol):
 
     def wait(self, seconds: float) -> None:
         """See `Study.wait`."""
+
+    def workers(self) -> list[Holding]:
+        """See `Study.workers`."""
 
     def result(self) -> Result:
         """See `Study.result`."""
@@ -139,6 +148,22 @@ def default_name() -> str:
     return f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:4]}"
 
 
+def held_by(holdings: Sequence[Holding], now: float) -> str:
+    """Who holds how many trials until when, in this machine's local time."""
+    held: dict[str | None, list[float]] = {}
+    for holding in holdings:
+        held.setdefault(holding.worker, []).append(holding.seconds_left or 0.0)
+    parts = []
+    for worker, left in held.items():
+        trials = f"{len(left)} trial{'s' if len(left) > 1 else ''}"
+        if worker is None:
+            parts.append(f"{trials} asked without a worker's name, to be told, failed or released")
+        else:
+            until = datetime.fromtimestamp(now + max(0.0, *left))
+            parts.append(f"{trials} held by worker {worker} until {until:%H:%M:%S}, or longer if it is at work")
+    return "; ".join(parts)
+
+
 class Worker:
     """Asks and tells for one worker; used in a `with` block, in which a thread extends its leases.
 
@@ -163,6 +188,7 @@ class Worker:
         self._thread: Thread | None = None
         self._blocks = 0
         self._idle = 0.0
+        self._quiet_until = 0.0
         self._asking = False
         self._waits = False  # for the end of a pause, and has said so
 
@@ -191,7 +217,10 @@ class Worker:
             more = n - len(self._at_hand) + self.ahead
             self._asking = True
             try:
-                asked = self._persist(lambda: self.study.ask(more, worker=self.name, lease=self.lease, besides=busy))
+                process = this_process()
+                asked = self._persist(
+                    lambda: self.study.ask(more, worker=self.name, lease=self.lease, besides=busy, process=process)
+                )
             except AsktellError:
                 self._asking = False
                 raise
@@ -237,7 +266,7 @@ class Worker:
 
     def observe(
         self,
-        prompt: str | int,
+        prompt: AnyPrompt,
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
@@ -260,7 +289,7 @@ class Worker:
         key = key or uuid.uuid4().hex  # it may be done twice
         return self._persist(lambda: self.study.add(prompts, features, key=key))
 
-    def retire(self, prompt: str | int, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
         """See `Study.retire`."""
         key = key or uuid.uuid4().hex
         self._persist(lambda: self.study.retire(prompt, reason, key=key))
@@ -287,9 +316,22 @@ class Worker:
         if not self._waits and self.paused:
             self._waits = True
             _log.warning("The study is paused: %s waits until it is resumed.", self.name)
+        elif not self._waits:
+            self._say_what_for()
         self._idle = min(_LONGEST_WAIT, 2 * self._idle or 0.02)
         self._persist(lambda: self.study.wait(self._idle))
         return True
+
+    def _say_what_for(self) -> None:
+        """Say who holds what this worker waits for, once it has waited for a little and then now and then."""
+        now = time.monotonic()
+        if not self._idle:
+            self._quiet_until = max(self._quiet_until, now + _SAID_AFTER)
+        if now >= self._quiet_until:
+            others = [each for each in self._persist(self.study.workers) if each.worker != self.name]
+            if others:
+                self._quiet_until = now + _SAID_AGAIN
+                _log.warning("Waiting for %s.", held_by(others, time.time()))
 
     def result(self) -> Result:
         """See `Study.result`."""

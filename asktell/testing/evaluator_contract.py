@@ -92,8 +92,8 @@ class EvaluatorContract:
         assert len(told) == len(PROMPTS) * self.n_examples - 1
         assert all(math.isclose(score, good(*cell), abs_tol=1e-9) for cell, score in told.items())
         assert [entry.failures for entry in run.prompts] == [0, 1, 0, 0]
-        (failures,) = selector.state.failures.values()
-        assert failures[0].reason, "the failure says why"
+        (failure,) = selector.state.failures
+        assert failure.reason, "the failure says why"
 
     def test_a_harness_that_only_fails_ends_with_its_reason(self, make: Make) -> None:
         with pytest.raises(EvaluatorError, match="in a row failed"):

@@ -4,7 +4,7 @@ function drawMade(host, data) {
   const { made } = data;
   const rows = [
     ["goal", data.goal.text], ["method", settingsText(made.method)], ["seed", made.seed], ["examples", data.examples === null ? "drawn by the evaluator" : whole(data.examples)],
-    ["order of examples", made.sampling], ["failures allowed per prompt", made.max_failures], ["features", made.features ? made.features.join(" x ") : "none"],
+    ["order of examples", made.sampling], ["a failed evaluation is", failureText(made)], ["features", made.features ? made.features.join(" x ") : "none"],
     ["budget", data.spending], ["digest of the prompts", made.digests.prompts], ["digest of the scores", made.digests.scores],
     ...Object.entries(made.versions).map(([name, version]) => [name, version]), ["written", made.at], ...flattened(made.about),
   ];
@@ -13,6 +13,11 @@ function drawMade(host, data) {
     element("dl", {}, rows.map(([name, value]) => [element("dt", {}, isolated(name)), element("dd", {}, isolated(value))])),
     element("p", {}, element("button", { type: "button", onclick: () => download(data) }, "Download the data as JSON")),
   );
+}
+
+function failureText(made) {
+  if (made.on_failure !== "skip") return `scored ${Object.entries(made.on_failure).map(([name, score]) => `${name} ${number(score)}`).join(", ")}`;
+  return made.max_failure_rate < 1 ? `a missing value; a prompt leaves when more than ${percent(made.max_failure_rate)} fail` : "a missing value";
 }
 
 function settingsText(part) {
