@@ -22,10 +22,11 @@ from asktell.errors import InvalidArgumentError, StorageError
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
 
-_APPLICATION, _SCHEMA = 0x61736B63, 1  # "askc"
+_APPLICATION, _SCHEMA = 0x61736B63, 2  # "askc"
 _TABLES = f"""
 CREATE TABLE answers (
-    key TEXT PRIMARY KEY, made REAL NOT NULL, used REAL NOT NULL, bytes INTEGER NOT NULL, answer TEXT NOT NULL
+    key TEXT PRIMARY KEY, made REAL NOT NULL, used REAL NOT NULL, bytes INTEGER NOT NULL, answer TEXT NOT NULL,
+    checksum TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX by_use ON answers (used);
 CREATE TABLE total (bytes INTEGER NOT NULL, answers INTEGER NOT NULL);
@@ -37,7 +38,7 @@ CREATE TRIGGER removed AFTER DELETE ON answers
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_SCHEMA};
 """
-_ROW_BYTES = 150  # beside the answer: key, times, index
+_ROW_BYTES = 220  # beside the answer: key, times, checksum, index
 _KEPT_WHEN_FULL = 0.9
 _STALE = 60.0  # seconds; a use is noted at most so often
 
@@ -122,9 +123,10 @@ class AnswerCache:
         self.max_age = max_age
         self.patience = patience
         self._clock = clock
+        self._warned = False
 
     def get(self, keys: Sequence[str]) -> list[Completion | None]:
-        """The answers of these keys, None where there is none, or none that is young enough.
+        """The answers of these keys, None where there is none, or none that is young enough, or undamaged.
 
         Raises:
             StorageError: the file cannot be used.
@@ -135,12 +137,22 @@ class AnswerCache:
         found: list[Completion | None] = []
         with self._open() as connection:
             for key in keys:
-                row = connection.execute("SELECT made, used, answer FROM answers WHERE key = ?", (key,)).fetchone()
-                old = row is None or (self.max_age is not None and row[0] < now - self.max_age)
-                found.append(None if old else _completion(row[2]))
+                # As they are on disk: a damaged one need not be a number, or UTF-8.
+                row = connection.execute(
+                    "SELECT made, used, CAST(answer AS BLOB), CAST(checksum AS BLOB) FROM answers WHERE key = ?", (key,)
+                ).fetchone()
+                found.append(None if row is None else self._undamaged(key, now, *row))
                 if found[-1] is not None and row[1] < now - _STALE:
                     connection.execute("UPDATE answers SET used = ? WHERE key = ?", (now, key))
         return found
+
+    def _undamaged(self, key: str, now: float, made: Any, used: Any, answer: Any, checksum: Any) -> Completion | None:
+        if not isinstance(used, float) or checksum != _checksum(key, made, answer).encode():
+            if not self._warned:
+                _log.warning("The answer cache %s holds damaged answers; they are asked for again.", self.path)
+            self._warned = True
+            return None
+        return None if self.max_age is not None and made < now - self.max_age else _completion(answer)
 
     def put(self, answers: Iterable[tuple[str, Completion]]) -> None:
         """Keep answers by their keys; the last one of a key counts.
@@ -149,12 +161,13 @@ class AnswerCache:
             StorageError: the file cannot be used.
         """
         now = self._clock()
+        texts = [(key, json.dumps(_as_kept(completion))) for key, completion in answers]
         with self._open(create=True) as connection:
-            for key, completion in answers:
-                text = json.dumps(_as_kept(completion))
+            for key, text in texts:
                 connection.execute("DELETE FROM answers WHERE key = ?", (key,))
-                row = (key, now, now, len(text) + _ROW_BYTES, text)
-                connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
+                checksum = _checksum(key, float(now), text.encode())
+                row = (key, now, now, len(text) + _ROW_BYTES, text, checksum)
+                connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
             if self.max_age is not None:
                 connection.execute("DELETE FROM answers WHERE made < ?", (now - self.max_age,))
             self._shrink(connection)
@@ -222,6 +235,8 @@ class AnswerCache:
                         yield connection
             except sqlite3.DatabaseError as error:
                 raise self._explained(error) from error
+            except (UnicodeDecodeError, TypeError) as error:  # names and numbers of SQLite's own
+                raise self._damaged(error) from error
             except OSError as error:
                 raise StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}.") from error
 
@@ -251,11 +266,14 @@ class AnswerCache:
     def _explained(self, error: sqlite3.DatabaseError) -> StorageError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return _DamagedError(
-                f"The answer cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it; nothing "
-                "but answers, which can be asked for again, is lost."
-            )
+            return self._damaged(error)
         return StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error}.")
+
+    def _damaged(self, error: Exception) -> StorageError:
+        return _DamagedError(
+            f"The answer cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it; nothing "
+            "but answers, which can be asked for again, is lost."
+        )
 
     def __repr__(self) -> str:
         return f"AnswerCache({str(self.path)!r})"
@@ -379,7 +397,11 @@ def _as_kept(completion: Completion) -> dict[str, Any]:
     return {**rest, **({"tool_calls": calls} if calls else {})}
 
 
-def _completion(text: str) -> Completion | None:
+def _checksum(key: str, made: object, answer: bytes) -> str:
+    return hashlib.sha256(f"{key} {made!r} ".encode() + answer).hexdigest()[:32]
+
+
+def _completion(text: bytes) -> Completion | None:
     """An answer that was kept; None if it is none that this version understands."""
     try:
         completion = Completion(**json.loads(text))

@@ -233,7 +233,9 @@ def _prompt_of(prompt: object, where: str) -> str:
 def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path, encoding))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or a number with too many digits
+        if isinstance(error, InvalidArgumentError):
+            raise
         raise InvalidArgumentError(f"{path}: not TOML: {error}.") from error
 
 

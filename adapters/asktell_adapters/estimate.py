@@ -10,6 +10,7 @@ from typing import Any, Protocol, final
 
 from asktell.arguments import MOST_EVALUATIONS, check_number, whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.running.again import n_repeats
 from asktell.running.run import outside_of_loops
 from asktell_adapters._opinions import JudgeEstimate, Opinion, Sample, count, in_cache, opinion
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
@@ -38,6 +39,7 @@ class Estimate:
 
     Attributes:
         evaluations: at most, by the budget; of a budget in cost, as many as it is expected to pay for.
+        repeats: further ones, to see whether scores differ when an evaluation is repeated; see `asktell.run`.
         calls: those of them that the LLM is asked for; the others' answers are in the cache. What judges are asked is
             in `judges`.
         prompt_tokens: to be read, all calls together, on average of the requests counted.
@@ -67,6 +69,7 @@ class Estimate:
     real_calls: int
     real_cost: float
     judges: tuple[JudgeEstimate, ...] = ()
+    repeats: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes, as JSON data."""
@@ -76,12 +79,13 @@ class Estimate:
         return "\n".join(f"{name:15}{words}" for name, words in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        cached = self.evaluations - self.calls
+        cached = self.evaluations + self.repeats - self.calls
         if not self.evaluations:
             yield "evaluations", "0: nothing is left to be done within the budget"
         else:
+            again = f" and {self.repeats:,} repeated, to see whether scores differ" if self.repeats else ""
             of_them = f", about {cached:,} of them in the cache" if cached else ""
-            yield "evaluations", f"{self.evaluations:,}{of_them}"
+            yield "evaluations", f"{self.evaluations:,}{again}{of_them}"
             yield from self._needs()
         if self.real_calls or any(judge.real_calls for judge in self.judges):
             opinions = sum(judge.real_calls for judge in self.judges)
@@ -188,13 +192,16 @@ def estimate(
     money = None if result.max_cost is None else max(0.0, result.max_cost - result.cost)
     if money is not None:
         evaluations = min(evaluations, _paid_for(money, call, 1 - known, opinions))
-    calls = round(evaluations * (1 - known))
-    judges = tuple(each.times(evaluations) for each in opinions)
+    repeats = 0 if evaluator.repeatable else n_repeats(selection.spent + evaluations) - n_repeats(selection.spent)
+    if result.repeats > 1:  # only late ones, and where no second round of the examples takes their place
+        repeats = repeats // 2 if selection.spent + evaluations < 2 * n_cells // result.repeats else 0
+    calls = round(evaluations * (1 - known)) + repeats
+    judges = tuple(each.times(evaluations + repeats) for each in opinions)
     cost, most_cost = _money(calls, call, judges, money)
     pace = seconds_per_call if seconds_per_call is not None else asked.seconds_per_call
     seconds = None if pace is None else calls * max(pace, _slowest(llm, call.read + call.longest))
     if seconds is not None:
-        seconds += evaluations * sum(each.seconds or 0.0 for each in opinions)
+        seconds += (evaluations + repeats) * sum(each.seconds or 0.0 for each in opinions)
     return Estimate(
         evaluations=evaluations,
         calls=calls,
@@ -209,6 +216,7 @@ def estimate(
         real_calls=asked.n_fresh,
         real_cost=asked.cost,
         judges=judges,
+        repeats=repeats,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, final
 from asktell.arguments import nearest, short, some
 from asktell.chats import parts_of
 from asktell.errors import InvalidArgumentError
-from asktell_adapters.llms.base import SYSTEM_INSTRUCTION, Example, Message, said
+from asktell_adapters.llms.base import Example, Message, said
 
 TEMPLATE = "{prompt}\n\n{input}"
 """The prompt comes first and the example last, so that prefix caches can reuse the prompt's part."""
@@ -189,7 +189,7 @@ class Framing:
         fields: whether names in braces are fields: True, False, or None for in chats only.
     """
 
-    system: str | None = SYSTEM_INSTRUCTION
+    system: str | None = None
     template: Template = TEMPLATE
     fields: bool | None = None
 

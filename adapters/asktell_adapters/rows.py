@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from asktell.arguments import nearest, short
+from asktell.arguments import nearest, short, some
 from asktell.errors import InvalidArgumentError
 from asktell.extras import needs_extra
 
@@ -171,6 +171,10 @@ def from_json(text: str, path: Path, line: int) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
         raise InvalidArgumentError(f"{path}, {where}: not JSON: {error.msg}.") from error
+    except (ValueError, RecursionError) as error:  # a number with too many digits, or too many brackets
+        if isinstance(error, InvalidArgumentError):
+            raise
+        raise InvalidArgumentError(f"{path}, line {line}: not JSON that can be read: {error}.") from error
 
 
 def jsonl(path: Path, encoding: str | None = None) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -285,8 +289,23 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
             raise InvalidArgumentError(
                 f"{path}: there is no sheet {sheet!r}{nearest(sheet, names)}; there are {names}."
             )
-        cells = book[sheet or names[0]].iter_rows(values_only=True)
-        rows = [(n, row) for n, row in enumerate(cells, start=1) if any(str(c or "").strip() or c == 0 for c in row)]
+        sheet = sheet or names[0]
+        rows, no_values = [], set()
+        for n, cells in enumerate(book[sheet].iter_rows(), start=1):
+            row = [cell.value for cell in cells]
+            if any(str(value or "").strip() or value == 0 for value in row):
+                rows.append((n, row))
+            # A formula's value that is an empty text has the type "str".
+            no_values |= {c.coordinate for c in cells if c.value is None and c.data_type == "n" and hasattr(c, "row")}
+        if no_values:
+            book.close()
+            book = openpyxl.load_workbook(path, read_only=True)
+            formulas = [c.coordinate for row in book[sheet].iter_rows() for c in row if c.data_type == "f"]
+            if lost := [place for place in formulas if place in no_values]:
+                raise InvalidArgumentError(
+                    f"{path}, sheet {sheet!r}: the file has formulas without their values, in {some(lost)}. Open it "
+                    "in Excel or LibreOffice and save it, or replace the formulas by values."
+                )
     finally:
         book.close()
     if not rows:

@@ -263,6 +263,7 @@ def _add_gate(add: Add) -> None:
     made.add_argument("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown")
     made.add_argument("--junit", metavar="FILE.xml", type=Path, help="write a test report")
     made.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
+    made.add_argument("--yes", action="store_true", help="start even if it may cost more than confirm_above")
     _add_confidence(made)
 
 

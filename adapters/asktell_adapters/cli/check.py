@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from asktell.arguments import nearest, some
+from asktell.arguments import in_words, nearest, some
 from asktell.errors import ConfigError, EvaluatorError, InvalidArgumentError
 from asktell.running.run import outside_of_loops
 from asktell.terminal import one_line
@@ -100,7 +100,7 @@ def _check_harness(config: "Config", trial: Trial, as_json: bool) -> int:
     (scores,) = config.harness.evaluate_batch([trial])
     seconds = time.perf_counter() - start
     if isinstance(scores, BaseException):
-        raise EvaluatorError(f"the evaluation failed: {type(scores).__name__}: {scores}") from scores
+        raise EvaluatorError(f"the evaluation failed: {in_words(scores)}") from scores
     if as_json:
         print(json.dumps({"prompt": trial.prompt_id, "scores": dict(scores), "seconds": round(seconds, 3)}, indent=1))
     else:
@@ -165,7 +165,7 @@ async def _ask_async(evaluator: Any, checked: Checked, example: Example) -> None
 
 def _took(checked: Checked, answer: Completion | Exception) -> None:
     if isinstance(answer, Exception):
-        raise EvaluatorError(f"the model gave no answer: {type(answer).__name__}: {answer}") from answer
+        raise EvaluatorError(f"the model gave no answer: {in_words(answer)}") from answer
     checked.answer = answer
     checked.paid = 0.0 if answer.from_cache else answer.cost
 

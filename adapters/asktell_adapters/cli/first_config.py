@@ -212,6 +212,7 @@ class Plan:
         yield f"type = {quoted(self.kind)}"
         yield f"model = {quoted(self.model)}"
         yield _with("max_new_tokens = 256", "longer answers are cut")
+        yield _with('# system = "You are ..."', "a system prompt for every call; without this line, none")
         if self.base_url:
             yield f"base_url = {quoted(self.base_url)}"
         if self.key is not None:

@@ -176,9 +176,9 @@ def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
         line["example_id"] = evaluation.example_id or dataset.ids[evaluation.example]
         if dataset.names is None:
             line["row"] = dataset.examples[evaluation.example].id
-    if evaluation.scores is None:
+    if evaluation.error is not None:
         line["error"] = evaluation.error
-    else:
+    if evaluation.scores is not None:
         line["scores"] = {**evaluation.scores, **details.pop("scores", {})}
     line |= details
     if evaluation.cost is not None:

@@ -11,18 +11,23 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from asktell.arguments import in_words
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
 from asktell.files import write_atomically
 from asktell.goals import Goal, ParetoSet
 from asktell.methods.evidence import Evidence, columns_of
 from asktell.records import dump_goal, load_goal
 from asktell.results import Comparison, PromptResult, Result
+from asktell.results.premises import of_repeats
 from asktell.running.run import run
 from asktell.selector import Selector
-from asktell.state import State
+from asktell.state import State, initial
+from asktell.state.repeated import repeated
 from asktell.state.turns import turns_out
 from asktell.terminal import safe, with_error
+from asktell.trial import ById
 from asktell_adapters.cli.output import show
+from asktell_adapters.cli.price import confirm
 from asktell_adapters.metrics import range_of
 
 if TYPE_CHECKING:
@@ -32,14 +37,11 @@ PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row: then it is not the prompt's fault
 _CANDIDATE, _BASELINE = 0, 1
+_MOST_ROUNDS = 100
 
 _OF_INTERVALS = (
     "The intervals hold on both sides and for all metrics at once; a verdict asks for one side, and may come sooner."
 )
-
-
-class _EnoughError(Exception):
-    """What there is to know is known."""
 
 
 @dataclass
@@ -87,10 +89,10 @@ class Judge:
     @staticmethod
     def _evidence(state: State, error: float) -> Evidence:
         problem, history = state.problem, state.history
-        out = turns_out(problem, history, (*state.pending.values(), *state.returned))
+        out = turns_out(problem, history, state.missing, (*state.pending.values(), *state.returned))
         goal, scores = problem.goal, history.scores()
         rows = (history.trials(), history.arms(), history.examples(), goal.values(scores), columns_of(goal, scores))
-        return Evidence.of(problem, *rows, min(out, default=None), error)
+        return Evidence.of(problem, state.missing, *rows, min(out, default=None), error)
 
 
 def gate(arguments: argparse.Namespace) -> int:
@@ -108,26 +110,35 @@ def gate(arguments: argparse.Namespace) -> int:
     baseline, candidate = _pair(config, arguments)
     judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
     try:
-        verdict, result = _judge(config, judge, baseline, candidate, arguments)
+        verdict, result, remarks = _judge(config, judge, baseline, candidate, arguments)
     except AsktellError:
         raise
     except Exception as error:  # an exit code of 1 would say that the candidate is worse
-        raise EvaluatorError(f"The gate could not be decided: {type(error).__name__}: {error}") from error
-    comparison = result.compare(str(candidate.id), str(baseline.id), arguments.confidence)
-    for name, each in judge.verdicts.items():
-        show(f"{each:<9} {name}")
-    for entry in result.prompts:
-        if entry.status == "failed":
-            show(f"{entry.id} {entry.reason}")
-    show(str(comparison))
-    if verdict != UNDECIDED:
-        show(_OF_INTERVALS)
-    show(f"{verdict.capitalize()} with confidence {arguments.confidence:g}; {result.spending} spent.")
+        raise EvaluatorError(f"The gate could not be decided: {in_words(error)}") from error
+    comparison = result.compare(result.prompts[_CANDIDATE], result.prompts[_BASELINE], arguments.confidence)
     if arguments.summary is not None:
-        write_atomically(arguments.summary, _markdown(verdict, judge, comparison, result))
+        write_atomically(arguments.summary, _markdown(verdict, judge, comparison, result, remarks))
     if arguments.junit is not None:
         write_atomically(arguments.junit, _junit(verdict, judge, comparison))
+    with contextlib.suppress(OSError, ValueError):  # if nobody reads it, the exit code still says what was found
+        for name, each in judge.verdicts.items():
+            show(f"{each:<9} {name}")
+        for entry in result.prompts:
+            if entry.status == "failed":
+                show(f"{entry.id} {entry.reason}")
+        for name in comparison.differences:
+            show(f"{name}: {comparison.sentence(name)}")
+        for remark in remarks:
+            show(remark)
+        if verdict != UNDECIDED:
+            show(_OF_INTERVALS)
+        show(f"{verdict.capitalize()} with {_certainty(verdict, judge, comparison)}; {result.spending} spent.")
     return _CODES[verdict]
+
+
+def _certainty(verdict: str, judge: Judge, comparison: Comparison) -> str:
+    unless = f" {comparison.unless}" if verdict != UNDECIDED and comparison.unless else ""
+    return f"confidence {judge.confidence:g}{unless}"
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
@@ -135,7 +146,7 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     data = dump_goal(goal)
     parts = [data.get("objective", {}), *data.get("objectives", ()), *data.get("subject_to", ())]
     for part in parts:
-        span = range_of(metrics[part["metric"]]) if part and part.get("range") is None else None
+        span = range_of(metrics.get(part["metric"])) if part and part.get("range") is None else None
         if span is not None and goal.ranges.get(part["metric"], span) == span:
             part["range"] = list(span)
     return load_goal(data)
@@ -143,36 +154,62 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
 
 def _judge(
     config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
-) -> tuple[str, Result]:
+) -> tuple[str, Result, list[str]]:
+    """What `settle` says of two prompts of a configuration."""
     problem = config.selector.state.problem
-    n = len(config.examples)
+    evaluator = config.harness or config.evaluator()
+    n, repeats = len(config.examples), problem.repeats
+    if not evaluator.repeatable:  # what the budget has beyond the examples goes to further rounds of them
+        repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(problem.budget / (2 * n))))
     selector = Selector(
         {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt},
         judge.goal,
-        max(2, min(2 * n * problem.repeats, problem.budget)),
+        max(2, min(2 * n * repeats, problem.budget)),
         "uniform",
         n,
         seed=problem.seed,
-        max_failures=problem.max_failures,
-        baseline=str(baseline.id),
-        repeats=problem.repeats,
+        on_failure=problem.on_failure,
+        max_failure_rate=problem.max_failure_rate,
+        baseline=ById(str(baseline.id)),
+        repeats=repeats,
     )
-    evaluator = config.harness or config.evaluator()
-
-    def look(selector: Any, trial: object) -> None:
-        too_dear = problem.max_cost is not None and selector.state.cost >= problem.max_cost
-        if too_dear or selector.state.left or judge.look(selector.state) != UNDECIDED:
-            raise _EnoughError
-
+    confirm(config, selector, evaluator, arguments.yes)
     progress = not arguments.no_progress and sys.stderr.isatty()
-    at_once = config.concurrency
-    with contextlib.suppress(_EnoughError):
-        run(selector, evaluator, None, at_once, progress, on_tell=look, max_failures_in_a_row=_PATIENCE)
-    result = selector.result()
+    return settle(judge, selector, evaluator, config.concurrency, progress, problem.max_cost)
+
+
+def settle(
+    judge: Judge,
+    selector: Selector,
+    evaluator: Any,
+    concurrency: int | None = None,
+    progress: bool = False,
+    max_cost: float | None = None,
+) -> tuple[str, Result, list[str]]:
+    """Evaluate until the verdict is certain: the verdict, the result, and what repeated evaluations have shown.
+
+    `selector`: of the candidate and the baseline, in that order. Unless the evaluator is `repeatable`, scores count as
+    noisy from the start: whatever a few repeats show, other evaluations may differ.
+    """
+    problem, verdict = selector.state.problem, UNDECIDED
+    if not getattr(evaluator, "repeatable", False) and problem.repeats == 1:
+        selector.restore(initial(problem.with_noise))
+
+    def is_enough(selector: Selector) -> bool:
+        nonlocal verdict
+        too_dear = max_cost is not None and selector.state.cost >= max_cost
+        verdict = judge.look(selector.state)
+        return too_dear or bool(selector.state.left) or verdict != UNDECIDED
+
+    result = run(selector, evaluator, None, concurrency, progress, max_failures_in_a_row=_PATIENCE, until=is_enough)
     failed = [entry.reason for entry in result.prompts if entry.status == "failed"]
     if failed and not selector.spent:
         raise EvaluatorError(f"No evaluation succeeded: {failed[0]}")
-    return judge.look(selector.state), result
+    again = repeated(problem, selector.state.history)
+    remarks = list(of_repeats(problem, again))
+    if again.times and not remarks:
+        remarks = [f"{again.times} of {again.times} repeated evaluations agreed."]
+    return UNDECIDED if again.has_drifted else verdict, result, remarks
 
 
 def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
@@ -194,7 +231,7 @@ def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult
     return prompts[named[0]], prompts[named[1]]
 
 
-def _markdown(verdict: str, judge: Judge, comparison: Comparison, result: Result) -> str:
+def _markdown(verdict: str, judge: Judge, comparison: Comparison, result: Result, remarks: list[str]) -> str:
     """A summary, fit for a CI job's."""
 
     def cell(text: object) -> str:
@@ -218,7 +255,9 @@ def _markdown(verdict: str, judge: Judge, comparison: Comparison, result: Result
         )
     if verdict != UNDECIDED:
         lines += ["", _OF_INTERVALS]
-    lines += ["", f"Confidence {judge.confidence:g}, margin {judge.margin:g}; {result.spending} spent.", ""]
+    lines += [line for remark in remarks for line in ("", cell(remark))]
+    certainty = _certainty(verdict, judge, comparison).capitalize()
+    lines += ["", f"{certainty}; margin {judge.margin:g}; {result.spending} spent.", ""]
     return "\n".join(lines)
 
 

@@ -48,7 +48,7 @@ def retire(arguments: argparse.Namespace) -> int:
     place, prompts = _place_and(arguments.run, arguments.prompt)
     with place.open() as study:
         for prompt in prompts:
-            study.retire(_known(study, prompt), arguments.reason)
+            study.retire(prompt, arguments.reason)
         show(f"Retired: {', '.join(prompts)}. {_where(study)}")
     return 0
 
@@ -139,13 +139,6 @@ def _named(texts: Sequence[str]) -> dict[str, str]:
             )
         named[id_.strip()] = rest.strip()
     return named
-
-
-def _known(study: AnyStudy, prompt: str) -> str | int:
-    """A prompt as it is named on a command line, where ids that are positions are text."""
-    found = study.selector.prompts
-    positional = isinstance(found.ids, range) and prompt.isdecimal() and found.find(prompt) is None
-    return int(prompt) if positional else prompt
 
 
 def _where(study: AnyStudy) -> str:

@@ -5,7 +5,7 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,7 +27,13 @@ _T = TypeVar("_T")
 _KEY = "OPENAI_API_KEY"
 _OF_MODELS = ("base_url", "api_key_env", "price", "data", "input", "reference", "encoding", "sheet", "split", "rubric")
 _INPUTS = ("input", "text", "question", "document", "article", "content", "message", "query")
-_REFERENCES = ("reference", "answer", "expected", "target", "label", "summary", "output", "ideal")
+_REFERENCES = (  # patterns of names in lower case without spaces and punctuation, the surest first
+    r"(references?|expected|targets?|ideal|gold(en)?|groundtruths?|correct(?=.))"
+    r"(answers?|outputs?|responses?|replies|reply|labels?|summar(y|ies)|texts?|values?)?",
+    r"answers?",
+    r"labels?(answers?)?",
+    r"summar(y|ies)|outputs?",
+)
 _NAMES = ("id", "uuid", "key", "index", "nr", "no", "number")  # of rows, which are no inputs
 _RUBRIC = "The answer does what was asked, correctly and completely."
 _OF_OURS: list[Mapping[str, Any]] = list(csv.DictReader(io.StringIO(ROWS)))
@@ -46,6 +52,8 @@ def init(arguments: argparse.Namespace) -> int:
     config = _written(plan, made)
     counts = f"{len(config.selector.prompts)} prompts, {len(config.dataset)} examples"
     show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
+    wanted = f"wanted answer: {quoted(plan.reference)}" if plan.reference else "no wanted answer; --reference names one"
+    show(f"Columns of {plan.data}: input: {quoted(plan.input)}; {wanted}.")
     show("Next:")
     for line in plan.next_steps():
         show(f"  {line}")
@@ -185,25 +193,31 @@ def _columns(
         return answer
 
     given = arguments.input
-    chosen = column(given) if given else ask.text("Column of the input?", _likely_input(rows), column)
-    likely = _called(_REFERENCES, (name for name in columns if name != chosen)) or ""
+    there = f"(there are {', '.join(columns)})"
+    chosen = column(given) if given else ask.text(f"Column of the input? {there}", _likely_input(rows), column)
+    likely = _likely_reference([name for name in columns if name != chosen])
     given = arguments.reference
     if given:
         return chosen, column("" if given == "none" else given)
-    return chosen, ask.text("Column of the wanted answer?", likely, column)
+    return chosen, ask.text(f"Column of the wanted answer? {there}", likely, column)
 
 
 def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The column with a usual name; else the first of texts that does not name the rows; else the first."""
+    """The column with a usual name; else the first of texts that is no name or reference; else the first."""
     columns = list(map(str, rows[0]))
-    texts = (name for name in columns if name.lower() not in _NAMES and any(_is_text(row.get(name)) for row in rows))
-    return _called(_INPUTS, columns) or next(texts, columns[0])
-
-
-def _called(usual: Sequence[str], columns: Iterable[str]) -> str | None:
-    """The first column that has one of the usual names, in the order of these."""
+    reference = _likely_reference(columns)
     by_name = {name.strip().lower(): name for name in columns}
-    return next((by_name[name] for name in usual if name in by_name), None)
+    if usual := [by_name[name] for name in _INPUTS if name in by_name]:
+        return usual[0]
+    others = [name for name in columns if name.lower() not in _NAMES and name != reference]
+    return next((name for name in others if any(_is_text(row.get(name)) for row in rows)), columns[0])
+
+
+def _likely_reference(columns: Sequence[str]) -> str:
+    """The column whose name says most surely that it holds the wanted answer; empty if none does."""
+    plain = {name: re.sub(r"[\W_]+", "", name.lower()) for name in columns}
+    found = (name for usual in _REFERENCES for name in columns if re.fullmatch(usual, plain[name]))
+    return next(found, "")
 
 
 def _is_text(value: object) -> bool:

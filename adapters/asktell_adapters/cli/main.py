@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from asktell.errors import AsktellError, EvaluatorError, FolderBusyError, InvalidArgumentError, StorageError
@@ -30,12 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         code: int = arguments.command(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is, where it was closed beforehand
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader has left, as `head` does. What Python flushes at its end goes nowhere.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -47,7 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error)
 
 
-def _complain(error: Exception) -> int:
+def _drop_stdout() -> None:
+    """The reader has left, as `head` does: what Python flushes at its end goes nowhere."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(error: BaseException) -> int:
     """One line on stderr, and the exit code."""
     mistake = isinstance(error, AsktellError) and not isinstance(error, FolderBusyError | StorageError | EvaluatorError)
     if isinstance(error, AsktellError):
@@ -127,12 +133,22 @@ def _gate(arguments: argparse.Namespace) -> int:
 
     try:
         with signals(), logging_to_stderr():
-            return gate(arguments)
-    except Exception as error:
-        if arguments.debug:
-            raise
-        _complain(error)
-        return _MISTAKE  # 1 would say that the candidate is worse
+            code = gate(arguments)
+    except (KeyboardInterrupt, Terminated):
+        raise
+    except BaseException as error:  # whatever it is: an exit code of 1 would say that the candidate is worse
+        with contextlib.suppress(OSError, ValueError):
+            if arguments.debug:
+                traceback.print_exc()
+            else:
+                _complain(error)
+        return _MISTAKE
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):  # who reads it has left; the exit code says what was found
+        _drop_stdout()
+    return code
 
 
 def _cache(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.running.outcomes import goal_scores
 from asktell.selector import Selector
-from asktell.trial import Trial
+from asktell.trial import ById, Trial
 
 _MALFORMED = (ValueError, KeyError, TypeError, RecursionError)
 _DETAILS = ("output", "seconds")
@@ -60,7 +60,7 @@ class OldRun:
         for line in replay(selector, lines):
             if line.scores is not None:
                 with contextlib.suppress(AsktellError):
-                    selector.observe(line.prompt, goal_scores(selector, line.scores)[0], line.example)
+                    selector.observe(ById(line.prompt), goal_scores(selector, line.scores)[0], line.example)
         return selector, _details(selector, lines)
 
     def put_away(self) -> Path:
@@ -199,6 +199,5 @@ def _evaluated(selector: Selector) -> Iterator[tuple[int, _Cell, bool]]:
     for trial, arm, example in zip(history.trials(), history.arms(), history.examples(), strict=True):
         if trial >= 0:
             yield int(trial), (ids[arm], None if example < 0 else int(example)), True
-    for arm, failures in state.failures.items():
-        for failure in failures:
-            yield failure.trial, (ids[arm], failure.example), False
+    for failure in state.failures:
+        yield failure.trial, (ids[failure.arm], failure.example), False

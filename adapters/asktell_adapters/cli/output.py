@@ -10,7 +10,7 @@ from asktell.arguments import MOST_EVALUATIONS, some
 from asktell.extras import needs_extra
 from asktell.results import PromptResult, Result
 from asktell.results.failures import in_words
-from asktell.results.result import WIDTH, heading, probabilities
+from asktell.results.result import WIDTH, failed, heading, probabilities
 from asktell.terminal import filled, in_blocks, one_line, safe, with_error
 from asktell_adapters.prompts import unread_fields
 
@@ -92,15 +92,17 @@ def report(result: Result) -> Iterator[str]:
     open_ = {entry.id for entry in result.unresolved}
     ranked = _ranked(result)
     chances = list(zip(*probabilities(ranked, result.goal), strict=True)) or [()] * (len(ranked) + 1)
-    rows = [["", "id", *metrics, *chances[0], "pulls", "status", "prompt"]]
-    for entry, chance in zip(ranked, chances[1:], strict=True):
+    failures = list(zip(*failed(ranked), strict=True)) or [()] * (len(ranked) + 1)
+    rows = [["", "id", *metrics, *chances[0], "pulls", *failures[0], "status", "prompt"]]
+    for entry, chance, n_failed in zip(ranked, chances[1:], failures[1:], strict=True):
         mark = "*" if entry.id in chosen else "?" if entry.id in open_ else ""
         status = entry.status if entry.round is None else f"{entry.status}, round {entry.round}"
         if entry.feasible is False:
             status += ", infeasible"
         if entry.id in result.dominated:
             status += f", dominated by {result.dominated[entry.id]}"
-        rows.append([mark, str(entry.id), *_estimates(entry, metrics), *chance, str(entry.pulls), status, entry.prompt])
+        counts = [str(entry.pulls), *n_failed]
+        rows.append([mark, str(entry.id), *_estimates(entry, metrics), *chance, *counts, status, entry.prompt])
     columns = list(zip(*rows, strict=True))
     yield from in_blocks(columns[:2], columns[2:-1], columns[-1], width)
     yield "*: selected" + ("; ?: could not be told apart from the selected ones" if open_ - chosen else "")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from asktell.results import Result
-from asktell.studies.reading import Holding
+from asktell.studies.leases import Holding
 from asktell.studies.study import Study
 from asktell.terminal import aligned
 from asktell_adapters.cli.answers import from_cache

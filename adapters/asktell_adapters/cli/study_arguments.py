@@ -25,6 +25,13 @@ def add_serve(add: Add) -> None:
     made.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
     made.add_argument("--port", type=int, default=8000, help="0: any free one (default: %(default)s)")
     made.add_argument(
+        "--proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="IP address of a reverse proxy, whose X-Forwarded-For and -Proto are believed; may be given several times",
+    )
+    made.add_argument(
         "--rate", type=float, default=500.0, help="requests per second of a client; 0: no limit (default: %(default)s)"
     )
     made.add_argument("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)")

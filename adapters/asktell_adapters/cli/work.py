@@ -231,6 +231,7 @@ class _Clocked:
     def __init__(self, evaluator: Any) -> None:
         self._evaluator = evaluator
         self.check_prompts = getattr(evaluator, "check_prompts", None)
+        self.repeatable = bool(getattr(evaluator, "repeatable", False))
 
 
 class TimedBatches(_Clocked):

@@ -7,7 +7,7 @@ metrics are described where they belong, in the docstrings of their classes.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from asktell_adapters.llms import VLLM, HuggingFace, LiteLLM, LlamaCpp, LlamaCppPython, OpenAIChat
+from asktell_adapters.llms import VLLM, HuggingFace, LiteLLM, LlamaCpp, OpenAIChat
 
 NEEDED = "needed"
 
@@ -37,7 +37,15 @@ TOP = {
     "features": Key("text", "none", '`"text"`: features made from the prompts\' texts, for methods that need some.'),
     "seed": Key("whole", "0", "Makes every choice repeatable."),
     "sampling": Key("text", '"shared"', '`"iid"` draws an example for every evaluation.'),
-    "max_failures": Key("whole", "3", "A prompt that fails so often leaves the race."),
+    "on_failure": Key(
+        "text or table",
+        '"skip"',
+        "A failed evaluation is a missing value. Or what it counts as, a score for each metric of the goal: "
+        "`{ accuracy = 0.0 }`.",
+    ),
+    "max_failure_rate": Key(
+        "number", "0.5", "A prompt leaves when more of its evaluations fail, with 99 % probability; 1: never."
+    ),
     "baseline": Key(
         "text or whole",
         "none",
@@ -134,7 +142,9 @@ MODEL = {
     "arguments": Key("table", "none", "Of the loader."),
     "max_new_tokens": Key("whole", "512", "Longer answers are cut."),
     "temperature": Key("number", "0", "0 is greedy."),
-    "system": Key("text or false", "answer with the output only", "The system turn."),
+    "system": Key(
+        "text", "none", "The system turn. Without it, there is none but what the model's own chat template adds."
+    ),
     "template": Key("text", r'"{prompt}\n\n{input}"', "The user turn; other columns of the data by their names."),
     "price": Key(
         "a table with input, output and perhaps cached_input",
@@ -157,11 +167,13 @@ EVALUATOR = {
         '`"package.module:function"`, which returns an object with `evaluate_batch(trials)` and `examples`.',
     ),
     "arguments": Key("table", "none", "Of the task, or of the loader."),
+    "repeatable": Key(
+        "flag", "false", "An evaluation gives the same scores when it is repeated: none is repeated to find that out."
+    ),
 }
 
 MODEL_TYPES: dict[str, tuple[Callable[..., Any], str]] = {
     "llama-cpp": (LlamaCpp, "the path of a GGUF file, or `smollm2`. Also takes `dtype`, a text: requantizes the file"),
-    "llama-cpp-python": (LlamaCppPython, "the same, `dtype` too; this one has to be compiled"),
     "huggingface": (HuggingFace, "a hub id, a folder, the path of a GGUF file, or `smollm2`"),
     "vllm": (VLLM, "a hub id, or a folder"),
     "openai": (OpenAIChat, "the model's name at an OpenAI-compatible API. Its key is in the environment"),

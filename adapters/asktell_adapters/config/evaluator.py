@@ -59,7 +59,7 @@ def make_evaluator(
         llm = load_llm(model, concurrency)
         computed = {name: with_llm(metric, llm, concurrency, cache) for name, metric in computed.items()}
         settings: dict[str, Any] = {
-            "system": model.data["system"] or None,
+            "system": model.data["system"],
             "template": model.data["template"],
             "max_new_tokens": model.data["max_new_tokens"],
             "cache": cache,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from asktell_adapters.config.data import DataSet, Prompts
@@ -22,11 +22,13 @@ class Harness:
         evaluator: with `evaluate_batch(trials)`.
         dataset: its examples; their inputs are texts to know them by.
         prompts: its own; None where it has none.
+        repeatable: whether an evaluation gives the same scores when it is repeated; False: unknown.
     """
 
     evaluator: Any
     dataset: DataSet
     prompts: Prompts | None = None
+    repeatable: bool = False
 
     def evaluate_batch(self, trials: Sequence[Any], repeats: Sequence[int] = ()) -> Sequence[Any]:
         """Scores or an exception for each trial. Repeats are evaluated like the first."""
@@ -57,7 +59,8 @@ def read_harness(top: Table) -> Harness | None:
         made = _loaded(table) if kind is None else _TYPES[kind](table)
     if not callable(getattr(made.evaluator, "evaluate_batch", None)):
         raise table.error("loader", "must return an object with evaluate_batch(trials)", made.evaluator)
-    return made
+    said = bool(getattr(made.evaluator, "repeatable", False))
+    return replace(made, repeatable=table.take("repeatable", "flag", said))
 
 
 def _promptfoo(table: Table) -> Harness:

@@ -144,7 +144,8 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         "method": top.take("method", "text", "auto"),
         "seed": top.take("seed", "whole", 0),
         "sampling": top.take("sampling", "text", "shared"),
-        "max_failures": top.take("max_failures", "whole", 3),
+        "on_failure": top.take("on_failure", "text or table", "skip"),
+        "max_failure_rate": top.take("max_failure_rate", "number", 0.5),
         **{key: top.take(key, "number") for key in ("confidence", "tolerance") if key in top},
         **({"baseline": top.take("baseline", "text or whole")} if "baseline" in top else {}),
         **({"repeats": top.take("repeats", "whole")} if "repeats" in top else {}),
@@ -239,7 +240,7 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path.name}: not UTF-8: {error.reason} at byte {error.start}.") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or a number with too many digits
         raise ConfigError(f"{path.name}: not TOML: {error}.") from error
 
 

@@ -9,13 +9,11 @@ from asktell.arguments import nearest
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import KEYS, Table, listed
-from asktell_adapters.llms.base import SYSTEM_INSTRUCTION
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
-from asktell_adapters.llms.llama_cpp_python import LlamaCppPython
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE
@@ -23,14 +21,12 @@ from asktell_adapters.prompts import TEMPLATE
 PACKAGED = "smollm2"
 _HOTTEST = 10
 
-_LLAMAS: dict[str | None, Any] = {"llama-cpp": LlamaCpp, "llama-cpp-python": LlamaCppPython}
-
 # By type; they reach the model's constructor as they are.
 _OPTIONS = {
     "llama-cpp": {
         "n_ctx": "whole", "n_slots": "whole", "n_threads": "whole", "n_gpu_layers": "whole", "reuse_prefix": "flag",
+        "timeout": "number",
     },
-    "llama-cpp-python": {"n_ctx": "whole", "n_threads": "whole", "n_gpu_layers": "whole", "reuse_prefix": "flag"},
     "huggingface": {
         "device": "text", "device_map": "text", "dtype": "text", "attn_implementation": "text", "batch_size": "whole",
         "template_options": "table",
@@ -72,7 +68,7 @@ def read_model(top: Table, name: str = "model") -> dict[str, Any]:
             close = nearest(kind, list(_OPTIONS))
             raise model.error("type", f"must be one of {listed(list(_OPTIONS))}{close}", kind)
         options = _OPTIONS[kind]
-        extra = {"openai": ("price",), "litellm": ("price",)}.get(kind, ("dtype",) if kind in _LLAMAS else ())
+        extra = {"openai": ("price",), "litellm": ("price",), "llama-cpp": ("dtype",)}.get(kind, ())
         known = [key for key in KEYS["model"] if key not in ("loader", "arguments", "price")]
         model = top.inner(name, given, (*known, *options, *extra))
         model.take("model", "text")
@@ -81,7 +77,7 @@ def read_model(top: Table, name: str = "model") -> dict[str, Any]:
     if "api_key_env" in model and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", given["api_key_env"]):
         # The value is not repeated: it may be the key itself.
         raise model.error("api_key_env", "must be the name of an environment variable, such as OPENAI_API_KEY")
-    if kind in _LLAMAS:
+    if kind == "llama-cpp":
         model.take("dtype", "text", None)
     if "price" in model:
         price = top.inner(f"{name}.price", model.take("price", "table"), ("input", "output", "cached_input"))
@@ -96,7 +92,7 @@ def read_model(top: Table, name: str = "model") -> dict[str, Any]:
     return {
         **given,
         "max_new_tokens": max_new_tokens,
-        "system": model.take("system", "text or false", SYSTEM_INSTRUCTION),
+        "system": model.take("system", "text", None),
         "template": model.take("template", "text", TEMPLATE),
     }
 
@@ -123,14 +119,14 @@ def load_llm(model: Table, concurrency: int) -> Any:
         return llm
     kind, name = model.take("type", "text"), model.take("model", "text")
     options = {key: model.data[key] for key in _OPTIONS[kind] if key in model}
-    if kind in _LLAMAS:
+    if kind == "llama-cpp":
         dtype = model.take("dtype", "text", None)
         if name == PACKAGED:
             file = smollm2(dtype or "q8_0")
         else:
             file = model.beside(name)
             file = requantize(file, dtype) if dtype else file
-        return _LLAMAS[kind](file, **options)
+        return LlamaCpp(file, **options)
     if kind == "huggingface":
         local = model.beside(name)
         source = smollm2(None) if name == PACKAGED else local if local.exists() else name

@@ -14,8 +14,8 @@ _REQUIRED: Any = object()
 
 KEYS = {
     "": (
-        *("output", "budget", "method", "confidence", "tolerance", "features", "seed", "sampling", "max_failures"),
-        *("baseline", "repeats", "concurrency", "confirm_above"),
+        *("output", "budget", "method", "confidence", "tolerance", "features", "seed", "sampling"),
+        *("on_failure", "max_failure_rate", "baseline", "repeats", "concurrency", "confirm_above"),
         *("prompts", "data", "model", "metrics", "evaluator", "goal", "cache", "improve", "profile"),
     ),
     "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
@@ -24,7 +24,18 @@ KEYS = {
         *("file", "delimiter", "encoding", "sheet", "split", "loader", "arguments"),
         *("input", "reference", "id", "sample", "seed", "limit", "shuffle"),
     ),
-    "evaluator": ("type", "config", "provider", "rows", "task", "model", "log_dir", "loader", "arguments"),
+    "evaluator": (
+        "type",
+        "config",
+        "provider",
+        "rows",
+        "task",
+        "model",
+        "log_dir",
+        "loader",
+        "arguments",
+        "repeatable",
+    ),
     "cache": ("file", "max_mb", "max_age_days"),
     "improve": ("generations", "candidates", "parents", "patience", "certainty", "writer"),
     "profile": ("from", "half_life"),
@@ -47,6 +58,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "a whole number, or a table with evaluations, cost or both",
         lambda value: isinstance(value, int | dict) and not isinstance(value, bool),
     ),
+    "text or table": ("a text, or a table", lambda value: isinstance(value, str | dict)),
     "text or whole": (
         "a text, or a whole number",
         lambda value: isinstance(value, str | int) and not isinstance(value, bool),

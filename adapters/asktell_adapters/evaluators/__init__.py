@@ -3,7 +3,6 @@
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms import (
     LLM,
-    SYSTEM_INSTRUCTION,
     VLLM,
     AsyncLLM,
     Completion,
@@ -12,7 +11,6 @@ from asktell_adapters.llms import (
     HuggingFace,
     LiteLLM,
     LlamaCpp,
-    LlamaCppPython,
     Message,
     Metric,
     OpenAIChat,
@@ -24,7 +22,6 @@ from asktell_adapters.prompts import TEMPLATE, chat, check_fields, render
 
 __all__ = [
     "LLM",
-    "SYSTEM_INSTRUCTION",
     "TEMPLATE",
     "VLLM",
     "AsyncLLM",
@@ -36,7 +33,6 @@ __all__ = [
     "LLMEvaluator",
     "LiteLLM",
     "LlamaCpp",
-    "LlamaCppPython",
     "Message",
     "Metric",
     "OpenAIChat",

@@ -4,10 +4,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
+from asktell.arguments import short
 from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
 from asktell.running.outcomes import cost_of, details_of, goal_scores
 from asktell.selector import Selector
-from asktell.studies.reading import Holding
+from asktell.studies.leases import Holding
 from asktell.studies.worker import SharedStudy
 from asktell.trial import Trial
 from asktell_adapters.cache import CachedLLM
@@ -203,7 +204,7 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if isinstance(error, dict):
         if error.get("code") in _NOT_REACHED:
             return None
-        raise CompletionError(f"{source} failed: {repr(error.get('code'))[:50]}: {str(error.get('message'))[:200]}")
+        raise CompletionError(f"{source} failed: {short(error.get('code'))}: {str(error.get('message'))[:200]}")
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
@@ -211,5 +212,5 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said
-        raise CompletionError(f"{source} failed: status {repr(response.get('status_code'))[:50]}: {str(message)[:200]}")
+        raise CompletionError(f"{source} failed: status {short(response.get('status_code'))}: {str(message)[:200]}")
     return body

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from asktell.arguments import short
+
 MOST_PAGES = 1000
 
 _OPEN = ("validating", "in_progress", "finalizing", "cancelling")
@@ -133,10 +135,10 @@ _NEEDED: Any = object()
 def _field(thing: object, name: str, kind: type | tuple[type, ...], default: Any = _NEEDED) -> Any:
     """What an object of JSON has under a name; the default where it has nothing or null."""
     if not isinstance(thing, dict):
-        raise ValueError(f"there is {repr(thing)[:50]} in the place of an object")
+        raise ValueError(f"there is {short(thing)} in the place of an object")
     value = thing.get(name)
     if value is None and default is not _NEEDED:
         return default
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{name!r} is {repr(value)[:50]}")
+        raise ValueError(f"{name!r} is {short(value)}")
     return value

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.numerics import counters
 from asktell.running.outcomes import is_failure
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import (
     LLM,
-    SYSTEM_INSTRUCTION,
     AsyncLLM,
     Completion,
     Example,
@@ -74,6 +74,14 @@ class _Scoring:
         self.seed = seed
         self._repeats_alike = temperature == 0
         self.request(" ", 0)  # A template that names a missing column fails here rather than in every trial.
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether an evaluation gives the same scores when it is repeated, as far as that can be known.
+
+        It does at temperature 0, by metrics that do not say otherwise (`repeatable = False`), as judges and latency do.
+        """
+        return self.temperature == 0 and all(getattr(metric, "repeatable", True) for metric in self.metrics.values())
 
     def example(self, example: int | Example | None) -> Example:
         """The example that an index stands for; an Example stands for itself.
@@ -152,7 +160,7 @@ class _Scoring:
                     raise
                 failure = error
                 if not isinstance(error, EvaluatorError):
-                    failure = EvaluatorError(f"metric {name!r} failed: {type(error).__name__}: {error}")
+                    failure = EvaluatorError(f"metric {name!r} failed: {in_words(error)}")
                     failure.__cause__ = error
                 if answer + opinions:
                     failure.cost = answer + opinions  # type: ignore[attr-defined]
@@ -218,7 +226,7 @@ class LLMEvaluator(_Scoring):
         examples: Sequence[Example],
         metrics: Mapping[str, Metric] | Sequence[Metric],
         *,
-        system: str | None = SYSTEM_INSTRUCTION,
+        system: str | None = None,
         template: Template = TEMPLATE,
         max_new_tokens: int = 512,
         with_cost: bool = False,
@@ -277,7 +285,7 @@ class AsyncLLMEvaluator(_Scoring):
         examples: Sequence[Example],
         metrics: Mapping[str, Metric] | Sequence[Metric],
         *,
-        system: str | None = SYSTEM_INSTRUCTION,
+        system: str | None = None,
         template: Template = TEMPLATE,
         max_new_tokens: int = 512,
         with_cost: bool = False,

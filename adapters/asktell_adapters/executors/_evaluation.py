@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError
 from asktell.running.outcomes import Outcome, cost_of, one_each
 from asktell.running.run import Calling, Evaluator, attempt, attempt_async
@@ -73,7 +74,7 @@ def plain_error(error: BaseException) -> EvaluatorError:
     """An error of asktell's with the same words and cost."""
     if type(error) is EvaluatorError:
         return error
-    plain = EvaluatorError(f"{type(error).__name__}: {error}")
+    plain = EvaluatorError(in_words(error))
     if (cost := cost_of(error)) is not None:
         plain.cost = cost  # type: ignore[attr-defined]
     return plain

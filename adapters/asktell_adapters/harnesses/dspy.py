@@ -63,7 +63,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         seed: makes every choice repeatable; the LM's are its own.
         max_failures_in_a_row: after so many, `compile` raises: the cause is then not the candidates.
         display_progress: show a progress bar.
-        selector_options: further arguments of `asktell.Selector`, such as `features` or `max_failures`.
+        selector_options: further arguments of `asktell.Selector`, such as `features` or `on_failure`.
 
     Raises:
         InvalidArgumentError: an argument cannot be used.

@@ -168,7 +168,7 @@ def _parts(text: str, names: Sequence[str]) -> dict[str, dict[str, Any]] | None:
     """What a text says of each predictor, if it is JSON of ours."""
     try:
         parts = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not (isinstance(parts, dict) and parts and set(parts) <= set(names)):
         return None

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from numbers import Real
 from typing import Any, final
 
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import needs_extra
 from asktell_adapters._scores import number
@@ -237,7 +238,7 @@ def _attempt(what: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except Exception as error:
-        raise EvaluatorError(f"{what} raised {type(error).__name__}: {error}") from error
+        raise EvaluatorError(f"{what} raised {in_words(error)}") from error
 
 
 def _inputs(example: Any, position: int) -> None:

@@ -97,12 +97,13 @@ class GEPAEvaluator:
             raise InvalidArgumentError(
                 f"GEPA keeps scores by example for 'score' only, but the goal has {', '.join(selector.metrics)}."
             )
+        known = getattr(selector, "selector", selector).prompts
         position = {id_: i for i, id_ in enumerate(self._ids())}
         told = 0
         for candidate, scores in zip(result.candidates, result.val_subscores, strict=True):
-            prompt = _text(candidate)
+            prompt = known.texted(_text(candidate))
             for id_, score in scores.items():
-                if prompt in self._by_text and id_ in position and math.isfinite(score):
+                if prompt is not None and id_ in position and math.isfinite(score):
                     selector.observe(prompt, [score], position[id_])
                     told += 1
         return told

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from asktell.errors import AsktellError, InvalidArgumentError
 from asktell.extras import import_extra
+from asktell.trial import AnyPrompt, Prompts
 from asktell_adapters.harnesses.inspect_scores import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any
@@ -23,7 +24,7 @@ class Observer(Protocol):
     def metrics(self) -> tuple[str, ...]:
         """The goal's metrics."""
 
-    def observe(self, prompt: str | int, scores: dict[str, float], example: int | None = None) -> None:
+    def observe(self, prompt: AnyPrompt, scores: dict[str, float], example: int | None = None) -> None:
         """See `Selector.observe`."""
 
 
@@ -60,6 +61,8 @@ def observe_logs(
     """
     scoring = Scoring(value_to_float, score_limited, tuple(selector.metrics))
     places = None if dataset is None else _places(dataset)
+    holder: Any = getattr(selector, "selector", selector)  # of a study
+    known: Prompts = holder.prompts
     skipped: Counter[str] = Counter()
     observed = 0
     for log in _logs(logs):
@@ -67,7 +70,10 @@ def observe_logs(
         for sample in log.samples or ():
             ours = sample.metadata.get(KEY, {})
             try:
-                which = ours.get("prompt") if prompt is None else of_log
+                text = ours.get("prompt")
+                which = of_log if prompt is not None else known.texted(text)
+                if which is None and prompt is None and text is not None:
+                    raise InvalidArgumentError(known.unknown(text))
                 if which is None:
                     raise InvalidArgumentError("not written by InspectTask, and no prompt=... given")
                 example = ours.get("example") if places is None else places.get(_content(sample))

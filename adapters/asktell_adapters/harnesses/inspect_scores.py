@@ -1,10 +1,12 @@
 """What a sample in an Inspect log comes to: numbers by name, or a failure that says why."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from asktell.arguments import in_words
 from asktell_adapters.llms.base import CompletionError
 
 KEY = "asktell"
@@ -57,20 +59,20 @@ class Scoring:
             try:
                 rows.append({**_usage(sample, model), **self._scores(sample)})
             except Exception as error:
-                why = str(error) if isinstance(error, CompletionError) else f"{type(error).__name__}: {error}"
-                raise CompletionError(f"Inspect's sample {sample.id!r}: {why}", cost=paid) from error
+                why = str(error) if isinstance(error, CompletionError) else in_words(error)
+                raise CompletionError(f"sample {sample.id!r} of Inspect: {why}", cost=paid) from error
         names = [name for name in rows[0] if all(name in row for row in rows)]
         means = {name: math.fsum(row[name] for row in rows) / len(rows) for name in names}
         if cost is not None:
             means.setdefault("cost", cost)  # unless a scorer has that name
         for name in self.metrics or ():
             if not math.isfinite(means.get(name, math.nan)):
-                raise CompletionError(f"Inspect's sample {samples[0].id!r} has no score {name!r}", cost=paid)
+                raise CompletionError(f"sample {samples[0].id!r} of Inspect has no score {name!r}", cost=paid)
         return means
 
     def _scores(self, sample: Any) -> dict[str, float]:
         if sample.error is not None:
-            raise CompletionError(str(sample.error.message))
+            raise CompletionError(_why(sample.error))
         if sample.limit is not None and not self.score_limited:
             raise CompletionError(f"its {sample.limit.type} limit of {sample.limit.limit:g} was reached")
         to_float = self.value_to_float or value_to_float
@@ -84,6 +86,21 @@ class Scoring:
             else:
                 scores[scorer] = to_float(value)
         return scores
+
+
+_DIRECT_CAUSE = "\nThe above exception was the direct cause of the following exception:\n"
+
+
+def _why(error: Any) -> str:
+    """An error's message; of tenacity's RetryError, which says nothing, the line in the traceback for its cause."""
+    message = str(error.message)
+    if not message.startswith("RetryError"):
+        return message
+    *_, cause, _ = "", *str(error.traceback).split(_DIRECT_CAUSE)
+    lines = cause.rstrip().split("\n")
+    after = 1 + max((at for at, line in enumerate(lines) if line.startswith(" ")), default=-1)
+    said = "\n".join(lines[after:])
+    return re.sub(r"^[\w.]+\.(?=\w+(:|$))", "", said) or message
 
 
 def _usage(sample: Any, model: str) -> dict[str, float]:

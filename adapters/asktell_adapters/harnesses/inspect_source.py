@@ -11,12 +11,12 @@ from functools import update_wrapper
 from typing import Any, TypeVar, final
 
 from asktell import Selector, Trial
-from asktell.arguments import whole
-from asktell.errors import InvalidArgumentError
+from asktell.arguments import in_words, whole
+from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import needs_extra
 from asktell.results import Result
 from asktell.running.board import Board, OnTell, open_board
-from asktell.running.failures import FailureLimit
+from asktell.running.failures import FIRST_ALIKE, FailureLimit
 from asktell.running.outcomes import Outcome
 from asktell.studies.worker import Worker
 from asktell_adapters.harnesses.inspect_samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
@@ -35,7 +35,12 @@ with needs_extra("inspect"):
 
 _log = logging.getLogger("asktell")
 _T = TypeVar("_T")
+_FIRST_ALIKE = FIRST_ALIKE._replace(
+    cure="mend the cause and evaluate the source again, or count them with max_failures_in_a_row=None"
+)
 _WAIT = 1.0  # seconds between two looks at what other workers have out
+_NO_MARKUP = str.maketrans("[]", "［］")
+"""Inspect shows metrics' names through Rich, which takes what stands in square brackets for markup."""
 _in_eval: ContextVar[object] = ContextVar("asktell_in_eval", default=None)
 
 
@@ -66,12 +71,12 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         task: an Inspect Task, or a function without arguments that makes one; it is not changed.
         insert: how a prompt enters: as for `InspectTask`.
         concurrency: evaluations at once; Inspect's own limits (`max_connections`, `max_samples`) hold besides.
-        by_prompt: whether the log has each of the scorers' metrics for each prompt, as "metric[prompt id]", instead of
+        by_prompt: whether the log has each of the scorers' metrics for each prompt, as "metric(prompt id)", instead of
             once over all prompts.
         score_limited: as for `InspectTask`.
         value_to_float: as for `InspectTask`.
         on_tell: as for `asktell.run`; it is called in a thread beside Inspect's.
-        max_failures_in_a_row: as for `asktell.run`; such an end is the eval's error.
+        max_failures_in_a_row: as for `asktell.run`; such an end is the eval's error. So is one without any success.
 
     A `with` block, or `close()`, hands back what an eval that was interrupted has left out. The same source may then be
     evaluated again, by the same model, and goes on.
@@ -92,7 +97,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         score_limited: bool = False,
         value_to_float: ValueToFloat | None = None,
         on_tell: OnTell | None = None,
-        max_failures_in_a_row: int | FailureLimit | None = None,
+        max_failures_in_a_row: int | FailureLimit | None = _FIRST_ALIKE,
     ) -> None:
         theirs = checked_task(task)
         self.examples = tuple(theirs.dataset)
@@ -108,6 +113,8 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._close: Callable[[], object] = lambda: None
         self._flights: dict[str, _Flight] = {}  # by the sample's id
         self._names: set[str] = set()  # of samples in this eval
+        self._failed: list[BaseException] = []  # in this eval
+        self._succeeded = False
         self._rounds = 0  # in which samples were given, since the last one that was complete
         self._lock = anyio.Lock()
         self._epochs = theirs.epochs or 1
@@ -184,6 +191,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         """Start with an eval."""
         self.close()
         self._names.clear()
+        self._failed, self._succeeded = [], False
         self._rounds = 0
         stack = ExitStack()
         self._close = weakref.finalize(self, stack.close)
@@ -193,6 +201,11 @@ class InspectSource(SampleSource):  # type: ignore[misc]
 
     async def _end(self) -> None:
         await _in_thread(self.close)
+        if self._failed and not self._succeeded:
+            last = self._failed[-1]
+            raise EvaluatorError(
+                f"All {len(self._failed)} evaluations of this eval failed, the last one with {in_words(last)}"
+            ) from last
 
     async def _ask(self) -> list[Sample]:
         """Samples for what is free, of the trials that are asked now."""
@@ -200,7 +213,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         samples = []
         for trial in await _in_thread(lambda: board.ask(free)) if free > 0 else ():
             sample = sample_of(trial, self.examples, self._names)
-            sample.metadata[GROUP] = str(trial.prompt_id)
+            sample.metadata[GROUP] = str(trial.prompt_id).translate(_NO_MARKUP)
             self._names.add(sample.id)
             self._flights[sample.id] = _Flight(trial)
             samples.append(sample)
@@ -219,6 +232,10 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             await _in_thread(lambda: board.release(trial))
         else:
             outcome = self._outcome(flight.completed)
+            if isinstance(outcome, BaseException):
+                self._failed.append(outcome)
+            else:
+                self._succeeded = True
             await _in_thread(lambda: board.take(trial, outcome))
 
     async def _settle_all(self) -> bool:
@@ -302,7 +319,10 @@ def _grouped(metrics: Any) -> Any:
 
 def _for_each_prompt(metric: Metric) -> Metric:
     name = registry_info(metric).name.split("/", 1)[-1]
-    return metric if name == "grouped" else grouped(metric, GROUP, all=False, name_template=f"{name}[{{group_name}}]")
+    if name == "grouped":
+        return metric
+    template = name.translate(_NO_MARKUP).replace("{", "{{").replace("}", "}}") + "({group_name})"
+    return grouped(metric, GROUP, all=False, name_template=template)
 
 
 async def _in_thread(call: Callable[[], _T]) -> _T:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from asktell import Trial
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import import_extra
 from asktell.running.run import outside_of_loops
@@ -117,7 +118,7 @@ class InspectTask:
             try:
                 logs = outside_of_loops(lambda: self._inspect.eval(task, fail_on_error=False, **options))
             except Exception as error:
-                raise EvaluatorError(f"Inspect refused the evaluation: {type(error).__name__}: {error}") from error
+                raise EvaluatorError(f"Inspect refused the evaluation: {in_words(error)}") from error
         if not logs or logs[0].status == "cancelled":  # Inspect swallows Ctrl-C.
             raise KeyboardInterrupt
         return logs[0]

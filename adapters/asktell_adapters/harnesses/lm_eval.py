@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from asktell import Trial
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import import_extra
 from asktell_adapters._scores import number
@@ -175,7 +176,7 @@ class LMEvalTask:
         except Exception as error:
             if len(documents) > 1:
                 return [outcome for requests in documents for outcome in self._answer([requests])]
-            failure = EvaluatorError(f"the model failed: {type(error).__name__}: {error}")
+            failure = EvaluatorError(f"the model failed: {in_words(error)}")
             failure.__cause__ = error
             return [failure]
         return [_unanswered(requests) for requests in documents]
@@ -232,7 +233,7 @@ def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
             return kind.create_from_arg_obj(dict(model_args))
         return kind.create_from_arg_string(model_args or "")
     except Exception as error:
-        raise EvaluatorError(f"lm-eval cannot make the model {model!r}: {type(error).__name__}: {error}") from error
+        raise EvaluatorError(f"lm-eval cannot make the model {model!r}: {in_words(error)}") from error
 
 
 def _unanswered(requests: list[Any]) -> Exception | None:
@@ -249,6 +250,6 @@ def _unanswered(requests: list[Any]) -> Exception | None:
 def _failure(trial: Trial, error: Exception) -> Exception:
     if isinstance(error, EvaluatorError | InvalidArgumentError):
         return error
-    failure = EvaluatorError(f"lm-eval's document {trial.example}: {type(error).__name__}: {error}")
+    failure = EvaluatorError(f"lm-eval's document {trial.example}: {in_words(error)}")
     failure.__cause__ = error
     return failure

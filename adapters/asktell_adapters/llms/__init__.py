@@ -2,7 +2,6 @@
 
 from asktell_adapters.llms.base import (
     LLM,
-    SYSTEM_INSTRUCTION,
     AsyncLLM,
     Completion,
     CompletionError,
@@ -15,14 +14,12 @@ from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
-from asktell_adapters.llms.llama_cpp_python import LlamaCppPython
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.scripted import ScriptedLLM
 from asktell_adapters.llms.vllm import VLLM
 
 __all__ = [
     "LLM",
-    "SYSTEM_INSTRUCTION",
     "VLLM",
     "AsyncLLM",
     "Completion",
@@ -31,7 +28,6 @@ __all__ = [
     "HuggingFace",
     "LiteLLM",
     "LlamaCpp",
-    "LlamaCppPython",
     "Message",
     "Metric",
     "OpenAIChat",

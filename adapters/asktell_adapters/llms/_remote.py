@@ -56,6 +56,7 @@ class RemoteChat(ABC):
         self._client: Any = None
         self._slots: asyncio.Semaphore | None = None
         self._answered = False  # whether there is a server
+        self._lengths = (0, 0)  # answers so far, and the tokens that they have
         self._schemas = True  # whether it takes schemas, as far as is known
 
     @property
@@ -184,7 +185,8 @@ class RemoteChat(ABC):
                 self._schemas = False
                 return await self._complete(request)
             # "from None": the SDK's exception holds the server's words, which may repeat the key.
-            raise CompletionError(self._explain(error, attempts), attempts=attempts) from None
+            cost = timeouts * self._likely_cost(request, characters) if timeouts else 0.0
+            raise CompletionError(self._explain(error, attempts), cost=cost, attempts=attempts) from None
         try:
             # An attempt that timed out here was most likely served, and billed, there.
             answer = self.api.completion(
@@ -192,9 +194,16 @@ class RemoteChat(ABC):
             )
         except CompletionError as error:
             raise CompletionError(self.redact(str(error)), cost=error.cost, attempts=attempts) from None
+        self._lengths = (self._lengths[0] + 1, self._lengths[1] + answer.completion_tokens)
         if answer.prompt_tokens:
             self._tokens.correct(answer.prompt_tokens + answer.completion_tokens - guess)
         return answer
+
+    def _likely_cost(self, request: Request, characters: int) -> float:
+        """What an attempt costs whose answer did not come: as long as answers were on average, or as it may be."""
+        answers, written = self._lengths
+        length = written / answers if answers else request.max_new_tokens
+        return self.price.of(characters // _CHARACTERS_PER_TOKEN, round(length), 0) if self.price else 0.0
 
     def _wait(self, state: Any) -> float:
         """Seconds before the next attempt."""

@@ -6,12 +6,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 
-#: The system instruction of the paper's appendix, word for word.
-SYSTEM_INSTRUCTION = (
-    "You are an intelligent assistant. Please finish the given task,\n"
-    "answer with the output only and reply nothing else."
-)
-
 Message = Mapping[str, Any]
 """One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""
 

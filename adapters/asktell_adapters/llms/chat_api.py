@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from asktell.arguments import short
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.llms.base import Completion, CompletionError, Request
 
@@ -99,7 +100,7 @@ class ChatAPI:
             prompt_tokens, completion_tokens, cached_tokens = _usage(_get(reply, "usage", dict))
         except ValueError as error:
             raise CompletionError(
-                f"{source} sent a malformed answer, not a chat completion ({error}): {repr(reply)[:200]}",
+                f"{source} sent a malformed answer, not a chat completion ({error}): {short(reply)}",
                 attempts=attempts,
             ) from None
         if cost is None:
@@ -128,6 +129,7 @@ class ChatAPI:
 
 
 _MOST_TOKENS = 10**9  # of one request: what is more is no count, and would be a cost
+_MOST_LEVELS = 100  # what was read must be writable wherever it is written, also far down a stack
 
 
 def _get(thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool = False) -> Any:
@@ -136,7 +138,7 @@ def _get(thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool
     if value is None and not needed:
         return None
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{key!r} is {repr(value)[:40]}")
+        raise ValueError(f"{key!r} is {short(value)}")
     return value
 
 
@@ -163,9 +165,22 @@ def _call(call: object) -> dict[str, Any]:
     given = _get(function, "arguments", (str, dict)) or "{}"
     try:
         arguments = json.loads(given) if isinstance(given, str) else given
+        if _levels(arguments) > _MOST_LEVELS:
+            raise ValueError("the arguments of a call are nested too deeply")
     except (ValueError, RecursionError):
+        if not isinstance(given, str):
+            raise
         arguments = given  # what an LLM writes need be no JSON: a call, if a bad one
     return {"name": _get(function, "name", str, needed=True), "arguments": arguments}
+
+
+def _levels(value: object) -> int:
+    """How deep lists and objects are nested."""
+    deep, here = 0, [value]
+    while here := [item for item in here if isinstance(item, dict | list)]:
+        deep += 1
+        here = [below for item in here for below in (item.values() if isinstance(item, dict) else item)]
+    return deep
 
 
 def _choice(reply: object) -> tuple[str, Calls, str | None]:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import check_extra, import_extra
 from asktell_adapters.llms._machine import which_model
@@ -312,6 +313,6 @@ def _out_of_memory(error: Exception) -> bool:
 def _failure(error: Exception) -> Exception:
     if isinstance(error, CompletionError):
         return error
-    failure = CompletionError(f"transformers failed: {type(error).__name__}: {error}")
+    failure = CompletionError(f"transformers failed: {in_words(error)}")
     failure.__cause__ = error
     return failure

@@ -1,31 +1,34 @@
-"""llama.cpp in process: a GGUF file, several requests at once in slots, each with the prefix that it has read."""
+"""llama.cpp in a process of its own: a GGUF file, several requests at once in slots that keep the prefix they read."""
 
-import ctypes
 import http.client
 import json
+import os
 import secrets
+import subprocess
+import sys
 import threading
 import time
 import urllib.parse
-import urllib.request
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
-from asktell.arguments import whole
+from asktell.arguments import check_seconds, whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import check_extra
 from asktell.forks import fresh_after_fork
-from asktell_adapters.llms._llama import import_llama
 from asktell_adapters.llms._machine import fingerprint, physical_cores
 from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
 from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format
 
 SLOTS = 4
 _ALL_LAYERS = 10_000
-_SECONDS_TO_BEGIN = 30.0
+_SECONDS_TO_FINISH = 10.0
+_PROCESS = Path(__file__).with_name("_llama_process.py")
 
 
 @final
@@ -37,8 +40,9 @@ class LlamaCpp:
     goes to the slot that has read most of its beginning: a prompt is read once per slot for all its examples. An object
     can be pickled, or forked: the copy loads the model anew.
 
-    While it is loaded, llama.cpp listens on a port of this machine's loopback interface; nobody is served there without
-    a key that is random, new each time and never shown.
+    While it is loaded, llama.cpp runs in a process of its own, which is killed on `close` and ends when this process
+    does. It listens on a port of this machine's loopback interface; nobody is served there without a key that is
+    random, new each time and never shown.
 
     Args:
         model: path of a GGUF file.
@@ -50,6 +54,7 @@ class LlamaCpp:
             a busy machine, give each 1: threads that wait for each other gain nothing there.
         n_gpu_layers: layers put on a GPU, where xllamacpp was built for one; -1 for all.
         reuse_prefix: False reads each request from its beginning.
+        timeout: seconds that loading, or a request, may take.
         verbose: let llama.cpp write its log to stderr.
 
     Raises:
@@ -57,10 +62,10 @@ class LlamaCpp:
         MissingExtraError: xllamacpp is not installed.
     """
 
-    _server: Any
-    _pool: ThreadPoolExecutor | None
+    _server: "_Server | None"
+    _pool: ThreadPoolExecutor
+    _pending: set[Future[Completion | Exception]]
     _lock: threading.Lock
-    _key: str
 
     def __init__(
         self,
@@ -71,13 +76,11 @@ class LlamaCpp:
         n_threads: int | None = None,
         n_gpu_layers: int = 0,
         reuse_prefix: bool = True,
+        timeout: float = 600.0,
         verbose: bool = False,
     ) -> None:
         if not isinstance(model, str | Path):
-            raise InvalidArgumentError(
-                f"LlamaCpp takes the path of a GGUF file, got {type(model).__name__}. A llama_cpp.Llama is for "
-                "LlamaCppPython."
-            )
+            raise InvalidArgumentError(f"LlamaCpp takes the path of a GGUF file, got {type(model).__name__}.")
         self._path = Path(model).expanduser()
         if not self._path.is_file():
             raise InvalidArgumentError(f"There is no GGUF file {str(self._path)!r}.")
@@ -87,6 +90,7 @@ class LlamaCpp:
         self.n_threads = physical_cores() if n_threads is None else whole("n_threads", n_threads, 1)
         self.n_gpu_layers = whole("n_gpu_layers", n_gpu_layers, -1)
         self.reuse_prefix = reuse_prefix
+        self.timeout = check_seconds("timeout", timeout)
         self.verbose = verbose
         self._reset()
 
@@ -97,15 +101,15 @@ class LlamaCpp:
             EvaluatorError: the model cannot be loaded.
         """
         with self._lock:
-            pool = self._load()
-            answers: list[Future[Completion | Exception]] = [
-                pool.submit(self._answer, self._server, request) for request in requests
-            ]
+            server = self._load()
+            answers = [self._pool.submit(self._answer, server, request) for request in requests]
+            self._pending.update(answers)
         try:
             return [answer.result() for answer in answers]
         finally:
             for answer in answers:
                 answer.cancel()  # Ctrl-C also ends those that wait.
+            self._pending.difference_update(answers)
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
         """The tokens that each request has to read, chat template included.
@@ -113,13 +117,16 @@ class LlamaCpp:
         Raises:
             EvaluatorError: the model cannot be loaded, or llama.cpp refuses a request.
         """
-        self.load()
+        with self._lock:
+            server = self._load()
         counts = []
         for request in requests:
             asked = {"messages": [dict(message) for message in request.messages], **_tools(request)}
-            chat = self._post("/apply-template", asked)
+            chat = server.post("/apply-template", asked)
+            if refusal := _refusal(chat):
+                raise EvaluatorError(f"llama.cpp could not count tokens: {refusal}")
             text = {"content": chat["prompt"], "add_special": True, "parse_special": True}
-            counts.append(len(self._post("/tokenize", text)["tokens"]))
+            counts.append(len(server.post("/tokenize", text)["tokens"]))
         return counts
 
     def identity(self) -> dict[str, Any]:
@@ -141,53 +148,63 @@ class LlamaCpp:
             self._load()
 
     def close(self) -> None:
-        """Free the model's memory, once what is under way is answered; the next request loads it again."""
+        """Free the model's memory; the next request loads it again.
+
+        Requests of other threads have 10 seconds to be answered. Those that are not fail.
+        """
         with self._lock:
-            if self._pool is not None:
-                self._pool.shutdown()
-            self._server = self._pool = None
+            server, pool, pending = self._server, self._pool, set(self._pending)
+            self._server = None
+            self._pool = self._new_pool()
+        if server is not None:
+            wait(pending, _SECONDS_TO_FINISH)
+            server.end()
+        pool.shutdown(wait=False)
+
+    def _new_pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_slots, thread_name_prefix="llama.cpp")
 
     def _reset(self) -> None:
         self._server = None
-        self._pool = None
-        self._key = ""
+        self._pool = self._new_pool()
+        self._pending = set()
         self._lock = threading.Lock()
         fresh_after_fork(self, LlamaCpp._forget)
 
     def _forget(self) -> None:
-        """In a forked process, where llama.cpp's threads do not exist: let go of it without waiting for them."""
+        """In a forked process: leave the server to the process that started it."""
         if self._server is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))  # its end would wait
+            self._server.forget()
         self._reset()
 
-    def _load(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            xllamacpp = import_llama("xllamacpp", "llama-cpp")
-            self._key = secrets.token_urlsafe(32)
+    def _load(self) -> "_Server":
+        if self._server is not None and not self._server.alive:
+            self._server.end()
+            self._server = None
+        if self._server is None:
             try:
-                self._server = xllamacpp.Server(self._parameters(xllamacpp.CommonParams()))
-            except (RuntimeError, ValueError, OSError) as error:
+                self._server = _Server(self._parameters(), self.timeout, secrets.token_urlsafe(32))
+            except EvaluatorError as error:
                 raise EvaluatorError(f"llama.cpp could not load {str(self._path)!r}: {self._likely(error)}") from error
-            until_it_serves(self._server.listening_address)
-            self._pool = ThreadPoolExecutor(self.n_slots, thread_name_prefix="llama.cpp")
-        return self._pool
+        return self._server
 
-    def _parameters(self, parameters: Any) -> Any:
-        parameters.model.path = str(self._path)
-        parameters.n_ctx = self.n_ctx * self.n_slots
-        parameters.kv_unified = self.n_ctx == 0
-        parameters.n_parallel = self.n_slots
-        for threads in (parameters.cpuparams, parameters.cpuparams_batch):
-            threads.n_threads = self.n_threads
-        parameters.n_gpu_layers = _ALL_LAYERS if self.n_gpu_layers < 0 else self.n_gpu_layers
-        parameters.fit_params = False  # what was asked for, or an error
-        parameters.cache_ram_mib = 0  # otherwise up to 8 GiB of prefixes that no slot holds any more
-        parameters.warmup = False
-        parameters.ui = False
-        parameters.endpoint_slots = False
-        parameters.api_keys = [self._key]
-        parameters.verbosity = 3 if self.verbose else -1
-        return parameters
+    def _parameters(self) -> dict[str, Any]:
+        """The names are those of xllamacpp.CommonParams."""
+        return {
+            "model.path": str(self._path),
+            "n_ctx": self.n_ctx * self.n_slots,
+            "kv_unified": self.n_ctx == 0,
+            "n_parallel": self.n_slots,
+            "cpuparams.n_threads": self.n_threads,
+            "cpuparams_batch.n_threads": self.n_threads,
+            "n_gpu_layers": _ALL_LAYERS if self.n_gpu_layers < 0 else self.n_gpu_layers,
+            "fit_params": False,  # what was asked for, or an error
+            "cache_ram_mib": 0,  # otherwise up to 8 GiB of prefixes that no slot holds any more
+            "warmup": False,
+            "ui": False,
+            "endpoint_slots": False,
+            "verbosity": 3 if self.verbose else -1,
+        }
 
     def _likely(self, error: Exception) -> str:
         with self._path.open("rb") as file:
@@ -199,14 +216,14 @@ class LlamaCpp:
             "memory is short (a smaller n_ctx or n_slots needs less). LlamaCpp(..., verbose=True) shows its log"
         )
 
-    def _answer(self, server: Any, request: Request) -> Completion | Exception:
+    def _answer(self, server: "_Server", request: Request) -> Completion | Exception:
         start = time.perf_counter()
         try:
             reply = self._chat(server, [dict(message) for message in request.messages], request)
             if "system" in _refusal(reply).lower():  # Gemma's template, for one, refuses a system turn.
                 reply = self._chat(server, without_system(request.messages), request)
-        except Exception as error:
-            failure = CompletionError(f"llama.cpp failed: {type(error).__name__}: {error}")
+        except EvaluatorError as error:
+            failure = CompletionError(str(error))
             failure.__cause__ = error
             return failure
         if refusal := _refusal(reply):
@@ -226,9 +243,10 @@ class LlamaCpp:
             tool_calls=calls,
         )
 
-    def _chat(self, server: Any, messages: list[dict[str, Any]], request: Request) -> Any:
+    def _chat(self, server: "_Server", messages: list[dict[str, Any]], request: Request) -> Any:
         wanted = {} if request.schema is None else {"response_format": response_format(request.schema)}
-        return server.handle_chat_completions(
+        return server.post(
+            "/v1/chat/completions",
             {
                 **wanted,
                 **_tools(request),
@@ -237,22 +255,11 @@ class LlamaCpp:
                 "temperature": request.temperature,
                 "seed": request.seed,
                 "cache_prompt": self.reuse_prefix,
-            }
+            },
         )
-
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
-        request = urllib.request.Request(
-            self._server.listening_address + path, json.dumps(body).encode(), headers, method="POST"
-        )
-        try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as reply:
-                return json.load(reply)
-        except (OSError, ValueError) as error:
-            raise EvaluatorError(f"llama.cpp could not count tokens: {error}") from error
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_server": None, "_pool": None, "_lock": None, "_key": ""}
+        return {**self.__dict__, "_server": None, "_pool": None, "_pending": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -276,20 +283,134 @@ def _refusal(reply: Any) -> str:
     return f"{error.get('message', error)}{advice}"
 
 
-def until_it_serves(address: str) -> None:
-    """Wait until a server of xllamacpp answers over HTTP: one that is ended before that never ends.
+class _Server:
+    """llama.cpp's HTTP server on the loopback interface, in a process of its own.
 
-    Its thread begins to listen some time after it was made, and does not learn that it was told to stop before.
+    xllamacpp offers nothing but this server, and `~Server` can wait for ever, so it must be possible to kill it. The
+    process ends at `end`, with this object, or with the process that started it.
+
+    Args:
+        parameters: of xllamacpp.CommonParams, by their dotted names.
+        timeout: seconds that loading, or a request, may take.
+        key: without it, requests are refused; empty for none.
+
+    Raises:
+        EvaluatorError: it does not load.
     """
-    url = urllib.parse.urlsplit(address)
-    deadline = time.monotonic() + _SECONDS_TO_BEGIN
-    while time.monotonic() < deadline:
-        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=1.0)
+
+    def __init__(self, parameters: Mapping[str, Any], timeout: float, key: str = "") -> None:
+        self._timeout = timeout
+        self._key = key
+        # At each barrier of a token, of which there are many, OpenMP's threads spin by default. With one more busy
+        # process than cores, that made two threads 5 to 20 times slower than one; asleep they share the machine fairly.
+        environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
+        # -P: the modules beside the script are named like packages.
+        command = [sys.executable, "-P", str(_PROCESS)]
+        # Without buffers, a forked process can let go of the pipes without a lock.
+        self._process = subprocess.Popen(
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+        self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
         try:
-            connection.request("GET", "/health")
-            connection.getresponse().read()
-            return
-        except (OSError, http.client.HTTPException):
-            time.sleep(0.01)
+            keys = {"api_keys": [key]} if key else {}
+            order = {"path": sys.path, "parameters": {**parameters, **keys}, "timeout": timeout}
+            self.address = self._start(json.dumps(order).encode() + b"\n")
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        """False once the process has ended, for whatever reason."""
+        return self._process.poll() is None
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The reply to a request, errors of the server included.
+
+        Raises:
+            EvaluatorError: there was no reply in time, or the process ended.
+        """
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+        try:
+            return json.loads(self._request("POST", path, self._timeout, json.dumps(body).encode(), headers))
+        except TimeoutError:
+            why = f"gave no answer within {self._timeout:g} s. A larger timeout allows more"
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)  # A process that dies closes its connections first.
+            why = f"failed: {type(error).__name__}: {error}" if self.alive else self._how_it_ended()
+        raise EvaluatorError(f"llama.cpp {why}.")
+
+    def end(self) -> None:
+        """Kill the process. Waits 5 seconds at most."""
+        self._finalizer()
+
+    def forget(self) -> None:
+        """In a forked process, which is not the parent of the server's process: let go of it without ending it."""
+        self._finalizer.detach()
+        _close_pipes(self._process)
+        self._process.returncode = 0  # Otherwise Popen would wait for a process that is not its child.
+
+    def _start(self, order: bytes) -> str:
+        pipes = self._process.stdin, self._process.stdout
+        assert pipes[0] is not None
+        assert pipes[1] is not None
+        deadline = time.monotonic() + self._timeout
+        killer = threading.Timer(self._timeout, self._process.kill)
+        killer.daemon = True
+        killer.start()
+        try:
+            with suppress(BrokenPipeError):
+                pipes[0].write(order)
+            line = pipes[1].readline()
+        finally:
+            killer.cancel()
+        if not line:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(5.0)
+            late = f"was not loaded within {self._timeout:g} s; a larger timeout allows more"
+            raise EvaluatorError(f"It {late if time.monotonic() >= deadline else self._how_it_ended()}.")
+        reply = json.loads(line)
+        if "error" in reply:
+            raise EvaluatorError(reply["error"])
+        self.address = str(reply["address"])
+        while True:  # Its thread begins to listen some time after the address is known.
+            try:
+                self._request("GET", "/health", 1.0)
+                return self.address
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() >= deadline or not self.alive:
+                    raise EvaluatorError(f"It does not serve: {error}.") from error
+                time.sleep(0.01)
+
+    def _request(
+        self, method: str, path: str, timeout: float, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        url = urllib.parse.urlsplit(self.address)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=timeout)
+        try:
+            connection.request(method, path, body, headers or {})
+            return connection.getresponse().read()
         finally:
             connection.close()
+
+    def _how_it_ended(self) -> str:
+        code = self._process.returncode
+        if not self._finalizer.alive:
+            return "was closed"
+        what = f"by signal {-code}" if code < 0 else f"with code {code}"
+        return f"ended: its process exited {what}" + (" (was memory short?)" if code == -9 else "")
+
+
+def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
+    if os.getpid() == owner:
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5.0)
+    _close_pipes(process)
+
+
+def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()

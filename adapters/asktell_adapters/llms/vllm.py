@@ -10,6 +10,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, final
 
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import check_extra, import_extra
 from asktell_adapters.llms._machine import which_model
@@ -281,6 +282,6 @@ def _completion(output: Any, seconds: float) -> Completion | Exception:
 def _failure(error: Exception) -> Exception:
     if isinstance(error, CompletionError):
         return error
-    failure = CompletionError(f"vLLM failed: {type(error).__name__}: {error}")
+    failure = CompletionError(f"vLLM failed: {in_words(error)}")
     failure.__cause__ = error
     return failure

@@ -14,6 +14,7 @@ from scipy import stats
 from asktell.errors import InvalidArgumentError
 
 _FEWEST = 5  # labels
+_UNSEEN = 2.0  # 1.96 roots of it reach 2.8 / n, about the rule of three: what n labels did not show may be 3 / n of all
 
 
 @final
@@ -24,7 +25,8 @@ class CorrectedMean:
     Attributes:
         mean: in units of the scores.
         standard_error: of it.
-        interval: holds the mean with the confidence asked for, approximately (Student's t).
+        interval: holds the mean with the confidence asked for, approximately (Student's t). For labels of 0 and 1 it
+            allows for what the labels did not show, so that it is never a point.
         judge_alone: the mean of the judge's scores, of all answers.
         humans_alone: the mean of the labels.
         bias: of the judge, by which it scores higher than the humans, on the labelled answers.
@@ -88,6 +90,7 @@ def corrected_mean(
     rest, used = human - weights * near, float(weights.mean())
     mean = used * float(far.mean()) + float(rest.mean())
     of_labels, of_judge = float(rest.var(ddof=1)) / len(rest), used**2 * float(far.var(ddof=1)) / len(far)
+    of_labels += _UNSEEN * _size_of_unseen(human, near, rest) ** 2 / (len(rest) * (len(rest) + 1))
     variance = of_labels + of_judge
     # Welch and Satterthwaite: two variances, each known from so many.
     parts = of_labels**2 / (len(rest) - 1) + of_judge**2 / (len(far) - 1)
@@ -103,6 +106,16 @@ def corrected_mean(
         bias=float((near - human).mean()),
         weight=used,
     )
+
+
+def _size_of_unseen(human: np.ndarray, near: np.ndarray, rest: np.ndarray) -> float:
+    """How far off a label of a kind that was not seen would be; 0 where the labels' own spread tells.
+
+    Labels of 0 and 1 (and their differences) say next to nothing of their spread as long as they agree.
+    """
+    if np.isin(human, (-1.0, 0.0, 1.0)).all():
+        return 1.0
+    return 0.0 if np.ptp(rest) > 0 else float(np.ptp(np.concatenate([human, near])))
 
 
 def _best_weights(human: np.ndarray, near: np.ndarray, far: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
+from asktell.arguments import short
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.numerics import counters
 from asktell_adapters._loop import LoopThread
@@ -108,6 +109,9 @@ class Judge:
     Raises:
         InvalidArgumentError: a criterion, the scale, a shot or a number is out of range; or no LLM was given.
     """
+
+    repeatable = False
+    """A judge may think otherwise when it is asked again, at temperature 0 too."""
 
     def __init__(
         self,
@@ -236,7 +240,7 @@ class Judge:
         if not isinstance(other, str):
             where = "against=" if callable(self.against) else f"the column {self.against!r}"
             name = example.id or example.input[:40]
-            raise EvaluatorError(f"example {name!r} has no answer to compare with: {where} gave {repr(other)[:40]}")
+            raise EvaluatorError(f"example {name!r} has no answer to compare with: {where} gave {short(other)}")
         return text, other
 
     def _complete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from asktell.arguments import short
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.llms.base import Message
 
@@ -187,11 +188,11 @@ class Rubric:
     def _grade(self, name: str, given: object) -> float:
         if self.pairwise:
             if not isinstance(given, str) or given not in _VERDICTS:
-                raise ValueError(f"its verdict on {name!r} is {repr(given)[:40]}, not one of {list(_VERDICTS)}")
+                raise ValueError(f"its verdict on {name!r} is {short(given)}, not one of {list(_VERDICTS)}")
             return _VERDICTS[given]
         low, high = self.scale
         if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high or given % 1:
-            raise ValueError(f"its grade of {name!r} is {repr(given)[:40]}, not a whole number from {low} to {high}")
+            raise ValueError(f"its grade of {name!r} is {short(given)}, not a whole number from {low} to {high}")
         return float(given)
 
     def _format(self) -> str:

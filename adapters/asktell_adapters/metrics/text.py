@@ -86,6 +86,9 @@ def latency(completion: Completion, example: Example, /) -> float:
     return completion.latency
 
 
+latency.repeatable = False  # type: ignore[attr-defined]
+
+
 def cost(completion: Completion, example: Example, /) -> float:
     """The price of all attempts, in the price table's currency. Smaller is better."""
     return completion.cost

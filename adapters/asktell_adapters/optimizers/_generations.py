@@ -87,9 +87,10 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
         means = np.array([[entry.estimate[name] for name in result.goal.metrics]], dtype=float)
         values = result.goal.values(means)[0]
         n = len(result.goal.objectives)
-        level, violation = values[:n].mean(), -np.minimum(values[n:], 0).sum()
+        misses = entry.feasible is False
+        level, violation = values[:n].mean(), -np.minimum(values[n:], 0).sum() if misses else 0.0
         first = place.get(entry.id, len(place))
-        return (first, violation, entry.id not in open_, -(entry.p_optimal or 0.0), -level)
+        return (first, misses, violation, entry.id not in open_, -(entry.p_optimal or 0.0), -level)
 
     known = [
         entry
@@ -122,13 +123,13 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
     rival = earlier[0]
     if rival.feasible is False and answer.feasible is not False:
         return Verdict(True, f"{answer.id} keeps every constraint, {rival.id} does not")
-    p_better = result.compare(answer.id, rival.id).differences[result.goal.objective.metric].p_better
+    p_better = result.compare(answer, rival).differences[result.goal.objective.metric].p_better
     return Verdict(p_better >= certainty, _sentence(result, answer, rival))
 
 
 def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
     metric = result.goal.objectives[0].metric
-    return result.compare(a.id, b.id).sentence(metric)
+    return result.compare(a, b).sentence(metric)
 
 
 def failures_of(

@@ -101,6 +101,7 @@ def _trials(selector: Selector, result: Result, costs: dict[int, float]) -> Iter
 
     rows: list[tuple[int, FrozenTrial]] = []
     history, n_observed = state.history, 0
+    errors = {failure.trial: failure.reason for failure in state.failures}
     columns = (history.trials().tolist(), history.arms().tolist(), history.examples().tolist(), history.scores())
     for id_, arm, example, scores in zip(*columns, strict=True):
         key = f"trial {id_}" if id_ >= 0 else f"observed {n_observed}"
@@ -109,16 +110,16 @@ def _trials(selector: Selector, result: Result, costs: dict[int, float]) -> Iter
             selector.goal, dict(zip(selector.metrics, scores.tolist(), strict=True))
         )
         attributes |= {"cost": costs[id_]} if id_ in costs else {}
+        attributes |= {"error": errors[id_]} if id_ in errors else {}
         rows.append(
             (
                 id_,
                 trial(key, arm, None if example < 0 else example, attributes, values=values, system_attrs=constraints),
             )
         )
-    for arm, failures in state.failures.items():
-        for id_, example, reason in failures:
-            attributes = {"error": reason} | ({"cost": costs[id_]} if id_ in costs else {})
-            rows.append((id_, trial(f"trial {id_}", arm, example, attributes, state=TrialState.FAIL)))
+    for id_, arm, example, reason in state.missing:
+        attributes = {"error": reason} | ({"cost": costs[id_]} if id_ in costs else {})
+        rows.append((id_, trial(f"trial {id_}", arm, example, attributes, state=TrialState.FAIL)))
     rows.sort(key=lambda row: row[0])
     return (row for _, row in rows)
 

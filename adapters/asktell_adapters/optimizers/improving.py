@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
-from asktell.arguments import MOST_EVALUATIONS, check_number, short, whole
+from asktell.arguments import MOST_EVALUATIONS, check_number, in_words, short, whole
 from asktell.budget import Budget
 from asktell.errors import AsktellError, EvaluatorError, IncompatibleMethodError, InvalidArgumentError
 from asktell.methods import Adaptive, Race
@@ -191,7 +191,7 @@ def improve(
             stopped = "" if texts else "the writer wrote nothing new"
         if stopped:
             return Improvement(result, _told(begun, verdicts, result), stopped)
-        arms = [selector.prompts.arm(entry.id) for entry in chosen]
+        arms = [selector.prompts.arm(entry) for entry in chosen]
         _join(study, texts, features, newest.number + 1, key_of(newest.number + 1, arms, verdicts[-1]))
         selector = _selector(study)
 
@@ -320,7 +320,7 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
     except Exception as error:
         if isinstance(error, AsktellError) and not isinstance(error, EvaluatorError):
             raise
-        told = str(error) if isinstance(error, EvaluatorError) else f"{type(error).__name__}: {error}"
+        told = str(error) if isinstance(error, EvaluatorError) else in_words(error)
         raise EvaluatorError(
             f"The writer {name} failed to write generation {brief.generation}: {told}. Nothing is lost: the same call "
             "goes on."
@@ -355,7 +355,7 @@ def _join(
     there = _selector(study).prompts
     prompts: Any = texts
     if not isinstance(there.ids, range):
-        ids = (id_ for i in count(1) if there.find(id_ := f"g{number}-{i}") is None)
+        ids = (id_ for i in count(1) if there.with_id(id_ := f"g{number}-{i}") is None)
         prompts = dict(zip(ids, texts, strict=False))
     try:
         study.add(prompts, None if features is None else features(texts), key=key)

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
+from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.extras import import_extra
 from asktell.selector import Selector
@@ -147,9 +148,7 @@ class Proposer:
                 if len(found) >= n:
                     break
         except Exception as error:
-            raise EvaluatorError(
-                f"{type(optimizer).__name__} failed to propose: {type(error).__name__}: {error}"
-            ) from error
+            raise EvaluatorError(f"{type(optimizer).__name__} failed to propose: {in_words(error)}") from error
         finally:
             optimizer.task, optimizer.prompts, optimizer.scores = before
         if not found:
@@ -183,13 +182,12 @@ def carry_over(earlier: Selector, later: Selector) -> None:
     Raises:
         InvalidArgumentError: the two have other metrics, or other numbers of examples.
     """
-    texts = [entry.prompt for entry in earlier.result().prompts]
-    shared = {entry.prompt for entry in later.result().prompts}
     history = earlier.state.history
     for arm, example, scores in zip(history.arms(), history.examples(), history.scores(), strict=True):
-        if texts[arm] in shared:
+        same = later.prompts.texted(earlier.prompts.texts[arm])
+        if same is not None:
             named = dict(zip(earlier.metrics, scores.tolist(), strict=True))
-            later.observe(texts[arm], named, None if example < 0 else int(example))
+            later.observe(same, named, None if example < 0 else int(example))
 
 
 class _Scored:

@@ -98,6 +98,10 @@ class PromptfooEvaluator:
         except (RefusedError, InvalidArgumentError) as error:
             self._worker.close()
             raise InvalidArgumentError(f"The promptfoo config cannot be used: {error}") from error
+        if unsupported := self._suite["unsupported"]:
+            _log.warning(
+                "%s; promptfoo's own commands refuse it. Install another Node, or give node=PATH.", unsupported
+            )
         self._index = {text: index for index, text in enumerate(self.prompts.values())}
         self._rows = None if rows is None else Path(rows)
         self._places: dict[Key, int] = {}  # of the prompts in the file of rows

@@ -123,7 +123,7 @@ class NodeWorker:
                 raise WorkerLostError(f"promptfoo's process ended with code {process.returncode}{self._last_words()}")
             try:
                 reply = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # something else has printed it
             if not isinstance(reply, dict) or reply.get("id") != request["id"]:
                 continue

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
             rows.append(row)
             _ = row["prompt"]["template"], row["prompt"]["label"], row["testIdx"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == len(lines):
                 break
             raise InvalidStateError(f"{path}, line {number} is not a result that was kept here: {error!r}") from error
@@ -62,7 +63,9 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
     """
     rows = list(rows)
     latest = {(key_of(row), row["testIdx"]): dict(row) for row in rows}
-    place = places(suite, rows)
+    # promptfoo's list of evaluations takes the number of tests of the first column for that of all.
+    counts = Counter(key for key, _ in latest)
+    place = {key: index for index, key in enumerate(sorted(places(suite, rows), key=lambda key: -counts[key]))}
     columns = {key: _column(*key, suite) for key in place}
     results = []
     for (key, test), row in latest.items():
@@ -72,6 +75,7 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
     now = datetime.now(UTC)
     moment = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     totals = [column["metrics"] for column in columns.values()]
+    passed, tests = sum(metrics["testPassCount"] for metrics in totals), len({test for _, test in latest})
     document = {
         "evalId": f"eval-ask-{now:%Y-%m-%dT%H:%M:%S}",
         "results": {
@@ -80,7 +84,7 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
             "prompts": list(columns.values()),
             "results": results,
             "stats": {
-                "successes": sum(metrics["testPassCount"] for metrics in totals),
+                "successes": passed,
                 "failures": sum(metrics["testFailCount"] for metrics in totals),
                 "errors": sum(metrics["testErrorCount"] for metrics in totals),
                 "tokenUsage": {
@@ -91,7 +95,7 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
             },
         },
         "config": {
-            "description": "Chosen by asktell",
+            "description": f"Chosen by asktell: {passed} of {len(latest)} evaluations passed, {tests} tests",
             "prompts": [{"raw": template, "label": label} for label, template in columns],
             "providers": [suite["provider"]["id"]],
             "tests": [{"vars": test["vars"], "metadata": test["metadata"]} for test in suite["tests"]],

@@ -32,6 +32,7 @@ async function open(request) {
   if (!code) checkTemplates();
   return {
     version: version(),
+    unsupported: unsupported(),
     provider: { id: provider.id, label: provider.label },
     concurrency: config.evaluateOptions?.maxConcurrency ?? null,
     prompts: prompts.map(({ raw, label }) => ({ raw, label })),
@@ -55,6 +56,19 @@ async function checkVersion() {
   const prompts = ['a', 'b'].map((one) => ({ raw: one, label: one }));
   await promptfoo.evaluate({ prompts, tests, providers: [listener] }, { cache: false });
   if (calls !== 2) throw new Error(`promptfoo ${version()} is too old; asktell needs 0.121.15 or newer: npm install promptfoo@latest`);
+}
+
+// What is wrong with this version of Node; null if promptfoo supports it.
+function unsupported() {
+  const range = require('./package.json').engines?.node ?? '';
+  const mine = process.versions.node.split('.').map(Number);
+  const fits = (part) => {
+    const [, sign, ...numbers] = /^(\^|>=) ?(\d+)\.(\d+)\.(\d+)$/.exec(part.trim()) ?? [];
+    if (!sign) return true;
+    const at = mine.findIndex((number, index) => number !== Number(numbers[index]));
+    return (at < 0 || mine[at] > Number(numbers[at])) && (sign === '>=' || at !== 0);
+  };
+  return range.split('||').some(fits) ? null : `promptfoo ${version()} needs Node ${range}, and this is ${process.versions.node}`;
 }
 
 async function read(path) {
