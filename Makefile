@@ -98,38 +98,37 @@ lint-page: $(VENV)/.test
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
 		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js login.js problem.js
 
-# The documentation as a site: open build/docs/site/index.html. Strict, offline, and without asktell's own dependencies:
-# the code is read, not imported.
-.PHONY: docs pages
+# The documentation as a site: build/docs/site/index.html. Any warning is an error.
+.PHONY: docs
 docs: .venvs/docs/.made
-	.venvs/docs/bin/python -m website.build
+	.venvs/docs/bin/python docs/site/docs_site.py
 
-# The pages of docs/reference that are made from the code.
-pages: $(VENV)/.test
-	$(VENV)/bin/python -m website.pages
-
-.venvs/docs/.made: requirements/docs.txt
+.venvs/docs/.made: docs/site/requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venvs/docs
-	.venvs/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement requirements/docs.txt
+	.venvs/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement docs/site/requirements.txt --editable '.[service]'
 	@touch $@
 
 slow: $(VENV)/.test
-	$(VENV)/bin/python -m pytest --run-slow
+	$(VENV)/bin/python -m pytest --run-slow --override-ini faulthandler_timeout=3900
 
 # Recorded tables are read from the folder ASKTELL_TABLES, where it is given.
+MEASURE = set -o pipefail; $(VENV)/bin/python -m benchmarks
+KEEP = | $(VENV)/bin/python -m benchmarks.results
+bench bench-full: SHELL = bash
+
 bench: $(VENV)/.test
-	$(VENV)/bin/python -m benchmarks.selection.run --suite small
-	$(VENV)/bin/python -m benchmarks.selection.report benchmark-output/small.jsonl
-	$(VENV)/bin/python -m benchmarks.selection.headline --seeds 4 --write
-	$(VENV)/bin/python -m benchmarks.speed.overhead --marks 100 10000 --patience 30 --page docs/reference/benchmark-tables.md
-	$(VENV)/bin/python -m benchmarks.docs.readme
+	$(MEASURE).selection.run --suite small
+	$(MEASURE).selection.report benchmark-output/small.jsonl
+	$(MEASURE).selection.headline --seeds 4 $(KEEP) equivalent-budget
+	$(MEASURE).speed.overhead --marks 100 10000 --patience 30 $(KEEP) overhead
+	$(MEASURE).docs.readme && $(MEASURE).docs.charts
 
 bench-full: $(VENV)/.test
-	$(VENV)/bin/python -m benchmarks.selection.run --suite full
-	$(VENV)/bin/python -m benchmarks.selection.report benchmark-output/full.jsonl
-	$(VENV)/bin/python -m benchmarks.selection.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 --write
-	$(VENV)/bin/python -m benchmarks.speed.overhead --page docs/reference/benchmark-tables.md
-	$(VENV)/bin/python -m benchmarks.docs.readme
+	$(MEASURE).selection.run --suite full
+	$(MEASURE).selection.report benchmark-output/full.jsonl
+	$(MEASURE).selection.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 $(KEEP) equivalent-budget
+	$(MEASURE).speed.overhead $(KEEP) overhead
+	$(MEASURE).docs.readme && $(MEASURE).docs.charts
 
 # What people install: dist/*.tar.gz, and the wheel made from it.
 dist: $(TOOLS)/.made

@@ -43,7 +43,7 @@ def check_said(selector: Selector) -> None:
 def _check_repeats(selector: Selector) -> None:
     """No cell is asked more often than it may be, and every ask of it has a number of its own."""
     state, problem = selector.state, selector.state.problem
-    asked = [(arm, f.example, f.trial) for arm, failures in state.failures.items() for f in failures]
+    asked = [(failure.arm, failure.example, failure.trial) for failure in state.missing]
     asked += [(pull.arm, pull.example, pull.trial) for pull in state.pending.values()]
     history = state.history
     rows = zip(history.arms().tolist(), history.examples().tolist(), history.trials().tolist(), strict=True)

@@ -61,7 +61,7 @@ def chat_case(name: str) -> None:
                 return found
 
         evaluator = LLMEvaluator(Watched(), [Example("x", "y")], {"length": lambda answer, _: len(answer.text)})  # type: ignore[arg-type, list-item]
-        selector = Selector(["prompt"], BestFeasible("length"), 1, "uniform", examples=1, max_failures=1)
+        selector = Selector(["prompt"], BestFeasible("length"), 1, "uniform", examples=1, max_failure_rate=1e-6)
         with llm:
             try:
                 result = run(selector, evaluator, progress=False)

@@ -65,7 +65,8 @@ class Setup(NamedTuple):
     repeats: int
     named: bool  # the examples have ids
     baseline: str | None
-    max_failures: int
+    on_failure: Any  # of every metric a score, or "skip"
+    max_failure_rate: float
 
     @classmethod
     def of(cls, seed: int, url: str | None) -> "Setup":
@@ -78,8 +79,10 @@ class Setup(NamedTuple):
         repeats = 1 if examples is None else rng.choice([1, 1, 2, 3])
         named = examples is not None and rng.random() < 0.5
         baseline = rng.choice([None, *PROMPTS])
-        handles, max_failures = rng.choice([1, 2, 3]), rng.choice([1, 3, 3, 20])
-        return cls(*kind, sampling, examples, backend, handles, seed, repeats, named, baseline, max_failures)
+        handles, max_failure_rate = rng.choice([1, 2, 3]), rng.choice([1e-6, 0.5, 0.5, 1.0])
+        on_failure = rng.choice(["skip", "skip", "skip", dict.fromkeys(GOALS[kind[1]].metrics, 0.0)])
+        failing = on_failure, max_failure_rate
+        return cls(*kind, sampling, examples, backend, handles, seed, repeats, named, baseline, *failing)
 
     def selector(self) -> Selector:
         """As it starts."""
@@ -93,7 +96,8 @@ class Setup(NamedTuple):
             FEATURES,
             self.seed,
             self.sampling,
-            self.max_failures,
+            self.on_failure,
+            self.max_failure_rate,
             self.baseline,
             self.repeats,
         )

@@ -24,7 +24,7 @@ from asktell_adapters.datasets import load_aclsum
 from asktell_adapters.evaluators import LlamaCpp, LLMEvaluator
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.metrics import Brevity, Rouge
-from benchmarks.docs.page import table, update
+from benchmarks.results import table
 from benchmarks.selection.recorded import Recorded
 
 N_EXAMPLES = 40
@@ -115,7 +115,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder (default: %(default)s)")
     parser.add_argument("--exhaustive", action="store_true", help="evaluate everything (about half an hour)")
-    parser.add_argument("--page", type=Path, help="write the table of --exhaustive there, between its marks")
     args = parser.parse_args()
     evaluator()  # once, before several threads ask for it
     try:
@@ -124,10 +123,7 @@ def main() -> None:
             if not args.exhaustive:
                 demo(args.output, evaluate)
                 return
-            found = exhaustive(evaluate)
-            print(found)
-            if args.page is not None:
-                update(args.page, {"demo": found})
+            print(exhaustive(evaluate))
     except KeyboardInterrupt:
         sys.exit("\nInterrupted. The same command goes on where this one stopped.")
 

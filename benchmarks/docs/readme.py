@@ -1,65 +1,69 @@
-"""The numbers of README, from the generated tables of the benchmarks: `python -m benchmarks.docs.readme`."""
+"""The numbers in README, from benchmarks/results: `python -m benchmarks.docs.readme`."""
 
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.docs.page import DOCS, TABLES, part, rows, update
+from benchmarks.results import RESULTS, load
 
-README = DOCS.parent / "README.md"
-
-
-def parts(page: str) -> dict[str, str]:
-    """README's generated parts, by name."""
-    bullets = [_few_evaluations(part(page, "headline")), _fast(part(page, "overhead"))]
-    return {"numbers": "\n".join(textwrap.fill(bullet, 120, subsequent_indent="  ") for bullet in bullets)}
+README = RESULTS.parents[1] / "README.md"
+Row = dict[str, str]
 
 
-def _few_evaluations(headline: str) -> str:
-    found = re.match(r"At (\S+) evaluations per prompt; (\d+) seeds", headline)
-    if found is None:
-        raise ValueError(f"The headline says no budget and seeds: {headline.splitlines()[0]!r}")
-    budget, seeds = float(found[1]), int(found[2])
+def numbers(budgets: Sequence[Row], overhead: Sequence[Row]) -> str:
+    """README's generated lines."""
+    bullets = [_few_evaluations(budgets), _fast(overhead)]
+    return "\n".join(textwrap.fill(bullet, 120, subsequent_indent="  ") for bullet in bullets)
+
+
+def renewed(text: str, lines: str) -> str:
+    """README with those lines between its marks."""
+    before, begin, rest = text.partition("<!-- begin numbers -->\n")
+    _, end, after = rest.partition("<!-- end numbers -->")
+    if not end:
+        raise ValueError("README has no lines <!-- begin numbers --> and <!-- end numbers -->.")
+    return f"{before}{begin}{lines}\n{end}{after}"
+
+
+def _few_evaluations(budgets: Sequence[Row]) -> str:
     # The report half last, if there is one: nothing was tuned to it.
     worth, tables = {}, ""
     for which, of_them in ((r"all (\d+)", ""), (r"report half \((\d+)\)", " that it was not developed on")):
-        for row in rows(headline):
+        for row in budgets:
             found = re.fullmatch(which, row["tables"])
-            if row["method"] == "`auto`" and found:
-                worth[row["goal"]] = _times(row["equivalent budget"], budget)
+            if row["method"] == "auto" and found:
+                worth[row["goal"]] = _times(row)
                 tables = f"{found[1]} recorded tables of real LLMs{of_them}"
     return (
-        "- **Few evaluations**: a posterior over all prompts and examples decides what to evaluate next. "
-        f"{budget:g} evaluations per prompt are worth {worth['Pareto set']} of the published method's for the Pareto "
-        f"set and {worth['best feasible']} for the best feasible prompt ({tables}, {seeds} "
-        f"seeds; 95 % intervals: [how sure that is, and where we lose](docs/benchmarks.md))."
+        f"- **Few evaluations**: the answer after {row['b']} evaluations per prompt is as good as the published "
+        f"method's after {worth['Pareto set']} for the Pareto set and {worth['best feasible']} for the best prompt "
+        f"({tables}, {row['seeds']} seeds; 95 % intervals: [where we win and lose](docs/benchmarks.md))."
     )
 
 
-def _times(ratio: str, budget: float) -> str:
-    """Such as "about 15 (9.6 to 28)" of "5.04 [3.21, 9.30]" times 3."""
-    found = re.fullmatch(r"([<>]?) ?(\S+) \[(\S+), (\S+)\]", ratio)
-    if found is None:
-        raise ValueError(f"An equivalent budget is written so: 5.04 [3.21, 9.30]; got {ratio!r}")
-    value, low, high = (f"{budget * float(number):.2g}" for number in found.groups()[1:])
-    return f"{ {'': 'about', '>': 'more than', '<': 'less than'}[found[1]] } {value} ({low} to {high})"
+def _times(row: Row) -> str:
+    """Such as "about 15 (9.6 to 28)" of an equivalent budget of 5.04, from 3.21 to 9.30, times 3."""
+    mark, _, ratio = row["equivalent budget"].rpartition(" ")
+    value, low, high = (f"{float(row['b']) * float(number):.2g}" for number in (ratio, row["low"], row["high"]))
+    return f"{ {'': 'about', '>': 'more than', '<': 'less than'}[mark] } {value} ({low} to {high})"
 
 
-def _fast(overhead: str) -> str:
-    ours = [row for row in rows(overhead) if row["engine"] == "asktell auto" and row["worst of 50"]]
+def _fast(overhead: Sequence[Row]) -> str:
+    ours = [row for row in overhead if row["engine"] == "asktell auto" and row["worst of 50"]]
     medians = [1000 * float(row["ask + tell, median ms"]) for row in ours]
     worst = max(float(row["worst of 50"]) for row in ours)
     return (
-        f"- **Fast**: asking and telling takes {min(medians):.0f} to {max(medians):.0f} microseconds together, after "
-        f"{ours[-1]['trials']} trials as after {ours[0]['trials']}; now and then a decision of `auto` comes on top, "
-        f"{worst:.0f} milliseconds in the worst of the trials measured "
-        "([100 prompts](docs/reference/benchmark-tables.md#overhead))."
+        f"- **Fast**: `ask` and `tell` together take {min(medians):.0f} to {max(medians):.0f} microseconds, after "
+        f"{ours[-1]['trials']} evaluations as after {ours[0]['trials']}; a decision now and then takes up to "
+        f"{worst:.0f} milliseconds more ([100 prompts](docs/benchmarks.md#overhead))."
     )
 
 
 def main(readme: Path = README) -> None:
     """Renew them."""
-    update(readme, parts(TABLES.read_text()))
+    lines = numbers(load("equivalent-budget"), load("overhead"))
+    readme.write_text(renewed(readme.read_text(), lines))
     print(readme)
 
 

@@ -5,12 +5,11 @@
 
 A child works on a study and writes down in shared memory what it is about to do and what has returned; the parent kills
 it at a random instant, opens the study, and checks it. The next child goes on with the same study, so that damage
-would add up. Three kinds of work:
+would add up. Two kinds of work:
 
 - `create`: one study after another, with some being deleted;
 - `work`: ask, tell, decide, snapshot, heartbeat, release, fail, add, extend and retire, with snapshots every few
-  entries, by a method that decides often; every now and then somebody else adds and extends in between;
-- `migrate`: open a file of the first schema version, which brings it up to date (SQLite).
+  entries, by a method that decides often; every now and then somebody else adds and extends in between.
 
 What a kill cannot show is the loss of power: it leaves what the kernel has been given. For that, count the fsyncs:
 `--fsyncs` runs asks and tells under strace.
@@ -22,7 +21,6 @@ import mmap
 import os
 import random
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -35,12 +33,10 @@ from pathlib import Path
 from typing import Any
 
 from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError, Tell
-from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import replica
 from asktell.studies.logged import LoggedSelector
 
-ASSETS = Path(__file__).parents[2] / "tests" / "assets"
-PHASES = ["elsewhere", "create", "delete", "ask", "tell", "decide", "snapshot", "other", "migrate", "grow"]
+PHASES = ["elsewhere", "create", "delete", "ask", "tell", "decide", "snapshot", "other", "grow"]
 
 
 class Board:
@@ -276,37 +272,6 @@ def crash_create(url: str, kills: int, rng: random.Random) -> Counter[str]:
     return seen
 
 
-def crash_migrate(folder: Path, kills: int, rng: random.Random) -> Counter[str]:
-    """Kill whoever brings an old file up to date."""
-    board, seen = Board(), Counter[str]()
-    asset = ASSETS / "studies-schema-1.db"
-    expected = json.loads((ASSETS / "expected-studies-schema-1.json").read_text())
-    for i in range(kills):
-        path = folder / f"old{i}.db"
-        shutil.copy(asset, path)
-
-        def work(path: Path = path) -> None:
-            board.enter("migrate")
-            Study.names(path)
-            board.enter("elsewhere")
-            board.add(FINISHED, 0)
-
-        killed(board, work, 0.012, rng)
-        seen[board.phase] += 1
-        for name, was in expected.items():
-            with Study.open(SQLiteStorage(path, clock=lambda: 1.8e9), name) as study:
-                old = Selector.from_json(json.dumps({**was["selector"], "asktell": "0.1.0"}))
-                now, then = json.loads(study.selector.to_json()), json.loads(old.to_json())
-                # What each prompt cost was not in the files of that time, but is in the log.
-                now["state"].pop("costs", None)
-                then["state"].pop("costs", None)
-                assert now == then, "a migrated study is not what it was"
-                study._replica.storage.close()
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
-    return seen
-
-
 def count_fsyncs(folder: Path) -> dict[str, float]:
     """Per ask and per tell, by strace; checkpoints of the write-ahead log included."""
     counts = {}
@@ -341,8 +306,6 @@ def main() -> None:
             "create": lambda rng: crash_create(arguments.url or str(folder / "create.db"), arguments.kills, rng),
             "work": lambda rng: crash_work(arguments.url or str(folder / "work.db"), arguments.kills, rng),
         }
-        if not arguments.url:
-            runs["migrate"] = lambda rng: crash_migrate(folder, arguments.kills, rng)
         for kind, run in runs.items():
             start = time.perf_counter()
             seen = run(random.Random(f"{kind} {arguments.seed}"))

@@ -25,10 +25,34 @@ from asktell import AsktellError, BestFeasible, ParetoSet, Selector, Study
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import snapshots
 
+MARK = "put deep or long JSON here"
+DEEP = [*("[" * n + "]" * n for n in (50, 300, 900, 990, 10**5)), *('{"a":' * n + "1" + "}" * n for n in (300, 10**5))]
+LONG = [*("9" * n for n in (400, 4300, 4301, 20_000)), "1" * 400 + ".5", "-1e400"]
+"""JSON that Python does not parse, or parses into what it cannot write."""
+
 STRANGE: list[Any] = [
     *[None, True, False, 0, -1, 1, 2, 7, 2**31, 2**62, 2**64, -(2**70), 0.5, -0.0, 1e308, float("nan"), float("inf")],
     *["", "a", "uniform", "\0", "\ud800", "x" * 5000, [], [[]], {}, [0], [None, None], {"type": "Adaptive"}, [1, 2, 3]],
-    *["a", "t", "r", "f", "o", "d", "l", "x", "n", "q", "e", "shared", "iid", "failed", "rejected", "retired"],
+    *[
+        MARK,
+        MARK,
+        "a",
+        "t",
+        "r",
+        "f",
+        "o",
+        "d",
+        "l",
+        "x",
+        "n",
+        "q",
+        "e",
+        "shared",
+        "iid",
+        "failed",
+        "rejected",
+        "retired",
+    ],
 ]
 
 
@@ -80,7 +104,8 @@ def damaged(text: str, rng: random.Random) -> bytes:
     data_ = json.loads(text)
     for _ in range(rng.choice([1, 1, 1, 2, 5])):
         _damage(data_, rng)
-    return json.dumps(data_).encode("utf-8", "surrogatepass")
+    text = json.dumps(data_).replace(f'"{MARK}"', rng.choice([*DEEP, *LONG]))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _damage(data: Any, rng: random.Random) -> None:

@@ -6,7 +6,7 @@ Each process asks with a lease, evaluates, tells, and writes down what `tell` co
 one (SIGKILL, at a random point of the study) comes back under its old name half of the time. In the end:
 
 - every score whose `tell` returned is in the study, once, as it was told;
-- no trial was handed to a second worker unless its first lease had run out;
+- no trial was handed to a second worker unless its first lease had run out, or its process had been killed;
 - no more evaluations than the budget were told;
 - with a method that decides by rounds, the result is, in every bit, that of one process that was never disturbed.
   Its decisions depend on which pulls were told, and not on when; the scores here are a function of the pull, and no
@@ -30,6 +30,7 @@ from asktell import BestFeasible, Selector, Study, Trial
 from asktell.state import Asked, Told
 from asktell.studies.leases import Entry, Expired, Leased
 from asktell.studies.log import decode
+from asktell.studies.processes import this_process
 
 PROMPTS, EXAMPLES = 20, 400
 
@@ -51,7 +52,7 @@ def work(url: str, name: str, worker: str, record: Path, lease: float) -> None:
     rng = random.Random(worker)
     with Study.open(url, name) as study, record.open("ab", buffering=0) as file:
         while not study.done:
-            trials = study.ask(rng.choice([1, 1, 3]), worker=worker, lease=lease)
+            trials = study.ask(rng.choice([1, 1, 3]), worker=worker, lease=lease, process=this_process())
             size = rng.choice([1, 3])
             for batch in (trials[i : i + size] for i in range(0, len(trials), size)):
                 for trial in batch:
@@ -80,7 +81,7 @@ def hammer(url: str, processes: int, killed: int, budget: int, lease: float, see
         records = {f"w{i}": Path(folder) / str(i) for i in range(processes)}
         running = {_fork(url, name, worker, records[worker], lease): worker for worker in records}
         kills = sorted(rng.randrange(budget * 3 // 4) for _ in range(killed))
-        n_kills = 0
+        victims: list[str] = []
         while running:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid:
@@ -93,16 +94,16 @@ def hammer(url: str, processes: int, killed: int, budget: int, lease: float, see
                 time.sleep(rng.random() * 0.01)
                 victim = rng.choice(list(running))
                 os.kill(victim, signal.SIGKILL)
-                n_kills += 1
+                victims.append(running[victim])
             else:
                 time.sleep(0.002)
         seconds = time.perf_counter() - start
         told, asked = _confirmed(list(records.values()))
     _check(study, told, budget)
-    again = _check_log(study)
+    again = _check_log(study, set(victims) if lease > 10 * seconds else None)
     return {
         "processes": processes,
-        "killed": n_kills,
+        "killed": len(victims),
         "budget": budget,
         "spent": study.spent,
         "handed out": asked,
@@ -147,8 +148,8 @@ def _check(study: Study, told: set[int], budget: int) -> None:
     assert study.result().to_dict() == alone.result().to_dict(), "another result than without disturbance"
 
 
-def _check_log(study: Study) -> int:
-    """Re-issued trials; every one of them after its lease had run out."""
+def _check_log(study: Study, victims: set[str] | None) -> int:
+    """Re-issued trials; every one of them after its lease had run out, or, if that cannot be, its process had ended."""
     problem = study.selector.state.problem
     holder: dict[int, str] = {}
     n_told: dict[int, int] = {}
@@ -162,7 +163,8 @@ def _check_log(study: Study) -> int:
                     assert late or holder.get(trial, entry.worker) == entry.worker, f"trial {trial} has two holders"
                     holder[trial] = entry.worker
             elif isinstance(entry, Expired):
-                del holder[entry.trial]
+                worker = holder.pop(entry.trial)
+                assert victims is None or worker in victims, f"{worker} lost trial {entry.trial} and was never killed"
                 again += 1
             elif isinstance(entry, Asked):
                 assert entry.trial not in holder, f"trial {entry.trial} was asked while it was held"

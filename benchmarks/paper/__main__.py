@@ -18,15 +18,14 @@ from tqdm import tqdm
 
 from asktell.results.fronts import hypervolume
 from benchmarks import problems
-from benchmarks.docs.page import DOCS, IMAGES, table, update
 from benchmarks.paper import figures
 from benchmarks.paper.published import NAMES, PER_PROMPT, REWARD, SIZES, VOLUME, Row, count, rows
 from benchmarks.problems.base import AT_LEAST
+from benchmarks.results import IMAGES, table
 from benchmarks.selection.metrics import TOLERATED
 from benchmarks.selection.plots import half_width
 from benchmarks.selection.run import OUTPUT, Task, run_tasks
 
-PAGE = DOCS / "explanation" / "the-paper-reproduced.md"
 TABLES = ("recorded/smollm2_aclsum", "recorded/smollm2_aclsum_short")
 MANY = "synthetic/linear-small"  # as many prompts were never recorded
 THRESHOLDS = (0.6, 0.5, 0.4)
@@ -163,18 +162,13 @@ def recovered(lines: Iterable[Line]) -> str:
     return table(["table and K", "goal", "method", *(f"b = {b}" for b in PER_PROMPT)], texts)
 
 
-def parts(lines: list[Line]) -> dict[str, str]:
-    """The page's generated parts, by name."""
+def tables(lines: list[Line]) -> dict[str, str]:
+    """Every table, by name."""
     ours = {metric: summarize((x for x in lines if not x["problem"].startswith(MANY)), metric) for metric in NAMES}
-    theirs = {metric: [row for row in rows() if row.metric == metric] for metric in NAMES}
-    seeds = len({line["seed"] for line in lines})
     return {
-        "runs": f"{len(lines):,} runs, {seeds} seeds.",
         "claims": claims((*ours[REWARD], *ours[VOLUME])),
         "reward": shown(ours[REWARD]),
-        "reward-published": shown(theirs[REWARD]),
         "volume": shown(ours[VOLUME]),
-        "volume-published": shown(theirs[VOLUME]),
         "recovered": recovered(lines),
     }
 
@@ -186,15 +180,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=OUTPUT / "paper.jsonl")
     parser.add_argument("--any-commit", action="store_true", help="keep the lines of other commits too")
-    parser.add_argument("--write", action="store_true", help="renew the page and its pictures in docs")
+    parser.add_argument("--write", action="store_true", help="renew the pictures in docs")
     args = parser.parse_args()
     found = run_tasks(wanted(FULL if args.full else SMALL), args.output, None, args.jobs, args.any_commit)
     lines = [measure(line) for line in tqdm(found, unit="answer", mininterval=2) if "refused" not in line]
-    texts = parts(lines)
-    print("\n\n".join(f"{name}\n\n{text}" for name, text in texts.items()))
+    print("\n\n".join(f"{name}\n\n{text}" for name, text in tables(lines).items()))
     pictures = figures.draw_all(lines, IMAGES if args.write else args.output.parent)
-    if args.write:
-        update(PAGE, texts)
     print(f"\n{', '.join(map(str, pictures))}")
 
 

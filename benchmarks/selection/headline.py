@@ -11,8 +11,7 @@ Without --problems: all recorded tables that are found, or where there are none 
 """
 
 import argparse
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from asktell.goals import BestFeasible, ParetoSet
 from benchmarks import problems
-from benchmarks.docs.page import PAGE, TABLES, table, update
+from benchmarks.results import table
 from benchmarks.selection import methods
 from benchmarks.selection.run import OUTPUT, Task, add_arguments, chosen_problems, run_tasks
 
@@ -40,8 +39,14 @@ class Equivalent(NamedTuple):
     high: float
     mark: str
 
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """The ratio, and its interval."""
+        return f"{self.mark}{' ' * bool(self.mark)}{self.ratio:.2f}", f"{self.low:.2f}", f"{self.high:.2f}"
+
     def __str__(self) -> str:
-        return f"{self.mark}{' ' * bool(self.mark)}{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        ratio, low, high = self.cells
+        return f"{ratio} [{low}, {high}]"
 
 
 def monotone(values: Array) -> Array:
@@ -108,7 +113,7 @@ def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, 
     refused = {line["problem"] for line in lines if "refused" in line}
     usable = [name for name in names if name not in refused]
     if not usable:
-        return [[f"`{method}`", goal, "every table", "not applicable", "", ""]]
+        return [[method, goal, "every table", "not applicable", *[""] * 4]]
     lines = [line for line in lines if line["problem"] not in refused]
     ours, published = qualities(lines, len(usable), goal, seeds)
     rng = np.random.default_rng(0)
@@ -117,8 +122,9 @@ def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, 
     rows = []
     for name, part in [*((name, [i]) for i, name in enumerate(usable)), *_groups(usable)]:
         result = equivalent(ours[part], published[part], at, grid, rng)
-        rows.append([f"`{method}`", goal, name, f"{ours[part].mean():.3f}", f"{at_same[part].mean():.3f}", str(result)])
-    return rows + [[f"`{method}`", goal, name, "not applicable", "", ""] for name in sorted(refused)]
+        means = [f"{ours[part].mean():.3f}", f"{at_same[part].mean():.3f}"]
+        rows.append([method, goal, name, *means, *result.cells])
+    return rows + [[method, goal, name, "not applicable", *[""] * 4] for name in sorted(refused)]
 
 
 def _groups(names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
@@ -131,12 +137,6 @@ def _groups(names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
     yield f"all {len(names)}", list(range(len(names)))
 
 
-def of_all(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    """The rows of `auto` over many tables, without the method."""
-    together = re.compile(r"all \d+|\w+ half \(\d+\)")
-    return [list(row[1:]) for row in rows if row[0] == "`auto`" and together.fullmatch(row[2])]
-
-
 def main() -> None:
     """Parse the command line, run what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -146,7 +146,6 @@ def main() -> None:
     parser.add_argument("--at", type=float, default=3, help="evaluations per prompt of ours (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--output", type=Path, default=OUTPUT / "headline.jsonl")
-    parser.add_argument("--write", action="store_true", help="renew the tables in docs, too")
     args = parser.parse_args()
     names = chosen_problems(args)
     if not args.problems:  # synthetic tables only where there is nothing real
@@ -157,13 +156,9 @@ def main() -> None:
             tasks = wanted_tasks(names, method, goal, args.at, args.seeds)
             lines = run_tasks(tasks, args.output, args.tables, args.jobs, args.any_commit)
             rows += compare(names, method, goal, lines, args.at)
-    header = ["method", "goal", "tables", "quality", "published, same budget", "equivalent budget"]
-    begin = f"At {args.at:g} evaluations per prompt; {args.seeds} seeds.\n\n"
-    text = begin + table(header, rows)
-    print(f"\n{text}")
-    if args.write:
-        update(TABLES, {"headline": text})
-        update(PAGE, {"equivalent": begin + table(header[1:], of_all(rows))})
+    header = ["method", "goal", "tables", "quality", "published, same budget", "equivalent budget", "low", "high"]
+    rows = [[*row, f"{args.at:g}", str(args.seeds)] for row in rows]
+    print(f"\n{table([*header, 'b', 'seeds'], rows)}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ python -m benchmarks.selection.judge_correction --runs 2000
 
 import argparse
 import math
+from itertools import product
 
 import numpy as np
+from scipy import stats
 
 from asktell_adapters.metrics import corrected_mean
 
@@ -46,6 +48,24 @@ def row(judge: str, labels: int, others: int, runs: int, seed: int) -> list[str]
     return cells
 
 
+def accepted(share: float, agreement: float, labels: int, others: int, runs: int, seed: int) -> tuple[float, ...]:
+    """Humans accept this share of the answers, and the judge agrees with them so often.
+
+    How often the labels' own interval by Student's t, and that of the default, hold the share; and the half width.
+    """
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(runs):
+        human = (rng.random(labels + others) < share).astype(float)
+        judged = np.where(rng.random(labels + others) < agreement, human, 1 - human)
+        each = corrected_mean(human[:labels], judged[:labels], judged[labels:])
+        low, high = each.interval
+        error = human[:labels].std(ddof=1) / math.sqrt(labels)
+        plain = abs(human[:labels].mean() - share) <= stats.t.ppf(0.975, labels - 1) * error
+        found.append((plain, low <= share <= high, (high - low) / 2))
+    return tuple(np.mean(found, axis=0).tolist())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
@@ -59,6 +79,11 @@ def main() -> None:
     for judge in _JUDGES:
         for labels in (10, 30, 100):
             print("| " + " | ".join(row(judge, labels, arguments.others, arguments.runs, arguments.seed)) + " |")
+    print("\nLabels of 0 and 1\n\n| labels | accepted | judge agrees | labels alone | default |\n|---|---|---|---|---|")
+    for labels in (10, 20, 50, 100, 200):
+        for share, agreement in product((0.5, 0.8, 0.9, 0.95, 0.98, 0.99), (0.5, 0.7, 0.9, 1.0)):
+            plain, held, half = accepted(share, agreement, labels, arguments.others, arguments.runs, arguments.seed)
+            print(f"| {labels} | {share:.0%} | {agreement:.0%} | {plain:.1%} | {held:.1%}, ±{half:.2f} |")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,11 @@ from benchmarks.selection.recorded import Recorded
 from benchmarks.selection.run import OUTPUT
 
 TEMPLATE = "{input}\n\n{prompt}"
+#: The system instruction of the paper's appendix, word for word.
+SYSTEM_INSTRUCTION = (
+    "You are an intelligent assistant. Please finish the given task,\n"
+    "answer with the output only and reply nothing else."
+)
 METRICS = ("rouge", "brevity")
 
 
@@ -84,6 +89,7 @@ def evaluator(settings: Settings) -> LLMEvaluator:
         LlamaCpp(model_path(settings), n_slots=1, n_threads=1),
         load_data(settings),
         {"rouge": Rouge(), "brevity": Brevity(tau_low=settings.tau_low, tau_high=settings.tau_high)},
+        system=SYSTEM_INSTRUCTION,
         template=TEMPLATE,
         max_new_tokens=settings.max_new_tokens,
     )

@@ -12,7 +12,7 @@ Quality is that of the headline (`benchmarks.selection.metrics`), by the true me
 feasible prompt is averaged over three thresholds, the best prompt has none. Prints the mean over tables for each goal,
 budget and history, the difference from `none` with its standard error over the tables, and what the history is worth:
 how many times its evaluations `none` needs for the same quality (`benchmarks.selection.headline.equivalent`; its
-budgets: `GRID`). `--write` puts that into the page of docs, too.
+budgets: `GRID`).
 """
 
 import argparse
@@ -30,9 +30,9 @@ import numpy as np
 import asktell
 from asktell.numerics import counters
 from benchmarks import problems
-from benchmarks.docs.page import TABLES, table, update
 from benchmarks.problems import BenchmarkProblem, Table
 from benchmarks.problems.table import Array
+from benchmarks.results import table
 from benchmarks.selection.headline import equivalent
 from benchmarks.selection.metrics import evaluate
 from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems, known_lines, one_thread
@@ -184,7 +184,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--splits", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no run after so long; what is there is printed")
     parser.add_argument("--output", type=Path, default=OUTPUT / "second-study.jsonl")
-    parser.add_argument("--write", action="store_true", help="renew the tables in docs, too")
     args = parser.parse_args(argv)
     names = [n for n in chosen_problems(args) if len(halves(n, 0, args.tables)[1].prompts) >= _FEWEST]
     names = [name for name in names if not name.startswith("synthetic/")]
@@ -198,8 +197,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     known = known_lines(args.output, wanted, _key, lambda missing: _run_all(missing, args.tables, args.jobs, end))
     found = by_half("second-study", [known[task] for task in wanted if task in known], args.half, summary)
     print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
-    if args.write:
-        update(TABLES, found)
 
 
 def _run_all(missing: Sequence[Key], folder: Path | None, jobs: int, end: float) -> Iterator[Line | None]:

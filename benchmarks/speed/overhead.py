@@ -17,12 +17,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.docs import page
+from benchmarks import results
 
 K = 100
 MARKS = (100, 10_000, 1_000_000)
@@ -152,7 +151,7 @@ def table(engines: list[str], marks: tuple[int, ...], patience: float) -> str:
             numbers = [row["median_ms"], row["worst_ms"], row["saved_mb"], row["reload_s"]]
             cells.append([engine, f"{mark:,}", *(f"{number:.3f}" for number in numbers), f"{row['peak_mb']:.0f}"])
     header = ["engine", "trials", "ask + tell, median ms", f"worst of {WINDOW}", "saved MB", "reload s", "peak MB"]
-    return page.table(header, cells)
+    return results.table(header, cells)
 
 
 def main() -> None:
@@ -162,17 +161,13 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), metavar="ENGINE")
     parser.add_argument("--marks", nargs="+", type=int, default=MARKS, help="numbers of trials")
     parser.add_argument("--patience", type=float, default=120, help="seconds per engine (default: %(default)s)")
-    parser.add_argument("--page", type=Path, help="write the table into this page, too")
     args = parser.parse_args()
     marks = tuple(sorted(args.marks))
     if args.engine:
         ENGINES[args.engine](marks, args.patience)
         return
     imports = f"Import: asktell {import_seconds('asktell'):.3f} s, Optuna {import_seconds('optuna'):.3f} s."
-    text = f"{imports}\n\n{table(args.engines, marks, args.patience)}"
-    print(text)
-    if args.page:
-        page.update(args.page, {"overhead": text})
+    print(f"{imports}\n\n{table(args.engines, marks, args.patience)}")
 
 
 if __name__ == "__main__":

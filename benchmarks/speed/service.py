@@ -1,4 +1,4 @@
-"""The load that a service holds: `python -m benchmarks.speed.service [--url sqlite:///FILE] [--page PAGE]`.
+"""The load that a service holds: `python -m benchmarks.speed.service [--url sqlite:///FILE]`.
 
 A service in a process of its own, and 1, 4 and 16 clients in processes of their own at one study, each asking for a
 trial by its name and telling its scores, as fast as it can, over one connection that stays open. The first row is the
@@ -21,11 +21,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import AsktellError, BestFeasible, RemoteStudy, Selector, Study
-from benchmarks.docs.page import table, update
+from benchmarks.results import table
 
 CLIENTS = (1, 4, 16)
 PROMPTS, EXAMPLES, BUDGET = 100, 10_000, 1_000_000
@@ -113,7 +112,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="of an empty storage (default: a SQLite file in a folder of its own)")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each row (default: %(default)s)")
-    parser.add_argument("--page", type=Path, help="renew the part `service` of this page")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = args.url or f"sqlite:///{folder}/studies.db"
@@ -122,8 +120,6 @@ def main() -> None:
     text = f"2 shared cores; load average of the machine at the end: {os.getloadavg()[0]:.1f}.\n\n{render(rows)}"
     print(text)
     print(json.dumps({row.label: [len(row.tells), row.errors] for row in rows}), file=sys.stderr)
-    if args.page is not None:
-        update(args.page, {"service": text})
 
 
 def _direct(url: str, seconds: float) -> Row:

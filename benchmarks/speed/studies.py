@@ -24,10 +24,9 @@ from asktell import ParetoSet, Selector, Study
 from asktell.storages.base import Transaction
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.postgresql_server import find_binaries, postgresql_server
-from benchmarks.docs import page
+from benchmarks.results import table
 
 K = 100
-PAGE = page.DOCS / "explanation" / "durable-studies.md"
 SCORES = np.random.default_rng(0).uniform(size=(1000, 2)).round(4).tolist()
 
 
@@ -174,39 +173,21 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
     return rows
 
 
-def parts(seen: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The tables of the page."""
+def tables(seen: dict[str, Any]) -> Iterator[str]:
+    """The tables."""
     if "latency" in seen:
         ours = seen["latency"]["asktell, SQLite"]["median"]
-        yield (
-            "latency",
-            page.table(
-                ["storage", "median ms", "p99 ms", "median, by asktell with SQLite"],
-                [
-                    [name, f"{t['median']:.3g}", f"{t['p99']:.3g}", f"{t['median'] / ours:.2g}"]
-                    for name, t in sorted(seen["latency"].items(), key=lambda item: item[1]["median"])
-                ],
-            ),
-        )
+        in_order = sorted(seen["latency"].items(), key=lambda item: item[1]["median"])
+        rows = [[name, f"{t['median']:.3g}", f"{t['p99']:.3g}", f"{t['median'] / ours:.2g}"] for name, t in in_order]
+        yield table(["storage", "median ms", "p99 ms", "median, by asktell with SQLite"], rows)
     if "growth" in seen:
-        yield (
-            "growth",
-            page.table(
-                ["evaluations told", "ask + tell, not synced", "ask + tell", "one fsync", "opening", "log", "file"],
-                [
-                    [
-                        f"{row['told']:,}",
-                        f"{row['unsynced ms']:.2f} ms",
-                        f"{row['median ms']:.2f} ms",
-                        f"{row['fsync ms']:.2f} ms",
-                        f"{row['reload s']:.2f} s",
-                        f"{row['log bytes']:.0f} B",
-                        f"{row['file bytes']:.0f} B",
-                    ]
-                    for row in seen["growth"]
-                ],
-            ),
-        )
+        header = ["evaluations told", "ask + tell, not synced", "ask + tell", "one fsync", "opening", "log", "file"]
+        rows = []
+        for row in seen["growth"]:
+            times = [f"{row[name]:.2f} ms" for name in ("unsynced ms", "median ms", "fsync ms")]
+            sizes = [f"{row[name]:.0f} B" for name in ("log bytes", "file bytes")]
+            rows.append([f"{row['told']:,}", *times, f"{row['reload s']:.2f} s", *sizes])
+        yield table(header, rows)
 
 
 def main() -> None:
@@ -214,7 +195,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="of 25 steps each")
     parser.add_argument("--marks", type=int, nargs="*", default=[100, 10_000, 1_000_000])
     parser.add_argument("--folder", type=Path, help="on the disk to be measured (default: the system's temporary one)")
-    parser.add_argument("--write", action="store_true", help=f"renew the tables in docs/{PAGE.relative_to(page.DOCS)}")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name, contextlib.ExitStack() as stack:
         folder, seen = Path(name), dict[str, Any]()
@@ -227,8 +207,7 @@ def main() -> None:
             print(json.dumps(seen["latency"], indent=1), flush=True)
         if arguments.marks:
             seen["growth"] = growth(folder, arguments.marks)
-        if arguments.write:
-            page.update(PAGE, dict(parts(seen)))
+        print("\n\n".join(tables(seen)))
 
 
 if __name__ == "__main__":

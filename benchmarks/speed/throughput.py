@@ -7,8 +7,8 @@
 
 The work is that of a selection: some prompts, each with some examples, the prompt first, asked in batches with equal
 prompts side by side, through `LLMEvaluator`. Every size of batch has the same texts, with a mark at their beginning,
-so that no prefix cache knows them, after a first batch that is not counted. CPU seconds are this process's own, and
-hold on a machine that is shared; vLLM and servers compute in others. `--page` writes the table into a page of the docs.
+so that no prefix cache knows them, after a first batch that is not counted. CPU seconds are those of this process and
+its children (on Linux), and hold on a machine that is shared; servers elsewhere are not counted.
 """
 
 import argparse
@@ -31,14 +31,13 @@ from asktell_adapters.evaluators import (
     Example,
     HuggingFace,
     LlamaCpp,
-    LlamaCppPython,
     LLMEvaluator,
     OpenAIChat,
     Request,
 )
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.metrics import output_tokens
-from benchmarks.docs.page import table, update
+from benchmarks.results import table
 
 WORDS = (
     "the",
@@ -61,7 +60,6 @@ WORDS = (
 )
 MODULES = {
     "llama-cpp": "xllamacpp",
-    "llama-cpp-python": "llama_cpp",
     "huggingface": "transformers",
     "vllm": "vllm",
     "openai": "openai",
@@ -104,13 +102,24 @@ def make(kind: str, model: str, options: dict[str, Any], size: int) -> LLM:
     """The LLM, for batches of a size."""
     if kind == "llama-cpp":
         return LlamaCpp(smollm2() if model == "smollm2" else model, n_slots=size, **options)
-    if kind == "llama-cpp-python":
-        return LlamaCppPython(smollm2("bf16") if model == "smollm2" else model, **options)
     if kind == "huggingface":
         return HuggingFace(model, batch_size=size, **options)
     if kind == "vllm":
         return VLLM(model, engine_options=options)
     return OpenAIChat(model, concurrency=size, allow_empty=True, **options)
+
+
+def cpu_seconds() -> float:
+    """CPU seconds so far of this process and, on Linux, of its children that run."""
+    ticks = 0
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[1]) == os.getpid():
+            ticks += int(fields[11]) + int(fields[12])
+    return time.process_time() + (ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0)
 
 
 def measure(llm: LLM, size: int, arguments: argparse.Namespace, mark: str) -> Row:
@@ -123,14 +132,14 @@ def measure(llm: LLM, size: int, arguments: argparse.Namespace, mark: str) -> Ro
     trials = [
         Trial(p * len(examples) + n, p, prompt, n) for p, prompt in enumerate(prompts) for n in range(len(examples))
     ]
-    start, cpu_start = time.perf_counter(), time.process_time()
+    start, cpu_start = time.perf_counter(), cpu_seconds()
     for first in range(0, len(trials), size):
         evaluator.evaluate_batch(trials[first : first + size])
-    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+    seconds, computed = time.perf_counter() - start, cpu_seconds() - cpu_start
     good = [answer for answer in counting.answers if isinstance(answer, Completion)]
     read, cached = sum(a.prompt_tokens for a in good), sum(a.cached_tokens for a in good)
     written = sum(a.completion_tokens for a in good)
-    return Row(size, len(good), seconds, cpu_seconds, read, cached, written, len(trials) - len(good))
+    return Row(size, len(good), seconds, computed, read, cached, written, len(trials) - len(good))
 
 
 def machine() -> str:
@@ -189,7 +198,6 @@ def main() -> None:
     parser.add_argument("--example-words", type=int, default=50)
     parser.add_argument("--limit", type=int, default=32, help="tokens of an answer")
     parser.add_argument("--threads", type=int, help="of torch")
-    parser.add_argument("--page", type=Path, help="a page with a place for the table: <!-- begin throughput-KIND -->")
     arguments = parser.parse_args()
     if arguments.threads:
         import torch
@@ -211,9 +219,7 @@ def main() -> None:
     work = f"{arguments.prompts} prompts of {arguments.prompt_words} words on {arguments.examples} examples of "
     work += f"{arguments.example_words} words, answers of at most {arguments.limit} tokens"
     title = f"`{Path(arguments.model).name}` by {package} {version(package)}{options}{threads}; {machine()}; {work}:"
-    print(result := report(rows, title))
-    if arguments.page is not None:
-        update(arguments.page, {f"throughput-{arguments.kind}": result})
+    print(report(rows, title))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What viewers cost workers: `python -m benchmarks.speed.viewers [--viewers 300] [--page PAGE]`.
+"""What viewers cost workers: `python -m benchmarks.speed.viewers [--viewers 300]`.
 
 A service in a process of its own, a worker in another that asks and tells as fast as it can, and in a third as many
 viewers as are wanted, each of whom follows the worker's study as its page does: every other second, or as seldom as the
@@ -17,11 +17,9 @@ import statistics
 import tempfile
 import time
 import zlib
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from benchmarks.docs.page import update
 from benchmarks.speed.service import Row, measure, render, served
 
 SECONDS_BETWEEN_LOOKS = 2.0
@@ -112,7 +110,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each row (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=2, help="of both rows (default: %(default)s)")
-    parser.add_argument("--page", type=Path, help="renew the part `viewers` of this page")
     args = parser.parse_args()
     rows: list[Row] = []
     seen_by_all: list[dict[str, float]] = []
@@ -128,10 +125,7 @@ def main() -> None:
                     return [row]
 
                 rows += served(f"sqlite:///{folder}/studies.db", use)
-    text = told(rows, seen_by_all, args.viewers)
-    print(text)
-    if args.page is not None:
-        update(args.page, {"viewers": text})
+    print(told(rows, seen_by_all, args.viewers))
 
 
 def told(rows: list[Row], seen: list[dict[str, float]], viewers: int) -> str:

@@ -1,4 +1,4 @@
-"""Many processes at one study, ours and Optuna's in one run: `python -m benchmarks.speed.workers [--write]`.
+"""Many processes at one study, ours and Optuna's in one run: `python -m benchmarks.speed.workers`.
 
 K = 100 prompts, two metrics, `uniform`; Optuna's random sampler, one categorical parameter. So many processes, each
 with the study open and a name of its own, ask and tell as fast as they can for some seconds, one by one or in batches
@@ -30,11 +30,10 @@ import numpy as np
 
 from asktell import ParetoSet, RemoteStudy, Selector, Study
 from asktell.testing.postgresql_server import find_binaries, postgresql_server
-from benchmarks.docs import page
+from benchmarks.results import table
 from benchmarks.speed.service import serving
 
 K = 100
-PAGE = page.DOCS / "explanation" / "durable-studies.md"
 SCORES = np.random.default_rng(0).uniform(size=(1000, 2)).round(4).tolist()
 WORKERS = (1, 4, 16)
 
@@ -264,7 +263,7 @@ def render(medians: dict[str, dict[int, dict[str, float]]], note: str) -> str:
         ]
         for name, by in medians.items()
     ]
-    return f"{note}\n\n{page.table([*header, f'{most} / {workers[0]}', f'slowest of {most}'], rows)}"
+    return f"{note}\n\n{table([*header, f'{most} / {workers[0]}', f'slowest of {most}'], rows)}"
 
 
 def main() -> None:
@@ -275,7 +274,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=list(WORKERS))
     parser.add_argument("--kinds", nargs="+", help="words, one of which a kind's name must have (default: all)")
     parser.add_argument("--folder", type=Path, help="on the disk to be measured (default: the system's temporary one)")
-    parser.add_argument("--write", action="store_true", help=f"renew the table in docs/{PAGE.relative_to(page.DOCS)}")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name, contextlib.ExitStack() as stack:
         folder = Path(name)
@@ -292,10 +290,7 @@ def main() -> None:
         f"{os.cpu_count()} cores, shared with the rivals' server and ours; medians of {arguments.rounds} rounds of "
         f"{arguments.seconds:g} s; load average of the machine at the end {load:.1f}."
     )
-    text = render(medians, note)
-    print(text)
-    if arguments.write:
-        page.update(PAGE, {"workers": text})
+    print(render(medians, note))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,79 @@
+"""Charts of the measured numbers in benchmarks/results, into docs/images: `python -m benchmarks.docs.charts`."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from benchmarks import problems
+from benchmarks.results import IMAGES, load
+
+Row = dict[str, str]
+GOALS = {"best@.5": "best feasible prompt", problems.PARETO: "Pareto set"}
+
+
+def equivalent_budget(rows: Sequence[Row]) -> Figure:
+    """How many times its evaluations `auto` is worth, on every table, with 95 % intervals."""
+    rows = [row for row in rows if row["method"] == "auto" and row["low"]]
+    names = list(dict.fromkeys(row["tables"] for row in rows))
+    figure = Figure(figsize=(9, 0.5 + 0.21 * len(names)), layout="constrained")
+    for ax, goal in zip(figure.subplots(1, 2, sharey=True), ("best feasible", "Pareto set"), strict=True):
+        for row in (row for row in rows if row["goal"] == goal):
+            of_many = row["tables"].startswith(("all ", "report half", "development half"))
+            y, color = len(names) - names.index(row["tables"]), "black" if of_many else "0.55"
+            ratio = float(row["equivalent budget"].strip("<> "))
+            ax.plot([float(row["low"]), float(row["high"])], [y, y], color=color, linewidth=1)
+            ax.plot(ratio, y, "D" if of_many else "o", color=color, markersize=4)
+        ax.axvline(1, color="0.8", linewidth=0.8)
+        ax.set(title=goal, xscale="log", xlabel="equivalent budget, times ours")
+        ax.set_xticks([0.67, 1, 2, 5, 13.33], ["0.67", "1", "2", "5", "13"])
+        ax.minorticks_off()
+        ax.set_yticks(range(len(names), 0, -1), names, fontsize=7)
+    return figure
+
+
+def pool_sizes(rows: Sequence[Row]) -> Figure:
+    """Quality by number of prompts at 3 evaluations per prompt, on synthetic problems."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    methods = {"best@.5": ("auto", "csr-sh", "uniform", "triple-gse"), problems.PARETO: ("auto", "ege-sh", "uniform")}
+    for ax, (goal, title) in zip(figure.subplots(1, 2), GOALS.items(), strict=True):
+        for method in methods[goal]:
+            mine = [
+                r for r in rows if (r["goal"], r["problems"], r["b"], r["method"]) == (goal, "synthetic", "3", method)
+            ]
+            mine = sorted((row for row in mine if row["quality"]), key=lambda row: int(row["K"]))
+            sizes, quality, error = ([float(row[name]) for row in mine] for name in ("K", "quality", "±"))
+            ax.errorbar(sizes, quality, error, fmt=".-", linewidth=1, capsize=2, label=method)
+        ax.set(title=title, xscale="log", xlabel="prompts", ylabel="quality at 3 evaluations per prompt")
+        ax.legend(fontsize=7)
+    return figure
+
+
+def overhead(rows: Sequence[Row]) -> Figure:
+    """Time of one ask and tell, by the number of evaluations before it."""
+    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+    ax = figure.subplots()
+    for engine in dict.fromkeys(row["engine"] for row in rows):
+        mine = [row for row in rows if row["engine"] == engine and row["worst of 50"]]
+        trials = [int(row["trials"].replace(",", "")) for row in mine]
+        ax.plot(trials, [float(row["ask + tell, median ms"]) for row in mine], ".-", linewidth=1, label=engine)
+    ax.set(xscale="log", yscale="log", xlabel="evaluations so far", ylabel="ask + tell, ms (median)")
+    ax.legend(fontsize=7)
+    return figure
+
+
+CHARTS: dict[str, Callable[[Sequence[Row]], Figure]] = {
+    "equivalent-budget": equivalent_budget,
+    "pool-sizes": pool_sizes,
+    "overhead": overhead,
+}
+
+
+def main(folder: Path = IMAGES) -> None:
+    """Draw every chart."""
+    for name, draw in CHARTS.items():
+        draw(load(name)).savefig(folder / f"benchmark-{name}.png", dpi=90, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    main()

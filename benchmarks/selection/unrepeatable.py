@@ -1,0 +1,147 @@
+"""What is stated where scores differ when asked again, or drift: `python -m benchmarks.selection.unrepeatable`.
+
+Simulated 0/1 scores of which a share flips at every evaluation; what counts is the mean of the expected scores. The
+gate is played with candidates that are worse than the baseline by a hair more than the margin, so that a pass is wrong,
+and with such that are as good. `compare` is looked at when a run of all cells has ended. `--drift` plays selections in
+which prompts change places on the way: how often early stops were wrong, and how often the change was noticed.
+"""
+
+import argparse
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import asktell
+from asktell_adapters.cli.gate import PASSED, Judge, settle
+
+Array = npt.NDArray[np.float64]
+GOAL = asktell.BestFeasible(asktell.maximize("right", range=(0, 1)))
+_AT_ONCE = 4  # evaluations, between two looks
+FLIPS = (0.0, 0.02, 0.05, 0.1, 0.2)
+LEVELS = ((0.5, 0.55, 0.6, 0.8), (0.6, 0.55, 0.9, 0.4))  # of four prompts, before and after a change
+
+
+class Flipping:
+    """An evaluator of prompts "0", "1", ..., whose scores flip with a probability."""
+
+    def __init__(self, table: Array, flips: float = 0.0, repeatable: bool = False, seed: int = 0) -> None:
+        self.table, self.flips, self.repeatable = table, flips, repeatable
+        self.rng = np.random.default_rng(seed)
+        self.n_calls = 0
+        self.change: tuple[float, Array] = (math.inf, table)  # after so many calls, to this table
+
+    def evaluate_batch(self, trials: Sequence[asktell.Trial]) -> list[dict[str, float]]:
+        """Their scores this time."""
+        return [{"right": self.score(int(trial.prompt), trial.example or 0)} for trial in trials]
+
+    def score(self, prompt: int, example: int) -> float:
+        """The score this time."""
+        table = self.table if self.n_calls < self.change[0] else self.change[1]
+        self.n_calls += 1
+        score = float(table[prompt, example])
+        return 1.0 - score if self.rng.random() < self.flips else score
+
+
+def pair(n: int, lead: int, disagree: float, rng: np.random.Generator) -> Array:
+    """(2, n) scores of two prompts, of which the first is ahead on `lead` more examples than the second is."""
+    fewer = max(0, round((n * disagree - abs(lead)) / 2))
+    more, fewer = (fewer + lead, fewer) if lead > 0 else (fewer, fewer - lead)
+    kinds = rng.permutation(np.repeat([0, 1, 2], [more, fewer, n - more - fewer]))
+    agreed = rng.random(n) < 0.6
+    return np.stack([np.where(kinds == 2, agreed, kinds == which) for which in (0, 1)]).astype(float)
+
+
+def gate(n: int, disagree: float, margin: float, rounds: int, flips: float, repeatable: bool, runs: int) -> str:
+    """A row: false passes, passes of equal candidates, their evaluations, and how often noise is noticed."""
+    found: dict[int, list[Any]] = {}
+    just_worse = math.floor(margin * n / (1 - 2 * flips) + 1e-9) + 1  # examples
+    for lead, seed in product((-just_worse, 0), range(runs)):
+        evaluator = Flipping(pair(n, lead, disagree, np.random.default_rng([seed, n])), flips, repeatable, seed)
+        budget = 2 * n * rounds
+        selector = asktell.Selector(["0", "1"], GOAL, budget, "uniform", examples=n, seed=seed, repeats=rounds)
+        verdict, _, remarks = settle(Judge(GOAL, margin, 0.95), selector, evaluator, _AT_ONCE)
+        noticed = any("differ" in remark for remark in remarks)
+        found.setdefault(lead, []).append((verdict == PASSED, noticed, evaluator.n_calls / 2))
+    worse, equal = (np.mean(rows, axis=0) for rows in found.values())
+    who = "declared" if repeatable else "unknown"
+    return (
+        f"| {n} x {rounds} | {disagree:.0%} | {margin:g} | {who} | {flips:.0%} | {worse[0]:.1%} | {equal[0]:.0%} | "
+        f"{equal[2]:.0f} | {worse[1]:.0%} |"
+    )
+
+
+def coverage(n: int, flips: float, runs: int) -> str:
+    """A row: how often the interval of `compare` holds the truth at the end, what it claims, and its width."""
+    rows = []
+    for seed in range(runs):
+        table = pair(n, n // 10, 0.3, np.random.default_rng([seed, n]))
+        selector = asktell.Selector(["0", "1"], GOAL, 2 * n, "uniform", examples=n, seed=seed)
+        found = asktell.run(selector, Flipping(table, flips, False, seed), progress=False).compare(0, 1)
+        each, truth = found.differences["right"], (1 - 2 * flips) * float((table[0] - table[1]).mean())
+        assert each.low is not None
+        assert each.high is not None
+        held = each.low - 1e-9 <= truth <= each.high + 1e-9
+        rows.append((held, found.guaranteed, found.guaranteed and not held, each.high - each.low))
+    held, claimed, wrong, width = np.mean(rows, axis=0)
+    return f"| {n} | {flips:.0%} | {held:.1%} | {claimed:.0%} | {wrong:.1%} | {width:.2f} |"
+
+
+def drift(name: str, n: int, at: float, runs: int) -> str:
+    """A row: where prompts change places at a part of the budget, early stops, wrong ones, and how often it is said."""
+    methods = {"auto": asktell.Adaptive, "race": asktell.Race}
+    stopped = wrong = said = alarms = 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, n])
+        before, after = ((rng.random((4, n)) < np.array(level)[:, None]).astype(float) for level in LEVELS)
+        for drifts in (True, False):
+            evaluator = Flipping(before)
+            method = methods[name](confidence=0.95)
+            selector = asktell.Selector([str(i) for i in range(4)], GOAL, 4 * n, method, n, seed=seed)
+            if drifts:
+                evaluator.change = (at * 4 * n, after)
+            result = asktell.run(selector, evaluator, None, _AT_ONCE, progress=False)
+            noticed = any(note.startswith("Evaluations differ when repeated") for note in result.notes)
+            if not drifts:
+                alarms += noticed
+            elif result.stopped_early and result.spent > at * 4 * n:
+                stopped += 1
+                wrong += result.selected[0].id != int(after.mean(axis=1).argmax())
+                said += noticed
+    return f"| {name} | {at * 4 * n:.0f} | {stopped} of {runs} | {wrong} | {said} | {alarms} of {runs} |"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--examples", type=int, nargs="+", default=[64, 200])
+    parser.add_argument("--margins", type=float, nargs="+", default=[0.1])
+    parser.add_argument("--disagree", type=float, nargs="+", default=[0.3])
+    parser.add_argument("--rounds", type=int, nargs="+", default=[1, 3])
+    parser.add_argument("--drift", action="store_true")
+    args = parser.parse_args()
+    if args.drift:
+        head = ["method", "change after", "stopped early after it", "wrong", "said", "said without a change"]
+        print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+        for name, at in product(("race", "auto"), (0.02, 0.05, 0.1)):
+            print(drift(name, args.examples[-1], at, args.runs), flush=True)
+        return
+    head = ["examples x rounds", "disagree", "margin", "repeatable", "flips", "false passes", "equal ones pass"]
+    head += ["evaluations each", "said"]
+    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+    for n, disagree, margin in product(args.examples, args.disagree, args.margins):
+        for flips in (0.0, 0.1):  # declared rightly, and wrongly: taken at their word
+            print(gate(n, disagree, margin, 1, flips, True, args.runs), flush=True)
+        for rounds, flips in product(args.rounds, FLIPS):
+            print(gate(n, disagree, margin, rounds, flips, False, args.runs), flush=True)
+    print("\n| examples | flips | interval holds | guaranteed | guaranteed and wrong | width |\n" + "|---" * 6 + "|")
+    for n, flips in product(args.examples, FLIPS):
+        print(coverage(n, flips, args.runs), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The generated parts of the references of the command line, the configuration file and the HTTP API."""
+
+import argparse
+import inspect
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from asktell.service.app import make_app
+from asktell.service.metrics import Metrics
+from asktell.service.studies import Studies
+from asktell_adapters.cli.arguments import make_parser
+from asktell_adapters.cli.main import _COMMANDS
+from asktell_adapters.config import described, judges, metrics, model
+from asktell_adapters.config.tables import KINDS
+from asktell_adapters.metrics import Judge, Rouge
+
+
+def filled(name: str, text: str) -> str:
+    """A page with its markers `<!-- generated: PART -->` replaced by what the code says."""
+    parts = {"command-line.md": command_line, "configuration.md": configuration, "http-api.md": http_api}
+    for part, content in (parts[name]() if name in parts else {}).items():
+        marker = f"<!-- generated: {part} -->"
+        if marker not in text:
+            raise ValueError(f"{name} has no line {marker!r} in which to put that part.")
+        text = text.replace(marker, content)
+    return text
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(
+        f"| {' | '.join(' '.join(cell.split()).replace('|', '&#124;') for cell in row)} |" for row in lines
+    )
+
+
+# The command line
+
+
+def commands() -> Mapping[str, argparse.ArgumentParser]:
+    """The parser of each command."""
+    (choices,) = (
+        action.choices for action in make_parser(_COMMANDS)._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    return choices
+
+
+def command_line() -> dict[str, str]:
+    """What `asktell COMMAND --help` prints, for every command."""
+    os.environ.update(COLUMNS="100", NO_COLOR="1")
+    helps = [f"## asktell {name}\n\n```text\n{parser.format_help()}```" for name, parser in commands().items()]
+    return {"commands": "\n\n".join(helps)}
+
+
+# The configuration file
+
+
+def configuration() -> dict[str, str]:
+    """A table for each table of the file."""
+    made = {name or "top": _keys(keys) for name, keys in described.TABLES.items()}
+    made["improve.writer"] = _keys(described.WRITER)
+    made["model types"] = "\n\n".join(
+        f"**`{name}`**: `model` is {about}.\n\n{_arguments(kind, model._OPTIONS.get(name, {}))}"
+        for name, (kind, about) in described.MODEL_TYPES.items()
+    )
+    elsewhere = {name: f"[below](#{name})" for name in ("rouge", "judge")}
+    made["metrics"] = table(
+        ["name", "options", ""],
+        [
+            [f"`{name}`", elsewhere.get(name) or ", ".join(f"`{option}`" for option in metrics._METRICS[name]), about]
+            for name, about in described.METRICS.items()
+        ],
+    )
+    made["metrics.rouge"] = _arguments(Rouge, {name: kind for name, (_, kind) in metrics._METRICS["rouge"].items()})
+    made["metrics.judge"] = _arguments(Judge, {name: judges._SIMPLE.get(name, "") for name in judges.OPTIONS})
+    return made
+
+
+def _keys(keys: Mapping[str, described.Key]) -> str:
+    toml = re.compile(r'".*"|[\d.]+|true|false')
+    defaults = [f"`{key.default}`" if toml.fullmatch(key.default) else key.default for key in keys.values()]
+    rows = zip(keys.items(), defaults, strict=True)
+    return table(
+        ["key", "type", "default", ""], [[f"`{name}`", _kind(key.kind), said, key.about] for (name, key), said in rows]
+    )
+
+
+def _kind(kind: str) -> str:
+    return KINDS[kind][0].removeprefix("a ").replace("finite ", "") if kind in KINDS else kind
+
+
+def _arguments(made: Any, options: Mapping[str, str]) -> str:
+    """Options that are passed to a class: its docstring describes them, its signature has the defaults."""
+    about, parameters = arguments_of(made), inspect.signature(made).parameters
+    rows = []
+    for name, kind in options.items():
+        default = parameters[name].default if name in parameters else None
+        shown = "" if default in (None, (), inspect.Parameter.empty) else f"`{json.dumps(default)}`"
+        rows.append([f"`{name}`", _kind(kind), shown, about.get(name, "")])
+    return table(["option", "type", "default", ""], rows)
+
+
+def arguments_of(made: Any) -> dict[str, str]:
+    """The descriptions in the section Args of a class's docstring."""
+    found = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.getdoc(made) or "", re.MULTILINE)
+    lines = re.findall(r"^    (\w+): ((?:.*\n?)(?:        .*\n?)*)", found[1] if found else "", re.MULTILINE)
+    own = {"model": "The judging LLM: a table like `[model]`, or a list of them. Default: the run's own model."}
+    return {name: " ".join(text.split()) for name, text in lines} | (own if made is Judge else {})
+
+
+# The HTTP API
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document of a service with tokens."""
+    return make_app(Studies("memory://docs"), Metrics(lambda: 0), True).openapi()
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each operation, by a name such as `POST /v1/studies`."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def http_api() -> dict[str, str]:
+    """A section for each operation, then the status codes, then the schemas."""
+    document = openapi()
+    statuses: dict[str, str] = {}
+    parts = []
+    for name, operation in operations(document):
+        parts += [f"### {name}", operation["description"]]
+        query = [each for each in operation.get("parameters", ()) if each["in"] == "query"]
+        if query:
+            rows = [[f"`{each['name']}`", _type(each["schema"]), _about(each, each.get("required"))] for each in query]
+            parts.append(table(["query parameter", "type", ""], rows))
+        if "requestBody" in operation:
+            parts.append(f"Request: {_content(operation['requestBody'])}")
+        good, *bad = sorted(operation["responses"])
+        statuses |= {status: operation["responses"][status]["description"] for status in bad}
+        content = _content(operation["responses"][good]) if operation["responses"][good].get("content") else "no body"
+        parts.append(f"Response {good}: {content}. Errors: {', '.join(bad)}.")
+    parts += ["## Status codes", table(["status", "meaning"], sorted(statuses.items())), "## Schemas"]
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        parts += [f"### {name}", schema.get("description", "")]
+        needed = schema.get("required", ())
+        rows = [
+            [f"`{key}`", _type(field), _about(field, key in needed)]
+            for key, field in schema.get("properties", {}).items()
+        ]
+        parts += [table(["field", "type", ""], rows)] if rows else []
+    return {"operations": "\n\n".join(parts)}
+
+
+def _content(body: Mapping[str, Any]) -> str:
+    ((media, content),) = body["content"].items()
+    return _type(content["schema"]) if "$ref" in content.get("schema", {}) else f"`{media}`"
+
+
+def _about(field: Mapping[str, Any], required: bool | None) -> str:
+    default = {**field, **field.get("schema", {})}.get("default")
+    words = "Required." if required else f"Default: `{json.dumps(default)}`." if default not in (None, []) else ""
+    return f"{words} {field.get('description', '')}".strip()
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if options := [json.dumps(value) for value in schema.get("enum", [schema["const"]] if "const" in schema else [])]:
+        return " or ".join(f"`{option}`" for option in options)
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in schema:
+            return " or ".join(dict.fromkeys(_type(each) for each in schema[key]))
+    kind = str(schema.get("type", "any value"))
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return f"object of {_type(schema['additionalProperties'])}"
+    return kind
