@@ -67,11 +67,10 @@ def pytest_make_collect_report(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--run-slow"):
-        return
+    run_slow = config.getoption("--run-slow")
     for item in items:
         if item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason="slow: --run-slow runs it"))
+            item.add_marker(pytest.mark.timeout(3600) if run_slow else pytest.mark.skip("slow: --run-slow runs it"))
 
 
 # Session-scoped fixtures that return functions, because hypothesis calls a test's body many times per fixture.

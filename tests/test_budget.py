@@ -150,7 +150,7 @@ def test_what_fits_is_what_the_sum_over_all_that_is_out_says(
     limit: float, ceiling: float | None, steps: list[tuple[str, int, float | None]]
 ) -> None:
     budget = Budget(cost=limit, max_cost_per_evaluation=ceiling if ceiling is not None and ceiling <= limit else None)
-    state = initial(Selector(prompts(4), BEST, budget, examples=30, max_failures=99).state.problem)
+    state = initial(Selector(prompts(4), BEST, budget, examples=30, max_failure_rate=1).state.problem)
     state = state._replace(plan_arms=tuple(i % 4 for i in range(60)), plan_examples=tuple(i // 4 for i in range(60)))
     for kind, number, cost in steps:
         out = sorted(state.pending) or sorted(p.trial for p in state.returned if p.trial is not None)

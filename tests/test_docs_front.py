@@ -1,4 +1,4 @@
-"""The Python of README, of the page on embedding, and of the reference of methods runs, from top to bottom."""
+"""The Python of README, of the pages on embedding and failures, and of the reference of methods runs, top to bottom."""
 
 import json
 import re
@@ -14,6 +14,7 @@ from asktell.testing.fakes import Table
 ROOT = Path(__file__).parents[1]
 EMBED = ROOT / "docs" / "how-to" / "embed-in-your-own-loop.md"
 METHODS = ROOT / "docs" / "reference" / "methods.md"
+FAILED = ROOT / "docs" / "how-to" / "failed-evaluations.md"
 
 
 def blocks(page: Path) -> list[str]:
@@ -98,6 +99,16 @@ def test_embedding_in_a_loop_of_ones_own(loop: dict[str, Any], capsys: pytest.Ca
         run(EMBED, line, loop)
         assert loop["selector"].done
         assert loop["selector"].result().selected[0].id == 1
+
+
+def test_the_page_on_failed_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"asktell": asktell, "prompts": ["one", "two", "three"]}
+    skipped, played, counted = blocks(FAILED)
+    for block in (skipped, played):
+        run(FAILED, block, names)
+    assert re.findall(r"# (.*)", played) == capsys.readouterr().out.splitlines()
+    run(FAILED, counted, names)
+    assert names["selector"].state.problem.on_failure == {"accuracy": 0.0}
 
 
 def test_the_methods_of_the_reference_can_be_composed() -> None:

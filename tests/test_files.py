@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,38 @@ def test_where_folders_cannot_be_opened_files_are_replaced_all_the_same(tmp_path
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file").read_text() == "new"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name")
+def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(pipe, "told")
+    assert os.read(reader, 100) == b"told"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_atomically(tmp_path / "folder", "x")
+    if Path("/dev/full").exists():
+        (tmp_path / "full").symlink_to("/dev/full")
+        for path in (Path("/dev/full"), tmp_path / "full"):
+            with pytest.raises(OSError, match="No space left"):
+                write_atomically(path, "x")
+        assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+        assert (tmp_path / "full").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "full") == ["folder", "pipe"]
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "file")
+    for text in ("old", "new"):  # there is none yet, and there is one
+        write_atomically(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "elsewhere" / "file").read_text() == text
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("supported", [True, False])

@@ -85,7 +85,7 @@ def test_a_mean_that_meets_its_bound_but_for_rounding_is_feasible() -> None:
     assert mean[0, 1] != 0.1
     for bound in (at_least(0.1), at_most(0.1)):
         assert BestFeasible("a", {"b": bound}).values(mean)[0, 1] == 0.0
-    assert BestFeasible("a", {"b": 0.1 + 1e-9}).values(mean)[0, 1] < 0
+    assert BestFeasible("a", {"b": 0.1 + 1e-7}).values(mean)[0, 1] < 0
 
 
 @given(st.floats(-100, 100), st.floats(-100, 100), st.floats(-100, 100), st.booleans())
@@ -96,7 +96,7 @@ def test_shifting_a_metric_and_its_threshold_together_leaves_the_slack(
     means = np.array([[0.0, mean]])
     slack = BestFeasible("a", {"b": kind(bound)}).values(means)[0, 1]
     shifted = BestFeasible("a", {"b": kind(bound + shift)}).values(means + shift)[0, 1]
-    assert slack == pytest.approx(shifted, abs=1e-9)
+    assert slack == pytest.approx(shifted, abs=1e-4)  # what is as near to a bound as single precision tells meets it
 
 
 @given(st.floats(-100, 100), st.floats(-100, 100))

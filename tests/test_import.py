@@ -11,7 +11,7 @@ import asktell
 
 HEAVY = [
     *["jax", "jaxlib", "flax", "optax", "scipy", "pymoo", "sqlalchemy", "pandas", "matplotlib", "torch"],
-    *["transformers", "openai", "evaluate", "llama_cpp", "xllamacpp", "ray", "sklearn"],
+    *["transformers", "openai", "evaluate", "xllamacpp", "ray", "sklearn"],
     *["fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client", "urllib3"],
 ]
 

@@ -78,7 +78,7 @@ def test_at_every_step_of_any_play(
     rng = random.Random(seed)
     table = random_table(n_prompts, n_examples, n_metrics, seed=seed)
     budget = int(n_prompts * per_prompt) + 1
-    selector = new_selector(table, preset, budget=budget, schedule=schedule, sampling=sampling, max_failures=2)
+    selector = new_selector(table, preset, budget=budget, schedule=schedule, sampling=sampling, max_failure_rate=0.2)
     pulls: dict[tuple[Any, int | None], int] = {}  # (prompt, example) to the trial it belongs to
     for _ in range(2000):
         roll, pending = rng.random(), selector.pending

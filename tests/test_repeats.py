@@ -47,7 +47,9 @@ def test_no_cell_is_asked_more_often_and_saving_changes_nothing(
     method: Any, goal: Goal, repeats: int, n_examples: int, budget: int, moves: list[str], seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    selector = Selector(PROMPTS, goal, budget, method, examples=n_examples, seed=seed, repeats=repeats, max_failures=9)
+    selector = Selector(
+        PROMPTS, goal, budget, method, examples=n_examples, seed=seed, repeats=repeats, max_failure_rate=1
+    )
     asked: Counter[tuple[Any, Any]] = Counter()
     ids: set[int] = set()
     late: list[asktell.Trial] = []

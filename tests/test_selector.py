@@ -238,9 +238,9 @@ def test_a_failure_costs_no_budget_and_the_prompt_goes_on_with_its_next_example(
         selector.tell(trial, [1, 1])
 
 
-def test_a_prompt_that_fails_max_failures_times_leaves_with_the_reason(play: Play, random_table: RandomTable) -> None:
+def test_a_prompt_that_fails_too_often_leaves_with_the_reason(play: Play, random_table: RandomTable) -> None:
     table = random_table(4, 10)
-    selector = four(prompts=table.prompts, max_failures=2)
+    selector = four(prompts=table.prompts, max_failure_rate=0.2)
     for attempt in range(2):
         trial = ask(selector)
         while trial.prompt_id != 0:
@@ -249,7 +249,7 @@ def test_a_prompt_that_fails_max_failures_times_leaves_with_the_reason(play: Pla
         selector.fail(trial, ValueError(f"attempt {attempt}"))
     entry = selector.result().prompts[0]
     assert entry.status == "failed"
-    assert entry.reason == "failed 2 times, last: ValueError: attempt 1"
+    assert entry.reason == "2 of 2 evaluations failed, last: ValueError: attempt 1"
     asked = play(selector, table)
     assert all(trial.prompt_id != 0 for trial in asked)
     result = selector.result()
@@ -260,17 +260,17 @@ def test_a_prompt_that_fails_max_failures_times_leaves_with_the_reason(play: Pla
 
 
 def test_failures_of_a_prompt_that_has_left_are_taken_and_its_late_scores_too() -> None:
-    selector = four(method="uniform", max_failures=1)
+    selector = four(method="uniform", max_failure_rate=1e-6)
     trials = [t for t in sorted(selector.ask(16)) if t.prompt_id == 0]
     selector.fail(trials[0], "boom")
     selector.fail(trials[1], "boom again")
     selector.tell(trials[2], [1, 1])
     entry = selector.result().prompts[0]
-    assert (entry.status, entry.reason, entry.failures) == ("failed", "failed 1 times, last: boom", 2)
+    assert (entry.status, entry.reason, entry.failures) == ("failed", "1 of 1 evaluations failed, last: boom", 2)
 
 
 def test_a_trial_released_after_its_prompt_has_left_is_not_asked_again() -> None:
-    selector = four(method="uniform", max_failures=1)
+    selector = four(method="uniform", max_failure_rate=1e-6)
     trials = sorted(selector.ask(16))
     selector.fail(trials[0], "boom")
     selector.release(trials[4])
@@ -281,12 +281,12 @@ def test_a_trial_released_after_its_prompt_has_left_is_not_asked_again() -> None
     assert all(trial.prompt != trials[0].prompt for trial in selector.ask(16))
 
 
-@pytest.mark.parametrize("method", PRESETS)
-@pytest.mark.parametrize("max_failures", [1, 3])
+@pytest.mark.parametrize("method", [*PRESETS, "auto", "race"])
+@pytest.mark.parametrize("max_failure_rate", [1e-6, 0.5, 1])
 def test_all_prompts_failing_ends_with_an_empty_result(
-    method: str, max_failures: int, new_selector: New, random_table: RandomTable
+    method: str, max_failure_rate: float, new_selector: New, random_table: RandomTable
 ) -> None:
-    selector = new_selector(random_table(5, 8), method, budget=20, max_failures=max_failures)
+    selector = new_selector(random_table(5, 8), method, budget=20, max_failure_rate=max_failure_rate)
     while trial := selector.ask():
         selector.fail(trial, "no")
     result = selector.result()
@@ -297,12 +297,12 @@ def test_all_prompts_failing_ends_with_an_empty_result(
     assert "Nothing selected" in str(result)
 
 
-@pytest.mark.parametrize("method", PRESETS)
-def test_every_example_failing_before_max_failures_is_a_failed_prompt(
+@pytest.mark.parametrize("method", [*PRESETS, "auto", "race"])
+def test_a_prompt_whose_every_example_failed_is_a_failed_prompt(
     method: str, new_selector: New, random_table: RandomTable
 ) -> None:
     table = random_table(3, 2)
-    selector = new_selector(table, method, budget=6, max_failures=10)
+    selector = new_selector(table, method, budget=6, max_failure_rate=1)
     while trial := selector.ask():
         if trial.prompt_id == 1:
             selector.fail(trial, "no")
@@ -310,7 +310,7 @@ def test_every_example_failing_before_max_failures_is_a_failed_prompt(
             selector.tell(trial, table(trial.prompt, trial.example))
     entry = selector.result().prompts[1]
     assert (entry.status, entry.failures) == ("failed", 2)
-    assert entry.reason == "every example failed"
+    assert entry.reason == "every evaluation failed, last: no"
     assert selector.spent == 4
 
 
@@ -319,7 +319,7 @@ def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
     method: str, new_selector: New, random_table: RandomTable
 ) -> None:
     table = random_table(8, 50, 1, seed=2)
-    selector = new_selector(table, method, budget=48, max_failures=1)
+    selector = new_selector(table, method, budget=48, max_failure_rate=1e-6)
     while trial := selector.ask():
         if len(selector.state.decisions) > 2:  # some were rejected, and now everything fails
             selector.fail(trial, "down")

@@ -76,7 +76,7 @@ def test_reloading_before_every_step_changes_nothing(
 ) -> None:
     seed = CASES.index((method, schedule, sampling))
     table = random_table(6, 9, 1 + seed % 3, seed=seed)
-    options = {"budget": 24, "schedule": schedule, "sampling": sampling, "seed": seed, "max_failures": 2}
+    options = {"budget": 24, "schedule": schedule, "sampling": sampling, "seed": seed, "max_failure_rate": 0.2}
     straight, reloaded = (new_selector(table, method, **options) for _ in range(2))
     left, right = random.Random(seed), random.Random(seed)
     while not straight.done:
@@ -193,7 +193,7 @@ def test_another_process_continues_in_the_same_way(hash_seed: str) -> None:
 
 def midway(method: str = "ege-sr") -> Selector:
     goal = asktell.BestFeasible("a", {"b": 0.4}) if method.startswith("csr") else ParetoSet("a", "b")
-    selector = Selector([f"prompt {k}" for k in range(4)], goal, 20, method, examples=6, max_failures=2)
+    selector = Selector([f"prompt {k}" for k in range(4)], goal, 20, method, examples=6, max_failure_rate=0.2)
     for k in range(9):
         trial = selector.ask()
         assert trial is not None
@@ -232,7 +232,7 @@ def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
     composed = asktell.preset(method, goal, schedule="published", data="round")
     prompts = {"ü\n": "\u2603 \ud800 'quotes' \"", "": "", "plain": "\x00"}
     selector = Selector(
-        prompts, goal, 17, composed, None, [[0.1, 1 / 3], [2, 3], [4, 5e-300]], 2**64 - 1, "iid", max_failures=7
+        prompts, goal, 17, composed, None, [[0.1, 1 / 3], [2, 3], [4, 5e-300]], 2**64 - 1, "iid", max_failure_rate=1
     )
     again = Selector.from_json(selector.to_json())
     assert (again.method, again.goal, again.budget) == (composed, goal, 17)
@@ -240,7 +240,7 @@ def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
     assert problem.features is not None
     assert loaded.features is not None
     assert loaded.features.tolist() == problem.features.tolist()
-    assert (loaded.seed, loaded.sampling, loaded.max_failures, loaded.n_examples) == (2**64 - 1, "iid", 7, None)
+    assert (loaded.seed, loaded.sampling, loaded.max_failure_rate, loaded.n_examples) == (2**64 - 1, "iid", 1, None)
     assert [(e.id, e.prompt) for e in again.result().prompts] == list(prompts.items())
 
 

@@ -128,7 +128,7 @@ def test_failures_between_successes_do_not_stop_a_run() -> None:
             raise ConnectionError("down")
         return {"a": 0.5, "b": 0.5}
 
-    s = Selector(["x", "yy"], PARETO, 9, examples=50, max_failures=100)
+    s = Selector(["x", "yy"], PARETO, 9, examples=50, max_failure_rate=1)
     assert asktell.run(s, evaluate, progress=False, max_failures_in_a_row=3).spent == 9
     with pytest.raises(asktell.InvalidArgumentError, match="max_failures_in_a_row"):
         asktell.run(s, evaluate, progress=False, max_failures_in_a_row=0)

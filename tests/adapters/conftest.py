@@ -10,9 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from asktell_adapters.llms._llama import import_llama
 from asktell_adapters.llms.gguf import smollm2
-from asktell_adapters.llms.llama_cpp import until_it_serves
+from asktell_adapters.llms.llama_cpp import _Server
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}assistant"
 
@@ -27,26 +26,13 @@ def smollm2_file() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2_f16(smollm2_file: Path) -> Path:
-    """The same in F16, for llama-cpp-python, which nothing installs since it has to be compiled."""
-    if importlib.util.find_spec("llama_cpp") is None:
-        pytest.skip("llama-cpp-python is optional")
-    return smollm2("f16")
-
-
-@pytest.fixture(scope="session")
 def llama_server(smollm2_file: Path) -> Iterator[str]:
     """The base URL of llama.cpp's own server, which is OpenAI-compatible, with SmolLM2 on one thread."""
-    xllamacpp = import_llama("xllamacpp", "llama-cpp")
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(smollm2_file)
-    parameters.n_ctx, parameters.n_parallel = 2048, 2
-    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
-    parameters.warmup, parameters.verbosity = False, -1
-    server = xllamacpp.Server(parameters)
-    until_it_serves(server.listening_address)
-    yield f"{server.listening_address}/v1"
-    del server
+    sizes = {"n_ctx": 2048, "n_parallel": 2, "cpuparams.n_threads": 1, "cpuparams_batch.n_threads": 1}
+    parameters = {"model.path": str(smollm2_file), **sizes, "warmup": False, "verbosity": -1}
+    server = _Server(parameters, timeout=120.0)
+    yield f"{server.address}/v1"
+    server.end()
 
 
 @pytest.fixture(scope="session")

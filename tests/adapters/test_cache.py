@@ -1,9 +1,11 @@
 """Answers on disk: found again, told apart by all that determines them, shared, bounded, and never a run's end."""
 
+import contextlib
 import json
 import logging
 import multiprocessing
 import os
+import random
 import signal
 import sqlite3
 import time
@@ -230,7 +232,7 @@ def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(newer.path) as connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(StorageError, match="version 7, this asktell reads 1"):
+    with pytest.raises(StorageError, match="version 7, this asktell reads 2"):
         newer.get(["k"])
 
 
@@ -257,14 +259,58 @@ def test_an_engine_is_known_by_its_options(vllm: ModuleType) -> None:
     assert answer_key(plain.identity(), REQUEST) != answer_key(other.identity(), REQUEST)
 
 
-def test_what_is_malformed_is_asked_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "answer = replace(answer, 'yes', 'no')",
+        "answer = '{\"text\": 3}'",
+        "answer = CAST(x'7B22FF' AS TEXT)",
+        "answer = 3",
+        "checksum = CAST(x'FF' AS TEXT)",
+        "made = made + 1",
+        "made = 'x'",
+        "used = 'x'",
+        "(answer, checksum) = (SELECT answer, checksum FROM answers WHERE key = 'l')",
+    ],
+)
+def test_a_damaged_answer_is_asked_for_again_and_that_is_said_once(
+    change: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
-    cache.put([("k", Completion("x")), ("l", Completion("y"))])
+    cache.put([("k", Completion("yes")), ("l", Completion("y"))])
     with sqlite3.connect(cache.path) as connection:
-        connection.execute("UPDATE answers SET answer = '{\"text\": 3}' WHERE key = 'k'")
+        connection.execute(f"UPDATE answers SET {change} WHERE key = 'k'")
     connection.close()
-    found = cache.get(["k", "l", "m"])
-    assert [each and each.text for each in found] == [None, "y", None]
+    with caplog.at_level(logging.WARNING, "asktell"):
+        for _ in range(2):
+            found = cache.get(["k", "l", "m"])
+            assert [each and each.text for each in found] == [None, "y", None]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The answer cache {cache.path} holds damaged answers; they are asked for again."
+    ]
+    cache.put([("k", Completion("again"))])
+    assert [each and each.text for each in cache.get(["k"])] == ["again"]
+
+
+def test_whatever_is_damaged_no_other_answer_is_given_and_no_other_error_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "asktell")
+    texts = {f"key {n}": f"an answer {n} äöü" for n in range(20)}
+    AnswerCache(tmp_path / "whole.db").put([(key, Completion(text)) for key, text in texts.items()])
+    whole = (tmp_path / "whole.db").read_bytes()
+    rng = random.Random(0)
+    for number in range(150):
+        damaged = bytearray(whole)
+        for _ in range(rng.choice((1, 2, 8, 64))):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        cache = AnswerCache(tmp_path / f"{number}.db", max_bytes=2000)
+        cache.path.write_bytes(damaged)
+        for do in (lambda: cache.put([("new", Completion("x"))]), cache.info, cache.clear):  # noqa: B023
+            with contextlib.suppress(StorageError):
+                found = dict(zip(texts, cache.get(list(texts)), strict=True))
+                assert all(answer is None or answer.text == texts[key] for key, answer in found.items())
+                do()
 
 
 def test_arguments_are_checked(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from asktell_adapters.evaluators import Example
 from asktell_adapters.testing.llm_server import FaultyLLMServer
+from benchmarks.results import tables
 from benchmarks.speed import throughput
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "use-vllm-and-gpus.md").read_text()
@@ -31,17 +32,15 @@ def test_the_page_runs(vllm: ModuleType, capsys: Any) -> None:
     assert names["large"].device_map == "auto"
 
 
-def test_the_throughput_of_any_llm_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_throughput_of_any_llm_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     pytest.importorskip("openai")
-    page = tmp_path / "page.md"
-    page.write_text("<!-- begin throughput-openai -->\n<!-- end throughput-openai -->\n")
     with FaultyLLMServer() as server:
         options = f'{{"base_url": "{server.base_url}"}}'
-        work = ["--sizes", "2", "4", "--prompts", "2", "--examples", "3", "--page", str(page), "--options", options]
+        work = ["--sizes", "2", "4", "--prompts", "2", "--examples", "3", "--options", options]
         monkeypatch.setattr(sys, "argv", ["throughput", "openai", "small", *work])
         throughput.main()
         asked = len(server.requests)
     assert asked == 2 * 6 + 2 + 4  # two sizes, and what warms each up
-    first, second = page.read_text().splitlines()[-4:-2]
-    assert (first.split("|")[1].strip(), second.split("|")[1].strip()) == ("2", "4")
-    assert "2 prompts of 150 words on 3 examples of 50 words" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert [row[0] for row in tables(shown)[0]] == ["batch", "2", "4"]
+    assert "2 prompts of 150 words on 3 examples of 50 words" in shown

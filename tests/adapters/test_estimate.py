@@ -21,7 +21,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
-from asktell_adapters.metrics import Judge, output_tokens
+from asktell_adapters.metrics import Judge, latency, output_tokens
 
 PRICE = Price(input=1e4, output=1e5)  # a cent a token read, ten a token written
 
@@ -266,6 +266,27 @@ def test_repeats_are_evaluations_of_their_own(temperature: float) -> None:
     found = estimate(evaluator(Counting(), temperature=temperature), repeated)
     assert (found.evaluations, found.calls) == (18, 18)
     assert found.counted == (18 if temperature else 6)
+
+
+def test_what_is_repeated_to_see_whether_scores_differ_is_part_of_it() -> None:
+    examples = [Example(str(i)) for i in range(20)]
+    judge = Judge(Counting(), {"good": "It is."})
+
+    def found(metrics: Any, temperature: float, budget: int = 40, repeats: int = 1) -> Any:
+        made = LLMEvaluator(Counting(), examples, metrics, temperature=temperature)
+        goal = asktell.BestFeasible(next(iter(metrics)))
+        chosen = asktell.Selector(["pppp", "qqqq"], goal, budget, examples=20, repeats=repeats)
+        return estimate(made, chosen, price=PRICE)
+
+    surely = found({"good": output_tokens}, 0.0)
+    assert (surely.evaluations, surely.repeats, surely.calls) == (40, 0, 40)
+    for perhaps in (found({"good": output_tokens}, 0.7), found({"good": judge}, 0.0), found({"good": latency}, 0.0)):
+        assert (perhaps.evaluations, perhaps.repeats, perhaps.calls) == (40, 4, 44)
+        assert "40 and 4 repeated, to see whether scores differ" in str(perhaps)
+        assert perhaps.most_cost > surely.most_cost
+    assert found({"good": judge}, 0.0).judges[0].calls == 44
+    assert found({"good": output_tokens}, 0.7, 30, 2).repeats == 2  # late ones
+    assert found({"good": output_tokens}, 0.7, 80, 2).repeats == 0  # a second round of all is as good
 
 
 CONFIG = """

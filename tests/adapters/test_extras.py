@@ -27,7 +27,6 @@ HEAVY = [
     "pyarrow",
     "openpyxl",
     "rouge_score",
-    "llama_cpp",
     "xllamacpp",
     "gguf",
 ]

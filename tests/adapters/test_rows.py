@@ -3,6 +3,8 @@
 import datetime
 import decimal
 import json
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,22 @@ def test_a_sheet_is_named(tmp_path: Path) -> None:
             Table(path, sheet=sheet)
     with pytest.raises(InvalidArgumentError, match="not an Excel file"):
         Table(text("x.xlsx", "no")(tmp_path))
+
+
+def test_formulas_whose_values_are_not_in_the_file_are_refused(tmp_path: Path) -> None:
+    rows = [["input", "reference"], ["a", "b"], ["c", "=B2"], ["=A2", "=B2"]]
+    path = excel(tmp_path / "d.xlsx", ("data", rows))
+    with pytest.raises(
+        InvalidArgumentError, match=r"'data': the file has formulas without .* in 'B3', 'A4', 'B4'\. Open"
+    ):
+        load_examples(path)
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(tmp_path / "e.xlsx", "w") as target:
+        for name in source.namelist():
+            # As Excel writes values that are texts, empty ones too: those rows are empty, and left out as others are.
+            pattern, value = rb'(<c r="(A|B)(3|4)")(>.*?)<v ?/>', rb'\1 t="str"\4<v>x</v>'
+            content = re.sub(pattern, value.replace(b"x", b""), source.read(name))
+            target.writestr(name, content.replace(b"<f>B2</f><v></v>", b"<f>B2</f><v>d</v>", 1))
+    assert [(e.input, e.reference) for e in load_examples(tmp_path / "e.xlsx")] == [("a", "b"), ("c", "d")]
 
 
 def test_an_encoding_and_a_delimiter_are_named(tmp_path: Path) -> None:

@@ -17,4 +17,4 @@ def test_what_returned_survives_sigkill(backend: str, request: pytest.FixtureReq
     command = [sys.executable, "-m", "benchmarks.durability.crashes", *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["kills"] for line in done.stdout.splitlines()] == [25] * (2 + (backend == "sqlite"))
+    assert [json.loads(line)["kills"] for line in done.stdout.splitlines()] == [25, 25]

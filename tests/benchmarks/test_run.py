@@ -101,5 +101,5 @@ def test_a_half_without_lines_has_no_part_that_would_empty_a_page() -> None:
 def test_nothing_to_run_is_no_success(main: Callable[[list[str]], None], tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     with pytest.raises(SystemExit):
-        main(["--problems", "synthetic/linear-small", "--output", str(path), "--write"])
+        main(["--problems", "synthetic/linear-small", "--output", str(path)])
     assert not path.exists()

@@ -180,7 +180,7 @@ def test_more_budget_brings_more_prompts() -> None:
 
 def test_prompts_that_fail_make_room_in_a_small_budget() -> None:
     scores = table(20, 3)
-    s = selector(scores, BEST, 12, max_failures=1)
+    s = selector(scores, BEST, 12, max_failure_rate=1e-6)
     failed: set[Any] = set()
     while trial := s.ask():
         if len(failed) < 3 and trial.prompt_id not in failed:
@@ -216,7 +216,7 @@ def test_minimized_metrics_are_mirrored() -> None:
 
 def test_failures_are_not_replaced_in_place_and_end_a_prompt() -> None:
     scores = table(5, 10)
-    s = selector(scores, PARETO, 30, max_failures=2)
+    s = selector(scores, PARETO, 30, max_failure_rate=0.2)
     while trial := s.ask():
         if trial.prompt_id == 2:
             s.fail(trial, "boom")

@@ -109,7 +109,7 @@ def test_the_best_of_those_rejected_is_chosen_by_chance_too(seeds: range) -> Non
     """Where everyone else has failed."""
     answers = []
     for seed in seeds:
-        selector = Selector(["a", "b", "c", "d"], CONSTRAINED, 40, "csr", examples=20, seed=seed, max_failures=1)
+        selector = Selector(["a", "b", "c", "d"], CONSTRAINED, 40, "csr", examples=20, seed=seed, max_failure_rate=1e-6)
         while trial := selector.ask():
             if selector.n_active > 2:
                 selector.tell(trial, (1.0, 1.0))

@@ -193,7 +193,8 @@ def test_the_ranking_puts_the_answer_first_then_feasible_then_unknown() -> None:
     goal = asktell.BestFeasible("a", subject_to={"b": 0.5})
     state = asktell.Selector(["x", "y", "z", "u"], goal, 4, examples=2).state
     means = [[0.9, 0.1], [0.2, 0.9], [None, None], [0.5, 0.9]]
-    assert ranking(state, means, [1]).tolist() == [1, 3, 0, 2]
+    assert ranking(state, means, [False, True, None, True], [1]).tolist() == [1, 3, 0, 2]
+    assert ranking(state, means, [True, False, None, True], [3]).tolist() == [3, 0, 1, 2]
 
 
 @pytest.mark.parametrize("goal", [GOAL, FRONT, asktell.BestFeasible("rouge")])
@@ -214,7 +215,7 @@ def test_a_selection_without_examples_or_with_failures_only_has_a_report() -> No
     while trial := free.ask():
         free.tell(trial, [0.1])
     assert document(free)["heat_map"] is None
-    failing = asktell.Selector(["a", "b"], asktell.BestFeasible("s"), 4, examples=3, max_failures=1)
+    failing = asktell.Selector(["a", "b"], asktell.BestFeasible("s"), 4, examples=3, max_failure_rate=1e-6)
     while trial := failing.ask():
         failing.fail(trial, ValueError("no key"))
     data = document(failing)

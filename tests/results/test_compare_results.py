@@ -1,6 +1,7 @@
 """Two prompts of a result compared, and the answer against the prompt in use today."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 
 import asktell
 from asktell import (
+    Adaptive,
     BestFeasible,
     Comparison,
     InvalidArgumentError,
     InvalidScoresError,
     ParetoSet,
+    Race,
     Selector,
     Study,
     maximize,
@@ -142,8 +145,8 @@ def test_what_is_guaranteed() -> None:
     # An example that failed leaves a gap.
     failing = Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40)
     failing.fail(failing.ask() or 0, "no answer")
-    arm = failing.state.failures
-    gone = list(PROMPTS)[next(iter(arm))]
+    (failure,) = failing.state.failures
+    gone = list(PROMPTS)[failure.arm]
     others = [id_ for id_ in PROMPTS if id_ != gone]
     result = played(failing, scores).result()
     assert not result.compare(gone, others[0]).guaranteed
@@ -164,7 +167,7 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nobody",), "There is no prompt 'nobody'. Name one by its id or its text: 'mine', 'b', 'c'."),
+        (("nobody",), "There is no prompt 'nobody'. Name one by its text, or its id: 'mine', 'b', 'c'."),
         ((None,), "There is no prompt None"),
         ((True,), "There is no prompt True"),
         (("b", "b"), "compare() needs two different prompts, got 'b' twice."),
@@ -193,7 +196,7 @@ def test_nothing_to_compare_with_yet() -> None:
 
 def test_a_name_of_two_prompts_is_refused() -> None:
     result = Selector({"x": "y", "y": "z", "w": "v"}, ZERO_ONE, 9).result()
-    with pytest.raises(InvalidArgumentError, match="'y' is the id of one prompt and the text of another"):
+    with pytest.raises(InvalidArgumentError, match="'y' is the id of the prompt 'z' and the text of the prompt with"):
         result.compare("y", "w")
 
 
@@ -287,8 +290,8 @@ def test_a_baseline_is_a_prompt_by_id_or_text() -> None:
             Selector(["x", "y"], ZERO_ONE, 4, baseline=wrong)
 
 
-def test_a_baseline_that_fails_leaves() -> None:
-    selector = Selector(PROMPTS, ZERO_ONE, 20, "csr", examples=10, baseline="mine", max_failures=1)
+def test_a_baseline_that_always_fails_stays() -> None:
+    selector = Selector(PROMPTS, ZERO_ONE, 20, "csr", examples=10, baseline="mine", max_failure_rate=1e-6)
     scores = table(3, 10)
     while trial := selector.ask():
         if trial.prompt_id == "mine":
@@ -296,7 +299,7 @@ def test_a_baseline_that_fails_leaves() -> None:
         else:
             selector.tell(trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example])
     result = selector.result()
-    assert result.prompts[0].status == "failed"
+    assert (result.prompts[0].status, result.prompts[0].failures) == ("active", 10)
     assert str(result).endswith("have no example in common yet")
 
 
@@ -325,3 +328,33 @@ def test_trackers_know_the_baseline() -> None:
     assert result.comparison is not None
     assert numbers["baseline/accuracy.difference"] == result.comparison.differences["accuracy"].estimate
     assert numbers["baseline/accuracy.p_better"] == 1.0
+
+
+def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) -> None:
+    """Rare disasters: 2 % of the examples. As long as none was seen, nothing bounds them."""
+    rng = np.random.default_rng(0)
+    scores = (rng.random((2, 400, 1)) < np.array([0.4, 0.8])[:, None, None]).astype(float)
+    for method in (Race(0.99), Adaptive(confidence=0.99)):
+        unknown = played(
+            Selector({"mine": "Answer.", "b": "Answer briefly."}, BestFeasible("accuracy"), 800, method, examples=400),
+            scores,
+        )
+        result = unknown.result()
+        assert result.stopped_early
+        share = (
+            f"unless more than about {300 / min(e.pulls for e in result.prompts):.2g} % of the examples behave unlike"
+        )
+        assert share in result.notes[-1]
+        found = result.compare("b", "mine")
+        assert not found.guaranteed
+        assert found.unless in str(found).splitlines()[-1]
+        assert found.unless in (result.sentence or "")
+        unknown.report(tmp_path / "report.html")
+        assert share in (tmp_path / "report.html").read_text()
+        ranged = BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+        known = played(
+            Selector({"mine": "Answer.", "b": "Answer briefly."}, ranged, 800, method, examples=400), scores
+        ).result()
+        assert known.stopped_early
+        assert "unlike" not in str(known)
+        assert known.compare("b", "mine").guaranteed

@@ -164,3 +164,26 @@ def test_differences_that_are_equal_but_for_rounding_count_as_equal(step: float,
         ours, theirs = getattr(rounded, name), getattr(exact, name)
         assert ours is not None
         assert ours / size == pytest.approx(theirs / 1000, abs=1e-3)
+
+
+def test_few_scores_of_unknown_range_bound_nothing() -> None:
+    """Three pairs within 0 and 1 made "+0.333 [-11.7, +12.4]"."""
+    rng = np.random.default_rng(0)
+    stated = dict.fromkeys((3, 4, 6, 10, 20), 0)
+    for n in stated:
+        for _ in range(50):
+            a, b = rng.random((2, n))
+            difference = compare(a, b, population=60)
+            if difference.low is not None and difference.high is not None:
+                stated[n] += 1
+                assert difference.high - difference.low <= 2 * float(np.ptp([a, b]))
+            else:
+                assert (difference.verdict, difference.high, difference.guaranteed) == ("undecided", None, False)
+                assert said(difference, 60).endswith(f"on {n} of 60 examples, too few to bound it")
+    assert stated[3] <= 5
+    assert stated[20] == 50
+
+
+def test_a_tolerance_beyond_all_that_was_seen_still_decides() -> None:
+    difference = compare([0.1, 0.2, 0.4], [0.1, 0.3, 0.2], tolerance=1e6)
+    assert (difference.verdict, difference.low) == ("equal", None)

@@ -110,7 +110,7 @@ def test_everything_is_open_before_anything_is_known() -> None:
 
 def test_prompts_that_failed_are_not_open(new_selector: New) -> None:
     table = scores([[0.5], [0.5], [0.5]])
-    selector = new_selector(table, "uniform", budget=9, goal=BestFeasible("a"), max_failures=1)
+    selector = new_selector(table, "uniform", budget=9, goal=BestFeasible("a"), max_failure_rate=1e-6)
     while trial := selector.ask():
         if trial.prompt_id == 1:
             selector.fail(trial, "boom")

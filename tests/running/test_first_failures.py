@@ -60,10 +60,10 @@ def test_over_an_executor_what_is_under_way_is_handed_back() -> None:
 def test_none_counts_them() -> None:
     result = asktell.run(new(), no_key, progress=False, max_failures_in_a_row=None)
     assert {entry.status for entry in result.prompts} == {"failed"}
-    assert result.failures[0].count == 12
+    assert result.failures[0].count == 24
     lines = str(result).splitlines()
     assert lines[1] == "Nothing selected: no prompt has been evaluated successfully."
-    assert lines[2].startswith("12 of 12 failures (p0, p1, p2, p3): RuntimeError: no API key for 'x")
+    assert lines[2].startswith("24 of 24 failures (p0, p1, p2, p3): RuntimeError: no API key for 'x")
 
 
 def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
@@ -81,7 +81,7 @@ def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
 
     result = asktell.run(new(), differs, progress=False)
     assert {group.reason for group in result.failures} == {"RuntimeError: down", "ValueError: down"}
-    assert sum(group.count for group in result.failures) == 12
+    assert sum(group.count for group in result.failures) == 24
 
 
 def test_one_example_that_cannot_be_evaluated_is_no_reason_to_stop() -> None:
@@ -183,7 +183,7 @@ def test_what_is_looked_ahead_to_has_the_numbers_of_its_repeats() -> None:
     for seed in range(10):
         asked.clear(), good.clear()
         selector = Selector(
-            ["x", "y"], BestFeasible("a"), 16, "uniform", examples=1, repeats=8, seed=seed, max_failures=9
+            ["x", "y"], BestFeasible("a"), 16, "uniform", examples=1, repeats=8, seed=seed, max_failure_rate=1
         )
         asktell.run(selector, evaluator, concurrency=6, progress=False, max_failures_in_a_row=100)
         assert len(set(good)) == len(good)
@@ -194,7 +194,7 @@ def test_what_came_in_the_batch_that_ends_a_run_is_told() -> None:
         def evaluate_batch(self, trials: list[asktell.Trial]) -> list[Any]:
             return [0.5 if i == len(trials) - 1 else ValueError("down") for i in range(len(trials))]
 
-    selector = new(n_prompts=4, max_failures=50)
+    selector = new(n_prompts=4, max_failure_rate=1)
     with pytest.raises(EvaluatorError):
         asktell.run(selector, Evaluator(), concurrency=4, progress=False, max_failures_in_a_row=3)
     assert selector.spent == 1
@@ -213,3 +213,23 @@ def test_scores_outside_their_range_are_one_kind_of_failure_whatever_they_are(sc
     with pytest.raises(EvaluatorError, match=r"all failed in the same way.*within its range"):
         asktell.run(selector, evaluate, progress=False)
     assert len(calls) <= 7
+
+
+class CostlyError(Exception):
+    cost = 0.5
+
+
+def test_the_reason_is_what_was_tried_again_and_not_that_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    tenacity = pytest.importorskip("tenacity")
+
+    @tenacity.retry(stop=tenacity.stop_after_attempt(2))
+    def never(prompt: str, example: int) -> float:
+        raise CostlyError("the server is down")
+
+    selector = new(4, n_prompts=2)
+    asktell.run(selector, never, progress=False, max_failures_in_a_row=None)
+    assert "CostlyError: the server is down" in str(selector.result())
+    assert "RetryError" not in str(selector.result()) + caplog.text
+    assert selector.cost == 0.5 * sum(entry.failures for entry in selector.result().prompts) > 0
+    with pytest.raises(EvaluatorError, match=r"failed.* CostlyError: the server is down\. They count"):
+        asktell.run(new(4), never, progress=False, max_failures_in_a_row=2)

@@ -180,7 +180,7 @@ def selector_of(rng: random.Random) -> Selector:
     if method in ("auto", "race"):
         budget = rng.choice([budget, Budget(cost=6.0), Budget(cost=6.0, max_cost_per_evaluation=0.5)])
     prompts = {f"p{i}": f"x{i}" for i in range(n)}
-    options: dict[str, Any] = {"seed": rng.randrange(99), "max_failures": rng.choice([1, 5, 20])}
+    options: dict[str, Any] = {"seed": rng.randrange(99), "max_failure_rate": rng.choice([1e-6, 0.5, 1])}
     return Selector(prompts, BestFeasible("a"), budget, method, examples=8, repeats=rng.choice([1, 1, 3]), **options)
 
 
@@ -199,7 +199,7 @@ def play(seed: int, where: str) -> Played:
 
 @pytest.mark.parametrize("where", ["selector", "study"])
 def test_every_score_is_known_once_and_all_money_is_booked(where: str) -> None:
-    played = [play(seed, where) for seed in range(40)]
+    played = [play(seed, where) for seed in range(40, 80)]
     assert sum(p.ledger.scores.total() for p in played) > 200
     assert any(p.n_observed for p in played)  # what was looked ahead to, and not asked for afterwards
 
@@ -249,7 +249,7 @@ def down(prompt: str, example: int) -> float:
 
 def cautious() -> Selector:
     """Has one trial out at a time until it knows a cost, so that a failure that is held back leaves nothing to ask."""
-    return Selector({"p0": "x0", "p1": "x1"}, BestFeasible("a"), Budget(cost=30.0), examples=8, max_failures=9)
+    return Selector({"p0": "x0", "p1": "x1"}, BestFeasible("a"), Budget(cost=30.0), examples=8, max_failure_rate=1)
 
 
 def test_what_was_looked_ahead_to_becomes_the_selections_own() -> None:
@@ -338,7 +338,7 @@ def test_failures_that_cost_are_paid_although_they_count_against_no_prompt(metho
         error.cost = 0.5
         raise error
 
-    selector = Selector(["x0", "x1"], BestFeasible("a"), 12, method, examples=8, max_failures=9)
+    selector = Selector(["x0", "x1"], BestFeasible("a"), 12, method, examples=8, max_failure_rate=1)
     with pytest.raises(asktell.EvaluatorError, match="7 evaluations in a row"):
         asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=7)
     assert selector.cost == 3.5

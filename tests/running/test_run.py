@@ -74,8 +74,8 @@ def test_of_a_lost_batch_only_the_culprit_fails(selector: asktell.Selector) -> N
         result = asktell.run(selector, evaluator, executor, 6, False)
     assert evaluator.told == CELLS - {(PROMPTS[1], 2)}
     assert [entry.failures for entry in result.prompts] == [0, 1, 0]
-    (failures,) = selector.state.failures.values()
-    assert "the worker died" in failures[0].reason
+    (failure,) = selector.state.failures
+    assert "the worker died" in failure.reason
 
 
 def test_an_executor_that_gives_up_ends_the_run(selector: asktell.Selector) -> None:
@@ -266,11 +266,12 @@ def test_what_is_a_prompts_or_an_examples_own_fault_counts(broken: str | int, co
         return {"a": int(prompt[1:]) + example / 99}
 
     kept, plain = _study(), _study()
-    asktell.run(plain, evaluate, progress=False, concurrency=concurrency)
+    asktell.run(plain, evaluate, progress=False, concurrency=concurrency, repeatable=True)
     counted = {e.prompt for e in plain.evaluations() if e.error}  # how often depends on what is under way
     calls.clear()
     limit = FailureLimit(16, prompts=5)
-    result = asktell.run(kept, evaluate, progress=False, concurrency=concurrency, max_failures_in_a_row=limit)
+    options: Any = {"max_failures_in_a_row": limit, "repeatable": True}
+    result = asktell.run(kept, evaluate, progress=False, concurrency=concurrency, **options)
     assert {e.prompt for e in kept.evaluations() if e.error} == counted
     assert [entry.id for entry in result.selected] == [entry.id for entry in plain.result().selected]
     assert len(calls) == len(set(calls)) == len(list(kept.evaluations()))

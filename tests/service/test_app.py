@@ -355,4 +355,5 @@ def test_a_question_with_a_key_that_there_is_not_is_refused(service: Any) -> Non
     assert service.get("/v1/studies/s/compare?a=p&confidence=0.9")["confidence"] == 0.9
     detail = service.get("/v1/studies/s/compare?a=p&confidance=0.9", 422)["detail"]
     assert detail == "query: unknown key 'confidance' (did you mean 'confidence'?)."
-    assert service.get("/v1/studies/s/compare", 422)["detail"] == "query.a: Field required."
+    said = "query: give either `a` or `a_id`, and at most one of `b` and `b_id`."
+    assert service.get("/v1/studies/s/compare", 422)["detail"] == said

@@ -150,7 +150,7 @@ def test_what_was_observed_may_have_cost_something(kept: Any) -> None:
 
 def test_a_run_loses_no_score_that_it_looked_ahead_to(kept: Any) -> None:
     prompts = {"w": "be brief", "x": "be exact"}
-    study = kept(Selector(prompts, BestFeasible("a"), asktell.Budget(cost=30.0), examples=4, max_failures=9))
+    study = kept(Selector(prompts, BestFeasible("a"), asktell.Budget(cost=30.0), examples=4, max_failure_rate=1))
     calls: list[str] = []
 
     def evaluate(prompt: str, example: int) -> dict[str, float]:

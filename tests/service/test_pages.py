@@ -261,12 +261,18 @@ def test_logging_in_again_ends_the_session_before(guarded: Any) -> None:
     assert guarded.send("GET", "/studies", headers={"Cookie": before}).status_code == 401
 
 
-def test_guessing_is_slow(guarded: Any) -> None:
-    for _ in range(5):
-        assert "unknown" in log_in(guarded, "x" * 20, 403).json()["detail"]
-    response = log_in(guarded, "x" * 20, 429)
-    assert 1 <= int(response.headers["Retry-After"]) <= 5
-    log_in(guarded, WRITE, 429)  # or the answer would tell
+def test_guesses_are_refused_and_never_keep_out_who_has_a_token(new_service: Any) -> None:
+    service = new_service(tokens=Tokens(WRITE, READ), limits=Limits(rate=0, strangers=0.01))
+    assert "unknown" in log_in(service, "x" * 20, 403).json()["detail"]
+    for _ in range(30):
+        response = log_in(service, "x" * 20, 429)
+        assert service.send("GET", "/studies", headers={"Authorization": "Bearer " + "x" * 20}).status_code == 429
+    assert 1 <= int(response.headers["Retry-After"]) <= 100
+    page = service.send("GET", "/", headers=BROWSER)
+    assert (page.status_code, "data-login" in page.text) == (401, True)
+    assert service.send("GET", "/v1/studies", headers={"Authorization": f"Bearer {READ}"}).status_code == 200
+    log_in(service, WRITE)
+    assert service.send("GET", "/", headers=BROWSER).status_code == 200
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'{"token": 5}', b'{"token": "\\ud800"}', b"[" * 4000, b"{"])

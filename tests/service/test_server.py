@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 import urllib3
 
+import asktell
 from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
 from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
 from asktell_adapters.cli.main import main
+from tests.studies.test_processes import end, holder, linux, new, score
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
 
@@ -65,6 +67,35 @@ def test_with_a_token_all_may_be_served(serve: Any) -> None:
         assert secret not in errors + process.line
 
 
+@linux
+def test_a_run_after_a_kill_waits_for_nobody(serve: Any) -> None:
+    process = serve()
+    with RemoteStudy.create(process.url, "s", new()) as study:
+        end(holder(process.url))
+        before = time.monotonic()
+        assert asktell.run(study, score, progress=False).spent == 12
+        assert time.monotonic() - before < 60
+        assert study.pending == []
+
+
+@pytest.mark.parametrize("proxy", [None, "127.0.0.2", "127.0.0.1"])
+def test_a_clients_address_is_taken_from_a_known_proxy_only(proxy: str | None, serve: Any) -> None:
+    process = serve(*([] if proxy is None else ["--proxy", proxy]), ASKTELL_TOKEN=TOKEN, FORWARDED_ALLOW_IPS="*")
+
+    def guess(address: str) -> int:
+        headers = {"Authorization": "Bearer wrong-token-0123456789", "X-Forwarded-For": address}
+        return urllib3.request("GET", f"{process.url}/v1/studies", headers=headers, retries=False).status
+
+    statuses = [guess(f"203.0.113.{i}") for i in range(60)]
+    if proxy == "127.0.0.1":
+        assert statuses == [401] * 60
+        assert 429 in [guess("203.0.113.250, 203.0.113.7") for _ in range(60)]  # the proxy wrote the last one
+        assert guess("203.0.113.250") == 401
+    else:
+        assert 429 in statuses
+    assert RemoteStudy.names(process.url, token=TOKEN) == []
+
+
 def test_a_clients_token_may_come_from_the_environment(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     process = serve(ASKTELL_TOKEN=TOKEN)
     monkeypatch.delenv("ASKTELL_TOKEN", raising=False)
@@ -76,6 +107,10 @@ def test_a_clients_token_may_come_from_the_environment(serve: Any, monkeypatch: 
 
 def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
+    assert main(["serve", url, "--proxy", "nginx"]) == 2
+    assert "IP address" in capsys.readouterr().err
+    assert main(["serve", url, "--proxy", "127.0.0.1"]) == 2
+    assert "set ASKTELL_TOKEN" in capsys.readouterr().err
     assert main(["serve", "ftp://x"]) == 2
     assert "not at ftp://" in capsys.readouterr().err
     with socket.create_server(("127.0.0.1", 0)) as taken:

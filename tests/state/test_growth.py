@@ -118,7 +118,7 @@ def test_any_play_saved_and_loaded_anywhere_goes_on_the_same(
         features,
         seed=seed % 7,
         sampling=sampling,
-        max_failures=2,
+        max_failure_rate=0.2,
         baseline=texts[0] if seed % 3 == 0 else None,
     )
     told: dict[int, list[float]] = {}
@@ -286,7 +286,7 @@ def test_a_request_with_a_key_is_done_once() -> None:
 
 
 def test_a_newcomer_that_has_failed_on_every_example_is_asked_again_where_it_may_be() -> None:
-    selector = Selector(["a", "b"], BestFeasible("x"), 20, examples=1, repeats=3, max_failures=9)
+    selector = Selector(["a", "b"], BestFeasible("x"), 20, examples=1, repeats=3, max_failure_rate=1)
     for trial in selector.ask(2):
         selector.tell(trial, [0.5])
     selector.add(["c"])

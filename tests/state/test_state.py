@@ -20,6 +20,7 @@ from asktell.state import (
     Event,
     Extended,
     Failed,
+    Failure,
     Observed,
     Problem,
     Pull,
@@ -134,7 +135,7 @@ def test_the_ledger() -> None:
     state = apply(state, Asked(2, 2, 3))
     assert (state.asked, sorted(state.pending)) == (3, [2])
     state = apply(state, Failed(2, "boom"))
-    assert (state.spent, state.open(2), state.failures[2][0].reason) == (2, None, "boom")
+    assert (state.spent, state.open(2), list(state.failures)) == (2, None, [Failure(2, 2, 3, "boom")])
     state = apply(state, Observed(3, 1, (0.0, 0.0)))
     assert (state.spent, len(state.history)) == (2, 3)
 
@@ -152,11 +153,11 @@ def test_a_failed_pull_is_replaced_by_the_example_after_those_planned() -> None:
 
 
 def test_the_last_failure_allowed_takes_the_arm_and_its_plan_out() -> None:
-    state = folded(initial(problem(max_failures=1)), PLANNED, Asked(0, 0, 3), Asked(1, 1, 3), Failed(0, "boom"))
+    state = folded(initial(problem(max_failure_rate=1e-6)), PLANNED, Asked(0, 0, 3), Asked(1, 1, 3), Failed(0, "boom"))
     assert state.active.tolist() == [1, 2, 3]
     assert 0 not in state.plan_arms
     round_, departure = state.left[0]
-    assert (round_, departure) == (1, Departure(0, "failed", "failed 1 times, last: boom"))
+    assert (round_, departure) == (1, Departure(0, "failed", "1 of 1 evaluations failed, last: boom"))
     assert sorted(state.pending) == [1]
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import asktell
 from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
 from asktell.storages.base import Line
-from asktell.storages.postgresql import _LOCK_OF_SCHEMA, STEPS, PostgreSQLStorage
+from asktell.storages.postgresql import _LOCK_OF_SCHEMA, _TABLES, PostgreSQLStorage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.postgresql_server import Server
 
@@ -520,11 +520,9 @@ def test_two_that_create_the_first_study_of_a_database(postgresql_url: str) -> N
         while not first.execute(waiting).fetchall():
             assert not second.done(), second.exception()
             time.sleep(0.01)
-        for step in STEPS:
-            for statement in step:
-                first.execute(statement)
-        first.execute("CREATE TABLE asktell_schema (version BIGINT NOT NULL)")
-        first.execute("INSERT INTO asktell_schema VALUES (%s)", (len(STEPS),))
+        for statement in _TABLES:
+            first.execute(statement)
+        first.execute("INSERT INTO asktell_schema VALUES (1)")
         first.commit()
         with second.result() as study:
             assert study.ask() is not None

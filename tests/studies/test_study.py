@@ -13,7 +13,7 @@ from asktell import BestFeasible, ParetoSet, Selector, Study, Trial
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
-from asktell.studies.reading import Holding
+from asktell.studies.leases import Holding
 from asktell.testing.fakes import Table
 
 New = Callable[..., Study]
@@ -328,7 +328,7 @@ def test_scores_of_a_trial_that_was_handed_out_once_must_agree(study: Study) -> 
 
 
 def test_a_trial_that_nobody_finishes_fails(storage: AbstractStorage, clock: Clock) -> None:
-    study = Study.create(storage, "s", small(max_failures=1), max_attempts=2)
+    study = Study.create(storage, "s", small(max_failure_rate=1e-6), max_attempts=2)
     trial = study.ask(worker="w1", lease=10)
     clock.time += 11
     assert study.ask(worker="w2", lease=10) == trial
@@ -337,7 +337,7 @@ def test_a_trial_that_nobody_finishes_fails(storage: AbstractStorage, clock: Clo
     assert following.id != trial.id
     (failed,) = [entry for entry in study.result().prompts if entry.status == "failed"]
     assert failed.id == trial.prompt_id
-    assert failed.reason == "failed 1 times, last: 2 leases of it ran out, the last one held by w2"
+    assert failed.reason == "1 of 1 evaluations failed, last: 2 leases of it ran out, the last one held by w2"
     assert study.tell(trial, [1, 1], worker="w1") is False
     assert study.fail(trial, "late", worker="w2") is False
     assert study.spent == 0

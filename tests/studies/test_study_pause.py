@@ -13,7 +13,6 @@ from asktell.errors import InvalidStateError
 from asktell.storages.base import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica as replicas
-from asktell.studies import snapshots
 from tests.studies.test_study_plays import Clock, facts
 
 
@@ -60,7 +59,7 @@ def test_a_pause_is_noted_once_and_outlives_its_process(tmp_path: Path) -> None:
         assert copied.paused
 
 
-def test_snapshots_know_of_a_pause_and_older_ones_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_know_of_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "ENTRIES_PER_SNAPSHOT", 4)
     storage = MemoryStorage(clock=Clock())
     study = Study.create(storage, "s", new())
@@ -70,9 +69,7 @@ def test_snapshots_know_of_a_pause_and_older_ones_of_none(monkeypatch: pytest.Mo
         study.tell(trial, 0.1 * k)
     study.pause()
     study._replica.save()
-    found = storage.snapshot(1)
-    assert found is not None
-    assert snapshots._decompress(found.head)["version"] == 3
+    assert storage.snapshot(1) is not None
     again = Study.open(storage, "s")
     assert again.paused
     assert facts(again) == facts(study)
@@ -82,10 +79,6 @@ def test_snapshots_know_of_a_pause_and_older_ones_of_none(monkeypatch: pytest.Mo
         assert trial is not None
         study.tell(trial, 0.3)
     study._replica.save()
-    found = storage.snapshot(1)
-    assert found is not None
-    assert snapshots._decompress(found.head)["version"] == 1
-    assert "paused" not in snapshots._decompress(found.head)["leases"]
     assert not Study.open(storage, "s").paused
 
 

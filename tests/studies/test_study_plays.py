@@ -144,45 +144,23 @@ def test_a_run_on_money_can_be_opened(seed: int) -> None:
     assert again.result().to_dict() == result.to_dict()
 
 
-# A refused tell of asktell 0.1.0 was written as a lease on a trial that was not out, and stopped every ask.
-
-
-def bricked(storage: MemoryStorage, table: Table) -> Study:
+def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> None:
+    storage, table = MemoryStorage(), random_table(6, 30, seed=1)
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))
-    trial, other = study.ask(2, worker="A")
-    study.tell(other, table(other.prompt, other.example or 0), worker="A")
-    study.release(trial, worker="A")
-    with storage.transaction(1, durable=True) as transaction:
-        lines = transaction.read(0)
-        transaction.append(Line(lines[-1].position + 1, f'[["l","A",1800000000.0,[{trial.id}]]]'))
-    return study
-
-
-@pytest.mark.parametrize("worker", ["A", "B", None])
-def test_a_study_stopped_by_a_refused_tell_goes_on(worker: str | None, random_table: Any) -> None:
-    storage, table = MemoryStorage(), random_table(6, 30, seed=1)
-    bricked(storage, table)
-    study = Study.open(storage, "s")
-    assert study.spent == 1
-    trial = study.ask(worker=worker)
+    trial = study.ask(worker="A")
     assert trial is not None
-    assert study.tell(trial, table(trial.prompt, trial.example or 0), worker=worker)
-    assert [holding.trial.id for holding in study.workers()] == []
-    assert facts(Study.open(storage, "s")) == facts(study)
-
-
-def test_and_so_it_does_from_a_snapshot(random_table: Any) -> None:
-    storage, table = MemoryStorage(), random_table(6, 30, seed=1)
-    state = bricked(storage, table)._replica.logged.state
-    released = next(iter(state.returned)).trial
-    assert released is not None
-    leases = Leases(Map({released: Lease("A", 1.8e9)}), Map({"A": Map({released: None})}), earliest=1.8e9)
+    study.release(trial, worker="A")
+    state = study._replica.logged.state
     with storage.transaction(1, durable=True) as transaction:
-        head, part = snapshots.dump(state, leases, snapshots.Covered())
-        transaction.save(transaction.read(0)[-1].position, head, part)
-    study = Study.open(storage, "s")
-    assert study.spent == 1
-    assert study.ask(worker="A") is not None
+        end = transaction.read(0)[-1].position
+        leases = Leases(Map({trial.id: Lease("A", 1.8e9)}), Map({"A": Map({trial.id: None})}), earliest=1.8e9)
+        transaction.save(end, *snapshots.dump(state, leases, snapshots.Covered()))
+    with pytest.raises(asktell.InvalidStateError, match="not out"):
+        Study.open(storage, "s")
+    with storage.transaction(1, durable=True) as transaction:
+        transaction.append(Line(end + 1, f'[["l","A",1800000000.0,[{trial.id}]]]'))
+    with pytest.raises(asktell.InvalidStateError, match="not out"):
+        study.ask()
 
 
 def test_a_refused_tell_takes_nobody_elses_trial(random_table: Any) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.studies.test_processes import linux
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -24,8 +26,10 @@ def hammer(url: str, *options: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_sixteen_processes_a_third_of_them_killed(url: str) -> None:
-    seen = hammer(url, "--processes", "16", "--killed", "5", "--budget", "300", "--lease", "1")
+@pytest.mark.parametrize("lease", ["1", pytest.param("3600", marks=linux)])
+def test_sixteen_processes_a_third_of_them_killed(lease: str, url: str) -> None:
+    """Of long leases nobody sees the end: what the killed ones held is given away because they are gone."""
+    seen = hammer(url, "--processes", "16", "--killed", "5", "--budget", "300", "--lease", lease)
     assert seen["killed"] == 5
     assert seen["spent"] == 300
 
@@ -33,5 +37,7 @@ def test_sixteen_processes_a_third_of_them_killed(url: str) -> None:
 @pytest.mark.slow
 def test_sixteen_processes_for_longer(url: str) -> None:
     for seed in range(10):
-        seen = hammer(url, "--processes", "16", "--killed", "5", "--budget", "5000", "--seed", str(seed))
+        lease = "3600" if seed % 2 and sys.platform.startswith("linux") else "2"
+        options = ["--processes", "16", "--killed", "5", "--budget", "5000", "--lease", lease, "--seed", str(seed)]
+        seen = hammer(url, *options)
         assert seen["spent"] == 5000

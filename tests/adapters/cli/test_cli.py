@@ -248,7 +248,7 @@ def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, 
         ("[data]", "[data]\nlimit = 7", "data (8 examples then, 7 now: 1 missing (row 8))"),
         ("[data]", "[data]\nshuffle = 1", "data (8 examples then, 8 now: "),
         ("[model]", "[model]\nmax_new_tokens = 9", "model.max_new_tokens (512 then, 9 now)"),
-        ("[model]", "[model]\nsystem = false", "model.system ("),
+        ("[model]", "[model]\nsystem = 'Be brief.'", "model.system (None then, 'Be brief.' now)"),
     ],
 )
 def test_another_set_up_is_not_mixed_into_a_run(project: Project, old: str, new: str, named: str, capsys: Any) -> None:
@@ -318,12 +318,14 @@ def test_failures_are_counted_kept_and_shown(either: Project, capsys: Any) -> No
     assert "\x1b" not in err
     assert "Down" in err
     failed = [line for line in either.lines if "error" in line]
-    assert [line["prompt"] for line in failed] == ["p3"] * 3
+    assert {line["prompt"] for line in failed} == {"p3"}
+    n_failed = len(failed)
+    assert n_failed in (6, 7, 8), "some were under way when it left"
     assert cli.main(["status", str(either.folder.path)]) == 0
-    assert "failures     3" in capsys.readouterr().out
+    assert f"failures     {n_failed}" in capsys.readouterr().out
     assert cli.main(["result", str(either.folder.path)]) == 0
     out = capsys.readouterr().out
-    assert "3 of 3 failures (p3): Down: no \\x1b[31mconnection" in out
+    assert f"{n_failed} of {n_failed} failures (p3): Down: no \\x1b[31mconnection" in out
     assert "\x1b" not in out
 
 
@@ -331,7 +333,7 @@ def test_an_error_that_the_llm_raises_is_the_failure_of_its_trials(project: Proj
     project.write(raising=["noise 3"], changes={"concurrency = 3": "concurrency = 1"})
     assert project.run() == 0
     failed = [line for line in project.lines if "error" in line]
-    assert [(line["prompt"], line["error"]) for line in failed] == [("p3", "Down: raised")] * 3
+    assert [(line["prompt"], line["error"]) for line in failed] == [("p3", "Down: raised")] * 6
     assert [entry["status"] for entry in project.result["prompts"] if entry["id"] == "p3"] == ["failed"]
 
 

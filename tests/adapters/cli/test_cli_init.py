@@ -170,6 +170,51 @@ def test_the_input_is_no_number_and_no_name_of_a_row(table: str, chosen: str, ho
     assert example.reference == ("Hier." if chosen == "Question" else None)
 
 
+@pytest.mark.parametrize("in_terminal", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "reference"),
+    [
+        ("Customer message,Reference answer", "Reference answer"),
+        ("Reference answer,Customer message", "Reference answer"),
+        ("message,answer,EXPECTED", "EXPECTED"),
+        ("message,target_answer", "target_answer"),
+        ("message,Label", "Label"),
+        ("message,Ideal", "Ideal"),
+        ("message,ground_truth", "ground_truth"),
+        ("message,Ground Truth Answer", "Ground Truth Answer"),
+        ("message,gold-answer", "gold-answer"),
+        ("message,expectedOutput", "expectedOutput"),
+        ("message,Answers", "Answers"),
+        ("message,correct", None),
+        ("message,answered by", None),
+        ("message,preferences", None),
+    ],
+)
+def test_the_column_of_the_wanted_answer_is_recognized_and_named(
+    columns: str, reference: str | None, in_terminal: bool, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    texts = ["some text", "other text", "third text"][: columns.count(",") + 1]
+    (home / "d.csv").write_text(f"{columns}\n{','.join(texts)}\n")
+    monkeypatch.setattr("sys.stdin", Terminal("\n" * 20) if in_terminal else io.StringIO())
+    assert asktell("init --kind openai --data d.csv" + ("" if in_terminal else " --yes")) == 0
+    expected = None if reference is None else texts[columns.split(",").index(reference)]
+    assert load_config(home / "selection.toml").examples[0].reference == expected
+    shown = capsys.readouterr()
+    wanted = "no wanted answer; --reference names one" if reference is None else f'wanted answer: "{reference}"'
+    assert wanted in shown.out
+    if in_terminal:
+        question = f"Column of the wanted answer? (there are {columns.replace(',', ', ')}) [{reference or 'none'}]"
+        assert question in shown.err
+
+
+def test_a_system_prompt_is_sent_only_if_it_is_stated(home: Path) -> None:
+    assert asktell("init --kind openai --yes") == 0
+    text = (home / "selection.toml").read_text()
+    assert load_config(home / "selection.toml").model["system"] is None
+    (home / "selection.toml").write_text(re.sub(r"^# system = ", "system = ", text, flags=re.MULTILINE))
+    assert load_config(home / "selection.toml").model["system"] == "You are ..."
+
+
 @pytest.mark.parametrize(
     ("prompts", "fields"),
     [("Q: {question}\nBe brief.\n", True), ('Return {"question": 1}\n', None), ("{question}, as {name}\n", None)],

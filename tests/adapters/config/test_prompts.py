@@ -86,7 +86,7 @@ def test_prompts_may_be_in_another_encoding(write: Any, tmp_path: Path, name: st
 
 def test_chats_have_fields_and_texts_keep_their_braces(write: Any) -> None:
     path = write(CHAT.replace('"Answer."', "'Answer as {question}.'"))
-    assert asked(path, 0)[1]["content"] == "Answer as {question}.\n\nWhere?"
+    assert asked(path, 0)[-1]["content"] == "Answer as {question}.\n\nWhere?"
     assert asked(path, 1, 1) == [
         {"role": "system", "content": 'As {"a": 1}.'},
         {"role": "user", "content": "c1: When?"},
@@ -96,8 +96,8 @@ def test_chats_have_fields_and_texts_keep_their_braces(write: Any) -> None:
 
 def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
     path = write("""[prompts]\nfields = true\ntexts = ['{context} {question} as {"a": {}}', "Answer."]""")
-    assert asked(path, 0)[1]["content"] == 'c0 Where? as {"a": {}}'
-    assert asked(path, 1)[1]["content"] == "Answer.\n\nWhere?"
+    assert asked(path, 0)[-1]["content"] == 'c0 Where? as {"a": {}}'
+    assert asked(path, 1)[-1]["content"] == "Answer.\n\nWhere?"
     then = load_config(path).setup
     plain = write("[prompts]\ntexts = ['{context} {question}', \"Answer.\"]")
     changed = differences(then, load_config(plain).setup)

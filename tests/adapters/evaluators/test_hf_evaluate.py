@@ -266,7 +266,7 @@ def test_a_nan_is_for_the_selector_to_refuse() -> None:
     assert math.isnan(evaluator("p", 0)["score"])
     selector = asktell.Selector(["p"], asktell.BestFeasible("score"), 3, examples=1)
     result = asktell.run(selector, evaluator, progress=False)
-    assert "finite" in str(selector.state.failures[0][0].reason)
+    assert "finite" in selector.state.failures.reasons()[0]
     assert not result.selected
 
 

@@ -13,7 +13,6 @@ from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
 from asktell_adapters.evaluators import (
     LLM,
-    SYSTEM_INSTRUCTION,
     AsyncLLMEvaluator,
     Completion,
     CompletionError,
@@ -40,21 +39,13 @@ def answering(request: Request) -> Completion:
     return Completion("answer " + user(request)[-1], completion_tokens=7, cost=0.5)
 
 
-def test_the_system_instruction_is_the_papers() -> None:
-    words = (
-        "You are an intelligent assistant. Please finish the given task, answer with the output only and reply nothing"
-    )
-    assert SYSTEM_INSTRUCTION.split() == [*words.split(), "else."]
-
-
 def test_calling_it_scores_one_prompt_on_one_example_with_exactly_the_metrics_names() -> None:
     llm = ScriptedLLM(answering)
     evaluator = LLMEvaluator(llm, EXAMPLES, {"em": ExactMatch(), "tokens": output_tokens})
     assert isinstance(llm, LLM)
     assert evaluator("Do it.", 2) == {"em": 1.0, "tokens": 7.0}
     (request,) = llm.requests
-    assert request.messages[0] == {"role": "system", "content": SYSTEM_INSTRUCTION}
-    assert user(request) == "Do it.\n\ntext 2"
+    assert request.messages == ({"role": "user", "content": "Do it.\n\ntext 2"},), "no system prompt that nobody gave"
     assert (request.max_new_tokens, request.temperature) == (512, 0.0)
 
 
@@ -65,7 +56,11 @@ def test_metrics_in_a_sequence_are_named_by_themselves_and_cost_comes_on_request
 
 def test_a_batch_is_asked_grouped_by_prompt_and_answered_in_its_own_order() -> None:
     llm = ScriptedLLM(answering)
-    evaluator = LLMEvaluator(llm, EXAMPLES, {"example": lambda _, example: float(example.input[-1])}, system=None)
+    evaluator = LLMEvaluator(
+        llm,
+        EXAMPLES,
+        {"example": lambda _, example: float(example.input[-1])},
+    )
     trials = [trial(prompt, example) for example in range(3) for prompt in ("b", "a")]
     results = evaluator.evaluate_batch(trials)
     assert results == [{"example": float(asked.example or 0)} for asked in trials]

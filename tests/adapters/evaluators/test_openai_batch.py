@@ -108,7 +108,7 @@ def right(study: asktell.Study) -> bool:
 
 
 def failures(study: asktell.Study) -> list[str]:
-    return [failure.reason for found in study.selector.state.failures.values() for failure in found]
+    return study.selector.state.failures.reasons()
 
 
 def test_a_night_from_ask_to_answer(study: asktell.Study, server: BatchServer, batches: OpenAIBatch) -> None:
@@ -606,7 +606,7 @@ def test_many_requests_become_several_batches(study: asktell.Study, server: Batc
 
 
 def test_large_requests_become_several_batches(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
-    batches = make(server, clock, most_bytes=1000)
+    batches = make(server, clock, most_bytes=600)
     ids = batches.submit(study, 7)
     assert len(ids) > 2
     assert sum(len(served.requests) for served in server.batches.values()) == 7

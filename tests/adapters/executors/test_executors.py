@@ -56,8 +56,8 @@ def evaluate_or_die(prompt: str, example: int) -> dict[str, float]:
 def only_bad_failed(selector: Selector) -> str:
     """The reason of its failure."""
     assert told(selector) == pytest.approx({cell: score for cell, score in ALL.items() if cell != BAD})
-    (failures,) = selector.state.failures.values()
-    return str(failures[0].reason)
+    (failure,) = selector.state.failures
+    return failure.reason
 
 
 # Any evaluator in batches
@@ -294,9 +294,9 @@ def test_a_job_that_dies_costs_only_the_trial_that_kills_it(submitit_executor: A
     assert selector.result().prompts[0].estimate["score"] == pytest.approx(
         (ALL[PROMPTS[1], 0] + ALL[PROMPTS[1], 1]) / 2
     )
-    (failures,) = selector.state.failures.values()
-    assert [failure.example for failure in failures] == [BAD[1]]
-    assert "ended without a result" in failures[0].reason
+    (failure,) = selector.state.failures
+    assert failure.example == BAD[1]
+    assert "ended without a result" in failure.reason
 
 
 def test_a_job_whose_future_is_cancelled_is_cancelled(submitit_executor: Any, tmp_path: Path) -> None:

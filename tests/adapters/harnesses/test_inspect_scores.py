@@ -91,6 +91,36 @@ def test_a_failure_names_itself_and_brings_the_cost_of_all_epochs(failing: Any, 
     assert caught.value.cost == 0.5
 
 
+TRACEBACK = """Traceback (most recent call last):
+  File "a.py", line 1, in f
+    raise APIConnectionError(request=request) from err
+openai.APIConnectionError: Connection error.
+Is it up?
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "b.py", line 2, in g
+    raise retry_exc from fut.exception()
+tenacity.RetryError: RetryError[<Future at 0x7f state=finished raised APIConnectionError>]
+"""
+
+
+@pytest.mark.parametrize(
+    ("traceback", "said"),
+    [
+        (TRACEBACK, "sample 'p|1' of Inspect: APIConnectionError: Connection error.\nIs it up?"),
+        ("cut off", "sample 'p|1' of Inspect: RetryError(<Future at 0x7f>)"),
+    ],
+)
+def test_of_attempts_that_failed_the_reason_is_that_of_the_last(traceback: str, said: str) -> None:
+    failing = sample(error="RetryError(<Future at 0x7f>)")
+    failing.error.traceback = traceback
+    with pytest.raises(CompletionError) as caught:
+        Scoring().of_epochs([failing], "m")
+    assert str(caught.value) == said
+
+
 def test_limits_may_count() -> None:
     assert Scoring(score_limited=True).of_epochs([sample(0.75, limit="token")], "m")["grade"] == 0.75
 

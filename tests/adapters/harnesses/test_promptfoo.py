@@ -95,13 +95,13 @@ def test_rows_become_a_table_in_which_the_last_one_counts(tmp_path: Path) -> Non
     document = json.loads(write_results(tmp_path / "results.json", read_rows(path), SUITE).read_text())
     results = document["results"]
     assert results["version"] == 3
-    assert [prompt["label"] for prompt in results["prompts"]] == ["say", "count", "generated"]
+    assert [prompt["label"] for prompt in results["prompts"]] == ["count", "generated", "say"], "most evaluations first"
     assert [(row["promptIdx"], row["testIdx"], row["score"]) for row in results["results"]] == [
-        (1, 0, 1),
+        (0, 0, 1),
+        (0, 1, 1),
         (1, 1, 1),
-        (2, 1, 1),
     ]
-    metrics = results["prompts"][1]["metrics"]
+    metrics = results["prompts"][0]["metrics"]
     assert (metrics["testPassCount"], metrics["testFailCount"], metrics["testErrorCount"]) == (1, 0, 1)
     assert metrics["score"] == 2
     assert metrics["namedScores"] == {"right": 2}

@@ -1,25 +1,30 @@
-"""llama.cpp in process by xllamacpp, on the packaged SmolLM2: right answers, slots, limits, and what can go wrong."""
+"""llama.cpp in a process of its own, on the packaged SmolLM2: right answers, slots, limits, and what can go wrong."""
 
 import multiprocessing
+import os
 import pickle
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.trial import Trial
 from asktell_adapters.evaluators import (
-    SYSTEM_INSTRUCTION,
     Completion,
     CompletionError,
     Example,
     LlamaCpp,
-    LlamaCppPython,
     LLMEvaluator,
     Request,
 )
+from asktell_adapters.llms.llama_cpp import _Server
 from asktell_adapters.metrics import Brevity, output_tokens
 from asktell_adapters.testing.llm_contract import completions
 
@@ -32,7 +37,7 @@ def llm(smollm2_file: Path) -> Iterator[LlamaCpp]:
 
 
 def chat(user: str, limit: int = 8) -> Request:
-    return Request.chat(user, SYSTEM_INSTRUCTION, max_new_tokens=limit)
+    return Request.chat(user, "Answer with the output only.", max_new_tokens=limit)
 
 
 def test_it_answers_greedily_and_reuses_the_common_prefix(llm: LlamaCpp) -> None:
@@ -42,22 +47,6 @@ def test_it_answers_greedily_and_reuses_the_common_prefix(llm: LlamaCpp) -> None
     assert 0 < first.completion_tokens <= 8
     assert max(second.cached_tokens, third.cached_tokens) > first.prompt_tokens // 2
     assert first.latency > 0
-
-
-def test_greedy_answers_are_those_of_llama_cpp_python(smollm2_f16: Path) -> None:
-    words = ["Name three colours.", "What is 2 + 2?", "Say hello to Anna.", "Write a word that rhymes with cat."]
-    requests = [chat(text, 12) for text in words]
-    other = LlamaCppPython(smollm2_f16, n_ctx=512, n_threads=1, reuse_prefix=False)
-    alone = LlamaCpp(smollm2_f16, n_ctx=512, n_slots=1, n_threads=1, reuse_prefix=False)
-    try:
-        expected, found = completions(other.complete(requests)), completions(alone.complete(requests))
-    finally:
-        other.close()
-        alone.close()
-    assert [answer.text for answer in found] == [answer.text for answer in expected]
-    assert [answer.prompt_tokens for answer in found] == [answer.prompt_tokens for answer in expected]
-    assert [answer.completion_tokens for answer in found] == [answer.completion_tokens for answer in expected]
-    assert [answer.finish_reason for answer in found] == [answer.finish_reason for answer in expected]
 
 
 def test_more_requests_than_slots_are_answered_in_order(llm: LlamaCpp) -> None:
@@ -103,7 +92,8 @@ def test_a_pickled_copy_gives_the_same_answer_without_a_reused_prefix(smollm2_fi
     fresh = LlamaCpp(smollm2_file, n_ctx=512, n_slots=1, n_threads=1, reuse_prefix=False)
     fresh.load()
     saved = pickle.dumps(fresh)
-    assert fresh._key.encode() not in saved
+    assert fresh._server is not None
+    assert fresh._server._key.encode() not in saved
     copy = pickle.loads(saved)
     answers = completions([fresh.complete([chat("Say yes.", 4)])[0], *copy.complete([chat("Say yes.", 4)] * 2)])
     copy.close()
@@ -132,28 +122,142 @@ def test_a_forked_process_loads_it_anew(llm: LlamaCpp) -> None:
     assert _ask_the_shared_one("Say yes.") == expected
 
 
-def test_closing_frees_the_memory_and_the_next_request_loads_again(smollm2_file: Path) -> None:
-    def megabytes() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4 // 1024
+def server_of(llm: LlamaCpp) -> _Server:
+    llm.load()
+    assert llm._server is not None
+    return llm._server
 
-    if not Path("/proc/self/statm").exists():
-        pytest.skip("no /proc")
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def ends_within(seconds: float, pid: int) -> bool:
+    deadline = time.monotonic() + seconds
+    while is_running(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+needs_signals = pytest.mark.skipif("not hasattr(signal, 'SIGSTOP')", reason="no SIGSTOP, no os.kill(pid, 0)")
+
+
+@needs_signals
+def test_closing_ends_its_process_and_the_next_request_loads_again(smollm2_file: Path) -> None:
     llm = LlamaCpp(smollm2_file, n_ctx=512, n_slots=2, n_threads=1)
-    llm.complete([chat("Say yes.", 1)])
-    loaded = megabytes()
+    pid = server_of(llm)._process.pid
+    assert is_running(pid)
     llm.close()
-    assert loaded - megabytes() > 100
+    assert not is_running(pid)
     assert len(completions(llm.complete([chat("Say yes.", 1)]))) == 1
     llm.close()
     llm.close()
+
+
+@needs_signals
+def test_a_model_that_hangs_fails_its_requests_in_time_and_is_ended(smollm2_file: Path) -> None:
+    llm = LlamaCpp(smollm2_file, n_ctx=512, n_slots=1, n_threads=1, timeout=20.0)
+    server = server_of(llm)
+    llm.timeout = server._timeout = 0.5
+    os.kill(server._process.pid, signal.SIGSTOP)
+    (failed,) = llm.complete([chat("Say yes.", 1)])
+    assert isinstance(failed, CompletionError)
+    assert str(failed) == "llama.cpp gave no answer within 0.5 s. A larger timeout allows more."
+    llm.close()
+    assert not is_running(server._process.pid)
+
+
+@needs_signals
+def test_closing_waits_for_a_request_under_way_but_not_for_ever(
+    smollm2_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asktell_adapters.llms.llama_cpp._SECONDS_TO_FINISH", 0.5)
+    llm = LlamaCpp(smollm2_file, n_ctx=512, n_slots=1, n_threads=1)
+    server = server_of(llm)
+    os.kill(server._process.pid, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(llm.complete, [chat("Say yes.", 1)] * 2)
+        while len(llm._pending) < 2:
+            time.sleep(0.01)
+        llm.close()
+        assert [str(answer) for answer in answers.result(timeout=30)] == ["llama.cpp was closed."] * 2
+
+
+@needs_signals
+def test_a_model_that_is_killed_says_so_and_is_loaded_again(smollm2_file: Path) -> None:
+    llm = LlamaCpp(smollm2_file, n_ctx=512, n_slots=1, n_threads=1)
+    server = server_of(llm)
+    with ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(llm.complete, [chat("Tell a long story.", 400)])
+        time.sleep(0.5)
+        os.kill(server._process.pid, signal.SIGKILL)
+        (failed,) = answers.result(timeout=30)
+    assert isinstance(failed, CompletionError)
+    assert "its process exited by signal 9 (was memory short?)" in str(failed)
+    assert len(completions(llm.complete([chat("Say yes.", 1)]))) == 1
+    llm.close()
+
+
+@needs_signals
+def test_a_model_that_does_not_load_in_time_is_ended(smollm2_file: Path) -> None:
+    with pytest.raises(EvaluatorError, match=r"was not loaded within 0\.01 s; a larger timeout allows more"):
+        LlamaCpp(smollm2_file, timeout=0.01).load()
+
+
+@needs_signals
+def test_it_ends_with_the_object(smollm2_file: Path) -> None:
+    llm = LlamaCpp(smollm2_file, n_ctx=512, n_slots=1, n_threads=1)
+    pid = server_of(llm)._process.pid
+    del llm
+    assert ends_within(10, pid)
+
+
+PARENT = """
+import os, sys, time
+from asktell_adapters.evaluators import LlamaCpp
+if __name__ == "__main__":
+    llm = LlamaCpp(sys.argv[1], n_ctx=512, n_slots=1, n_threads=1)
+    llm.load()
+    print(llm._server._process.pid, flush=True)
+    if sys.argv[2] == "fork" and os.fork() == 0:
+        time.sleep(600)
+    if sys.argv[2] != "exit":
+        time.sleep(600)
+"""
+
+
+@needs_signals
+@pytest.mark.parametrize("how", ["exit", "kill", "fork"])
+def test_it_ends_with_the_process_that_loaded_it(smollm2_file: Path, tmp_path: Path, how: str) -> None:
+    (tmp_path / "parent.py").write_text(PARENT)
+    command = [sys.executable, str(tmp_path / "parent.py"), str(smollm2_file), how]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        if how != "exit":
+            assert is_running(pid)
+            parent.kill()
+        parent.wait(60)
+        try:
+            assert ends_within(10, pid)
+        finally:
+            if how == "fork":
+                os.killpg(parent.pid, signal.SIGKILL)
 
 
 def test_strangers_on_this_machine_are_not_served(llm: LlamaCpp) -> None:
     import urllib.error
     import urllib.request
 
-    llm.load()
-    address = llm._server.listening_address
+    address = server_of(llm).address
     assert address.startswith("http://127.0.0.1:")
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{address}/v1/models", timeout=10)
@@ -191,26 +295,19 @@ def test_numbers_out_of_range_are_refused(smollm2_file: Path, option: dict[str, 
         LlamaCpp(smollm2_file, **option)
 
 
-def test_the_other_bindings_model_is_refused(smollm2_file: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="LlamaCppPython"):
-        LlamaCpp(object())  # type: ignore[arg-type]
-
-
 def test_a_template_without_a_system_role_gets_it_in_the_user_turn(
     llm: LlamaCpp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Strict:
-        """What LlamaCpp needs of a server, with a chat template like Gemma's."""
+    def post(path: str, body: Mapping[str, Any]) -> dict[str, object]:
+        """Answers like a server whose chat template is like Gemma's."""
+        assert path == "/v1/chat/completions"
+        if body["messages"][0]["role"] == "system":
+            return {"error": {"message": "System role not supported", "type": "server_error"}}
+        choice = {"message": {"content": body["messages"][0]["content"]}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}}
+        return {"choices": [choice], "usage": usage}
 
-        def handle_chat_completions(self, body: dict[str, list[dict[str, str]]]) -> dict[str, object]:
-            if body["messages"][0]["role"] == "system":
-                return {"error": {"message": "System role not supported", "type": "server_error"}}
-            choice = {"message": {"content": body["messages"][0]["content"]}, "finish_reason": "stop"}
-            usage = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}}
-            return {"choices": [choice], "usage": usage}
-
-    llm.load()
-    monkeypatch.setattr(llm, "_server", Strict())
+    monkeypatch.setattr(server_of(llm), "post", post)
     (answer,) = llm.complete([Request.chat("user words", "system words")])
     assert isinstance(answer, Completion)
     assert answer.text == "system words\n\nuser words"
@@ -218,7 +315,7 @@ def test_a_template_without_a_system_role_gets_it_in_the_user_turn(
 
 
 def test_what_is_closed_at_once_ends(smollm2_file: Path) -> None:
-    """A server of llama.cpp that is told to stop before it listens would serve for ever, and closing wait for it."""
+    """A server of xllamacpp that is told to stop before it listens serves for ever, and its destructor waits for it."""
     for _ in range(3):
         llm = LlamaCpp(smollm2_file, n_slots=1, n_threads=1)
         llm.load()

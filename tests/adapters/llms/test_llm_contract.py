@@ -13,7 +13,6 @@ from asktell_adapters.evaluators import (
     Completion,
     HuggingFace,
     LlamaCpp,
-    LlamaCppPython,
     OpenAIChat,
     Request,
     ScriptedLLM,
@@ -38,14 +37,6 @@ class TestLlamaCpp(LLMContract):
     @pytest.fixture
     def llm(self, smollm2_file: Path) -> Iterator[LLM]:
         local = LlamaCpp(smollm2_file, n_ctx=256, n_threads=1)
-        yield local
-        local.close()
-
-
-class TestLlamaCppPython(LLMContract):
-    @pytest.fixture
-    def llm(self, smollm2_f16: Path) -> Iterator[LLM]:
-        local = LlamaCppPython(smollm2_f16, n_ctx=256, n_threads=1)
         yield local
         local.close()
 

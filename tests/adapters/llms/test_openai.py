@@ -240,6 +240,24 @@ def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:
         asyncio.run(llm.acomplete(HELLO))
 
 
+def test_attempts_that_all_time_out_are_charged_as_estimated() -> None:
+    price, slow = Price(input=1e6, output=10e6), [Reply.slow(30)] * 3
+    request = Request.chat("x" * 400, max_new_tokens=7)
+    settings = {"timeout": 0.3, "max_retries": 2, "price": price}
+    with FaultyLLMServer([*slow, Reply(usage=(10, 2, 0)), *slow]) as server, client(server.base_url, **settings) as llm:
+        first, answer, second = (llm.complete([request])[0] for _ in range(3))
+    assert isinstance(first, CompletionError)
+    assert isinstance(second, CompletionError)
+    assert not isinstance(answer, Exception)
+    assert (first.attempts, first.cost) == (3, 3 * (100 + 7 * 10)), "nothing is known yet: as long as it may be"
+    assert (second.attempts, second.cost) == (3, 3 * (100 + 2 * 10)), "as long as answers were so far"
+    with FaultyLLMServer([*slow, Reply(status=400)]) as server, client(server.base_url, **settings) as llm:
+        llm.max_retries = 3
+        (refused,) = llm.complete([request])
+    assert isinstance(refused, CompletionError)
+    assert (refused.attempts, refused.cost) == (4, 3 * (100 + 7 * 10)), "what a refusal costs is nothing"
+
+
 def test_tokens_and_cost_follow_the_price_table() -> None:
     price = {"m": Price(input=2.0, output=8.0, cached_input=0.5)}
     script = [Reply(usage=(1000, 100, 600)), Reply(usage=None), Reply(text="", usage=(1000, 100, 0))]

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ import pytest
 from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
 from asktell_adapters.evaluators import VLLM, Completion, HuggingFace, LlamaCpp, OpenAIChat, Request, ScriptedLLM
 from asktell_adapters.llms.chat_api import ChatAPI
-from asktell_adapters.llms.llama_cpp_python import _chat
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 
 TOOL = {
@@ -61,6 +60,23 @@ def test_arguments_that_are_no_json_are_kept_as_they_came(given: Any, arguments:
     assert answer.tool_calls == ({"name": "search", "arguments": arguments},)
 
 
+@pytest.mark.parametrize("levels", [500, 900, 100_000])
+def test_arguments_that_are_nested_too_deeply_are_kept_as_they_came(levels: int) -> None:
+    deep = "[" * levels + "]" * levels
+    answer = ChatAPI("m", "max_tokens").completion(
+        reply({"tool_calls": [{"function": {"name": "f", "arguments": deep}}]}), "it"
+    )
+    assert answer.tool_calls == ({"name": "f", "arguments": deep},)
+    nested: dict[str, Any] = {}
+    for _ in range(levels):
+        nested = {"a": nested}
+    for message in ({"tool_calls": [{"function": {"name": "f", "arguments": nested}}]}, {"content": nested}):
+        body = reply({})
+        body["choices"][0]["message"] = message
+        with pytest.raises(Exception, match="malformed answer"):
+            ChatAPI("m", "max_tokens").completion(body, "it")
+
+
 @pytest.mark.parametrize("calls", ["x", [1], [{}], [{"function": {"name": 3}}], [{"function": {"arguments": "{}"}}]])
 def test_malformed_calls_are_a_malformed_answer(calls: Any) -> None:
     with pytest.raises(Exception, match="malformed answer"):
@@ -91,14 +107,6 @@ def test_llama_cpp_takes_them(smollm2_file: Path) -> None:
         assert llm.count_tokens([ASKED])[0] >= llm.count_tokens([PLAIN])[0]
     finally:
         llm.close()
-
-
-def test_llama_cpp_python_is_told_of_them() -> None:
-    calls: list[dict[str, Any]] = []
-    llama = SimpleNamespace(create_chat_completion=lambda **settings: calls.append(settings))
-    _chat(llama, ASKED)
-    _chat(llama, PLAIN)
-    assert [call.get("tools") for call in calls] == [[TOOL], None]
 
 
 def test_a_cache_keeps_calls_and_knows_tools(tmp_path: Path) -> None:

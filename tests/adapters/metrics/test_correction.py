@@ -70,6 +70,38 @@ def test_the_interval_holds_the_humans_mean_where_the_judges_does_not(bias: floa
     assert abs(np.mean(off)) < 4 * np.std(off) / runs**0.5
 
 
+@pytest.mark.parametrize("agreement", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("n", [10, 20, 50, 200])
+def test_the_interval_holds_the_share_that_humans_accept(n: int, p: float, agreement: float) -> None:
+    """See the table in docs/how-to/use-a-judge.md; Student's t alone covers 0 to 95 % here."""
+    rng = np.random.default_rng([n, int(100 * p), int(10 * agreement)])
+    runs, held, widths = 300, 0, []
+    for _ in range(runs):
+        humans = (rng.random(n + 300) < p).astype(float)
+        judged = np.where(rng.random(n + 300) < agreement, humans, 1 - humans)
+        found = corrected_mean(humans[:n], judged[:n], judged[n:])
+        held += found.interval[0] <= p <= found.interval[1]
+        widths.append(found.interval[1] - found.interval[0])
+    assert held / runs > 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
+    assert min(widths) > 0
+
+
+def test_the_interval_of_a_difference_of_two_prompts_holds_it() -> None:
+    rng = np.random.default_rng(3)
+    runs, n, held = 300, 20, 0
+    for _ in range(runs):
+        a, b = (rng.random(n + 300) < 0.99).astype(float), (rng.random(n + 300) < 0.97).astype(float)
+        difference = a - b
+        low, high = corrected_mean(difference[:n], difference[:n], difference[n:]).interval
+        held += low <= 0.02 <= high
+    assert held / runs > 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
+
+
+def test_grades_that_all_agree_do_not_make_the_mean_certain() -> None:
+    assert corrected_mean([5.0] * 10, [5.0] * 5 + [3.0] * 5, [5.0, 3.0] * 20).standard_error > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

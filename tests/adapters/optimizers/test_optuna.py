@@ -299,7 +299,7 @@ def test_scores_from_a_cache_are_a_warning(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_failed_trials() -> None:
-    sampler = AsktellSampler(new_selector(max_failures=2))
+    sampler = AsktellSampler(new_selector(max_failure_rate=0.2))
     study = new_study(sampler)
 
     def shaky(trial: Any) -> float:
@@ -318,7 +318,7 @@ def test_failed_trials() -> None:
 
 
 def test_every_trial_fails() -> None:
-    sampler = AsktellSampler(new_selector(max_failures=2))
+    sampler = AsktellSampler(new_selector(max_failure_rate=0.2))
     study = new_study(sampler)
 
     def never(trial: Any) -> float:
@@ -365,7 +365,7 @@ def test_pruned_trials_count_by_their_last_value() -> None:
     assert result.selected[0].id == "p5"
     assert by_id["p0"].pulls > 0
     assert by_id["p0"].estimate["accuracy"] < 0.2  # type: ignore[operator]
-    assert (by_id["p4"].pulls, by_id["p4"].failures) == (0, 3)
+    assert (by_id["p4"].pulls, by_id["p4"].failures) == (0, 6)
     assert "pruned before it had a value" in str(by_id["p4"].reason)
 
 
@@ -394,7 +394,7 @@ def test_a_value_that_is_no_score_is_a_failure(value: float, caplog: pytest.LogC
         study.optimize(lambda trial: value if suggest(trial)[0] == "p5" else objective(trial))
     result = sampler.result(study)
     assert [entry.id for entry in result.selected] == ["p4"]
-    assert result.prompts[5].failures == 3
+    assert result.prompts[5].failures == 6
     assert "finite" in str(result.prompts[5].reason)
     assert "counts as failed" in caplog.text
 
@@ -626,7 +626,7 @@ def test_storages_and_what_the_dashboard_reads(storage: str, tmp_path: Path) -> 
 def test_any_play_leaves_a_state_that_follows_from_the_storage(data: Any) -> None:
     """Trials of several processes, finished in any order and way."""
     study = new_study(None)
-    samplers = [AsktellSampler(new_selector(budget=10, max_failures=2), stop=False) for _ in range(2)]
+    samplers = [AsktellSampler(new_selector(budget=10, max_failure_rate=0.2), stop=False) for _ in range(2)]
     out: list[Any] = []
     for _ in range(data.draw(st.integers(1, 25))):
         if not out or (len(out) < 4 and data.draw(st.booleans())):
@@ -644,7 +644,7 @@ def test_any_play_leaves_a_state_that_follows_from_the_storage(data: Any) -> Non
             else:
                 study.tell(trial, accuracy(trial.params["prompt"], trial.params["example"]))
     results = [
-        sampler.result(study) for sampler in (*samplers, AsktellSampler(new_selector(budget=10, max_failures=2)))
+        sampler.result(study) for sampler in (*samplers, AsktellSampler(new_selector(budget=10, max_failure_rate=0.2)))
     ]
     finished = [t for t in study.trials if "planner" in t.system_attrs.get("asktell", {}) and t.values is not None]
     for result in results:

@@ -57,7 +57,7 @@ def test_our_own_logs_make_a_warm_start(model: Any, logs: Path, caplog: pytest.L
     with caplog.at_level(logging.WARNING, "asktell"):
         assert observe_logs(again, logs) == 2
     warning = caplog.messages[-1]
-    assert "4 samples of Inspect logs were left out: 2 x There is no prompt 'A'" in warning
+    assert "4 samples of Inspect logs were left out: 3 x There is no prompt 'A'" in warning
     assert "scripted" in warning
     assert observed(again) == {(0, 0): (1.0, 3.0), (0, 1): (1.0, 3.0)}
     assert again.spent == 0

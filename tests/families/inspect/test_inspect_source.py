@@ -1,7 +1,10 @@
 """A selection as the source of a task's samples: Inspect's own loop asks and tells."""
 
 import logging
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -156,14 +159,81 @@ def test_metrics_are_the_prompts(scripted: Scripted) -> None:
     goal = asktell.BestFeasible("parts/short", {"includes": 0.5})
     log = evaluate(InspectSource(new_selector(goal=goal), task), scripted(repeat))
     found = metrics(log)
-    assert found["includes", "accuracy[good]"] == 1
-    assert found["includes", "accuracy[bad]"] == 0
-    assert found["short", "mean[good]"] == found["right", "mean[bad]"] == 1
-    assert "stderr[good]" in {name for _, name in found}
+    assert found["includes", "accuracy(good)"] == 1
+    assert found["includes", "accuracy(bad)"] == 0
+    assert found["short", "mean(good)"] == found["right", "mean(bad)"] == 1
+    assert "stderr(good)" in {name for _, name in found}
     log = evaluate(InspectSource(new_selector(), questions(metrics=[mean()])), scripted(repeat))
-    assert metrics(log) == {("includes", "mean[bad]"): 0, ("includes", "mean[good]"): 1}
+    assert metrics(log) == {("includes", "mean(bad)"): 0, ("includes", "mean(good)"): 1}
     log = evaluate(InspectSource(new_selector(), questions(), by_prompt=False), scripted(repeat))
     assert metrics(log)["includes", "accuracy"] == 0.5
+
+
+SHOWN = """
+import sys
+import asktell, inspect_ai
+from asktell_adapters.harnesses.inspect_source import InspectSource
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
+from inspect_ai.scorer import includes
+
+@modelapi(name="right")
+def right():
+    class Right(ModelAPI):
+        async def generate(self, input, tools, tool_choice, config):
+            output = ModelOutput.from_content(self.model_name, "right")
+            output.usage = ModelUsage(input_tokens=7, output_tokens=3, total_tokens=10)
+            return output
+    return Right
+
+if __name__ == "__main__":
+    prompts = {id_: f"prompt {id_}" for id_ in ("good", "bold", "[/b]", "[red]")}
+    selector = asktell.Selector(prompts, asktell.BestFeasible("includes"), 8, examples=4, method="uniform")
+    task = Task([Sample(f"Q{i}?", target="right") for i in range(4)], scorer=includes())
+    (log,) = inspect_ai.eval(InspectSource(selector, task).task, model="right/model", display=sys.argv[1])
+    print(log.status)
+"""
+
+
+@pytest.mark.parametrize("display", ["rich", "plain"])
+def test_names_of_metrics_are_shown_as_they_are(display: str, tmp_path: Path) -> None:
+    (tmp_path / "shown.py").write_text(SHOWN)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "200"}
+    command = [sys.executable, str(tmp_path / "shown.py"), display]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "success"
+    missing = [name for name in ("good", "bold", "［/b］", "［red］") if f"accuracy({name})" not in done.stdout]
+    assert missing == [], done.stdout
+
+
+def test_a_server_that_is_down_is_an_error_and_costs_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("LOCAL_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("LOCAL_API_KEY", "k")
+    selector = new_selector()
+    log = evaluate(InspectSource(selector, questions()), "openai-api/local/m", max_retries=1)
+    assert log.status == "error"
+    assert "all failed in the same way" in log.error.message or "in a row failed" in log.error.message
+    assert "APIConnectionError: Connection error" in log.error.message
+    assert "RetryError" not in log.error.message
+    assert "evaluate the source again" in log.error.message
+    assert [entry.status for entry in selector.result().prompts] == ["active", "active"]
+
+
+@pytest.mark.parametrize("limit", [None, "default"])
+def test_an_eval_in_which_everything_failed_is_no_success(scripted: Scripted, limit: str | None) -> None:
+    kinds = iter([ValueError, KeyError, TypeError, OSError] * 100)
+
+    def never(messages: list[Any]) -> str:
+        raise next(kinds)("scripted")
+
+    options = {} if limit else {"max_failures_in_a_row": None}
+    log = evaluate(InspectSource(new_selector(), questions(), **options), scripted(never))
+    assert log.status == "error"
+    assert "failed" in log.error.message
+    assert "scripted" in log.error.message
 
 
 def test_failures(scripted: Scripted) -> None:
@@ -176,7 +246,7 @@ def test_failures(scripted: Scripted) -> None:
     log = evaluate(InspectSource(selector, questions(), concurrency=2), scripted(answer))
     assert log.status == "success"
     bad, good = selector.result().prompts
-    assert (bad.status, bad.failures, good.pulls) == ("failed", 3, 4)
+    assert (bad.status, bad.failures, good.pulls) == ("failed", 4, 4)
     assert "scripted" in str(bad.reason)
 
 

@@ -70,9 +70,9 @@ def test_as_the_source_of_one_eval(logs: Path) -> None:
     assert not any(entry.failures for entry in source.result().prompts)
     assert log.results is not None
     metrics = {(s.name, m.name): m.value for s in log.results.scores for m in s.metrics.values()}
-    assert metrics["utility", "accuracy[lazy]"] == 0
-    assert metrics["security", "accuracy[lazy]"] == 1
-    assert metrics["security", "accuracy[naive]"] < 0.5 < metrics["security", "accuracy[careful]"]
+    assert metrics["utility", "accuracy(lazy)"] == 0
+    assert metrics["security", "accuracy(lazy)"] == 1
+    assert metrics["security", "accuracy(naive)"] < 0.5 < metrics["security", "accuracy(careful)"]
 
 
 def test_as_batches() -> None:

@@ -394,7 +394,7 @@ def test_over_http() -> None:
         result = asktell.run(selector, evaluator, concurrency=3, progress=False)
     assert sum(entry.failures for entry in result.prompts) == 1
     assert result.selected[0].estimate == {"exact": 1.0, "output_tokens": 1.0}
-    (failure,) = next(iter(selector.state.failures.values()))
+    (failure,) = selector.state.failures
     assert "400" in failure.reason
     assert {body["messages"][0]["content"] for body in server.requests} == {"Repeat.", "Say it again."}
 

@@ -1,8 +1,13 @@
 """The file of results, read by promptfoo's own command."""
 
 import json
+import os
+import signal
+import socket
 import subprocess
-from collections.abc import Callable
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,66 @@ def command(node: str, node_modules: Path) -> Callable[..., str]:
         return done.stdout + done.stderr
 
     return run
+
+
+@pytest.fixture
+def overview(node: str, node_modules: Path, command: Callable[..., str]) -> Iterator[Callable[[], Any]]:
+    """promptfoo's list of evaluations, from the server behind its page."""
+    package = json.loads((node_modules / "promptfoo" / "package.json").read_text())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def ask() -> Any:
+        line = [node, str(node_modules / "promptfoo" / package["bin"]["promptfoo"]), "view", "--no", "-p", str(port)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        servers.append(subprocess.Popen(line, start_new_session=True, **quiet))
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://localhost:{port}/api/results", timeout=10) as reply:
+                    return json.load(reply)["data"]
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+
+    yield ask
+    for server in servers:
+        os.killpg(server.pid, signal.SIGKILL)  # the command may be a script that starts Node
+        server.wait()
+
+
+def test_promptfoos_list_of_evaluations_has_the_number_of_tests(
+    scripted: Scripted, command: Callable[..., str], overview: Callable[[], Any], tmp_path: Path
+) -> None:
+    table = {"a|0": 1.0, "b|0": 1.0, "b|1": 1.0, "b|2": "fails", "b|3": "fails"}
+    evaluator = scripted(table, ["a", "b"], rows=tmp_path / "rows.jsonl")
+    evaluator.evaluate_batch([asktell.Trial(i, key[0], key[0], int(key[2])) for i, key in enumerate(table)])
+    evaluator.write_results(tmp_path / "results.json")
+    command("import", str(tmp_path / "results.json"))
+    (listed,) = overview()
+    assert listed["numTests"] == 4, "of the prompt with one evaluation it would be 1, and the pass rate 150 %"
+    assert listed["passRate"] == 100 * 3 / 8
+    assert listed["description"] == "Chosen by asktell: 3 of 5 evaluations passed, 4 tests"
+
+
+def test_a_node_that_is_too_old_is_said(
+    node_modules: Path, node: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, mine = node_modules / "promptfoo", tmp_path / "node_modules" / "promptfoo"
+    mine.mkdir(parents=True)
+    for path in theirs.iterdir():
+        (mine / path.name).symlink_to(path)
+    config = {"prompts": ["p"], "providers": ["echo"], "tests": [{"vars": {"x": 1}}]}
+    for wanted, is_said in (("^18.0.0 || >=99.1.0", True), ("^18.0.0 || >=18.1.0", False), ("no range", False)):
+        (mine / "package.json").unlink()
+        package = json.loads((theirs / "package.json").read_text())
+        (mine / "package.json").write_text(json.dumps({**package, "engines": {"node": wanted}}))
+        caplog.clear()
+        PromptfooEvaluator(config, node_modules=mine.parent, node=node).close()
+        said = f"promptfoo {package['version']} needs Node {wanted}, and this is "
+        assert (said in caplog.text) is is_said
 
 
 def test_promptfoo_imports_and_exports_it(scripted: Scripted, command: Callable[..., str], tmp_path: Path) -> None:
@@ -70,7 +135,15 @@ def test_a_row_has_its_prompts_own_index(scripted: Scripted, tmp_path: Path) -> 
     assert {(row["prompt"]["template"], row["promptIdx"]) for row in rows} == {("a", 0), ("b", 1), ("x", 2), ("y", 3)}
     assert len({(row["promptIdx"], row["testIdx"]) for row in rows}) == 6
     written = json.loads(evaluator.write_results(tmp_path / "results.json").read_text())["results"]["results"]
-    assert {(row["promptIdx"], row["testIdx"]) for row in written} == {(r["promptIdx"], r["testIdx"]) for r in rows}
+    assert {(row["prompt"]["template"], row["testIdx"]) for row in written} == {
+        (row["prompt"]["template"], row["testIdx"]) for row in rows
+    }
+    assert {(row["prompt"]["template"], row["promptIdx"]) for row in written} == {
+        ("b", 0),
+        ("x", 1),
+        ("a", 2),
+        ("y", 3),
+    }
 
 
 def test_the_rows_are_needed(scripted: Scripted, tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def only_bad_failed(selector: Selector) -> str:
     """The reason of its failure."""
     assert told(selector) == pytest.approx({cell: score for cell, score in ALL.items() if cell != BAD})
     assert [entry.failures for entry in selector.result().prompts] == [0, 1, 0, 0]
-    (failures,) = selector.state.failures.values()
-    return str(failures[0].reason)
+    (failure,) = selector.state.failures
+    return failure.reason
 
 
 def note(folder: Path, what: object) -> int:

@@ -1,0 +1,197 @@
+"""Links lead somewhere, every page is listed, every public name, command, key and operation is documented."""
+
+import contextlib
+import importlib
+import os
+import re
+import tomllib
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell.errors import MissingExtraError
+from asktell_adapters.config import described, judges, load_config, metrics, model
+from asktell_adapters.config.tables import KEYS, KINDS, Table
+from asktell_adapters.metrics import Judge
+
+pytest.importorskip("fastapi")
+
+import docs_reference
+import docs_site
+from docs_site import DOCS, ROOT
+
+PAGES = [*docs_site.pages(), *sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").glob("*.md"))]
+API = DOCS / "reference" / "api"
+FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as git hosts and the site make them."""
+    seen: Counter[str] = Counter()
+    found = set(re.findall(r'<a (?:id|name)="([^"]+)"', page.read_text()))
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCE.sub("", filled(page)), re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def filled(page: Path) -> str:
+    return docs_reference.filled(page.name, page.read_text()) if page.is_relative_to(DOCS) else page.read_text()
+
+
+def dead_links(page: Path, text: str) -> list[str]:
+    text = CODE.sub(lambda code: "" if "](" in code[0] else code[0], FENCE.sub("", text))
+    found = []
+    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^()\s]+)\)", text)):
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        path = page if not target else Path(os.path.normpath(page.parent / target))
+        if not path.exists():
+            found.append(f"{target} does not exist")
+        elif anchor and path.suffix == ".md" and path.parent.name != "api" and anchor not in anchors(path):
+            found.append(f"{path.name} has no heading #{anchor}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert dead_links(page, page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "n_dead"),
+    [
+        ("[a](there.md)", 0), ("[a](there.md#a-part-of-it)", 0), ("[a](there.md#twice-1)", 0), ("`[a](no.md)`", 0),
+        ("```\n[a](no.md)\n```", 0), ("[a](https://no.example/x.md)", 0),
+        ("[a](no.md)", 1), ("![a](no.png)", 1), ("[`a` [b]](no.md)", 1), ("[a](there.md#no)", 1), ("[a](#no)", 1),
+    ],
+)  # fmt: skip
+def test_dead_links_are_found(line: str, n_dead: int, tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# There\n\n## A `part`, of *it*\n\n## Twice\n\n## Twice\n")
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n{line}\n")
+    assert len(dead_links(page, page.read_text())) == n_dead
+
+
+def test_every_page_is_listed_once() -> None:
+    listed = re.findall(r"'([\w/-]+\.md)'", str(docs_site.navigation()))
+    assert len(listed) == len(set(listed)) == len(docs_site.pages())
+
+
+def test_the_site_has_every_page_and_no_marker(tmp_path: Path) -> None:
+    docs_site.stage(tmp_path)
+    for page in docs_site.pages():
+        text = (tmp_path / "docs" / page.relative_to(DOCS)).read_text()
+        assert "<!-- generated" not in text
+        assert dead_links(tmp_path / "docs" / page.relative_to(DOCS), text) == []
+
+
+def test_a_line_that_links_to_data_becomes_a_table(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a,b\n1|2,x\n")
+    made = docs_site._inline_tables(tmp_path / "page.md", "See:\n\n[the data](data.csv)\n\nand [it](data.csv) again.\n")
+    assert made.splitlines()[2:] == [
+        "[the data](data.csv)", "", "| a | b |", "| --- | --- |", "| 1&#124;2 | x |", "", "and [it](data.csv) again."
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tag", "n_loaded"),
+    [
+        ('<script src="https://cdn.example/x.js"></script>', 1), ('<script src="//cdn.example/x.js"></script>', 1),
+        ('<link rel="stylesheet" href="https://fonts.example/css">', 1),
+        ('<img src="https://badges.example/x.svg">', 1), ('<link href="https://fonts.example" rel="preconnect">', 1),
+        ("<style>@import 'https://f.example/x.css'</style>", 1),
+        ('<p style="background: url(https://pictures.example/x.png)">', 1),
+        ('<a href="https://arxiv.example">paper</a><img src="x.png">', 0),
+        ('<link rel="canonical" href="https://a.example"><img src="data:image/png;base64,AA==">', 0),
+    ],
+)  # fmt: skip
+def test_what_is_loaded_from_elsewhere_is_found(tag: str, n_loaded: int, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(tag)
+    assert len(docs_site.loaded_from_elsewhere(tmp_path)) == n_loaded
+
+
+def test_a_tutorial_becomes_a_notebook() -> None:
+    cells = docs_site.notebook("# T\n\n```python\na = 1\n```\n\n```sh\nls\n```\n\n```python\na\n```\n")["cells"]
+    assert [(cell["cell_type"], cell["source"]) for cell in cells] == [
+        ("markdown", "# T"), ("code", "a = 1"), ("markdown", "```sh\nls\n```"), ("code", "a")
+    ]  # fmt: skip
+
+
+# Nothing is left out
+
+
+def test_every_public_name_is_on_a_page() -> None:
+    text = "\n".join(page.read_text() for page in API.glob("*.md"))
+    members: set[str] = set()
+    for module, listed in re.findall(r"^::: ([\w.]+)(?:\n    options:\n      members: \[(.*)\])?", text, re.MULTILINE):
+        with contextlib.suppress(MissingExtraError):
+            found = importlib.import_module(module)
+            names = list(filter(None, listed.split(", ")))
+            assert [name for name in names if not hasattr(found, name)] == [], module
+            members.update(names if module == "asktell" else ())
+    assert set(asktell.__all__) == members | {name for name in asktell.__all__ if name.endswith("Error")}
+
+
+def test_every_command_option_and_operation_has_a_description() -> None:
+    for name, parser in docs_reference.commands().items():
+        assert parser.description, name
+        assert [action.dest for action in parser._actions if not action.help] == [], name
+    document = docs_reference.openapi()
+    assert [name for name, operation in docs_reference.operations(document) if not operation.get("description")] == []
+    schemas = document["components"]["schemas"].items()
+    assert [name for name, schema in schemas if not schema.get("description")] == []
+
+
+def test_every_key_of_a_configuration_is_described() -> None:
+    assert {name: set(table) for name, table in described.TABLES.items()} == {k: set(v) for k, v in KEYS.items()}
+    assert set(described.MODEL_TYPES) == set(model._OPTIONS)
+    assert set(described.METRICS) == set(metrics._METRICS)
+    options = [(made, model._OPTIONS.get(name, {})) for name, (made, _) in described.MODEL_TYPES.items()]
+    for made, keys in [*options, (Judge, judges.OPTIONS)]:
+        assert [key for key in keys if key not in docs_reference.arguments_of(made)] == [], made
+
+
+CONFIG = """
+budget = { evaluations = 6, cost = 1.0, max_cost_per_evaluation = 0.1 }
+prompts.texts = { a = "A", b = "B" }
+data.file = "data.jsonl"
+model = { type = "openai", model = "m", price = { input = 1, output = 2 } }
+metrics = { exact_match = true, judge = { criteria = { good = "it is good" } } }
+goal.maximize = "exact_match"
+improve.writer.type = "llm"
+cache.file = "answers.db"
+"""
+# Defaults that the page states in words; for the writer, whoever writes has the default.
+IN_WORDS = {
+    ("", "output"), ("", "concurrency"), ("data", "limit"), ("data", "sample"), ("improve.writer", "max_new_tokens"),
+}  # fmt: skip
+
+
+def test_types_and_defaults_are_those_in_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: dict[tuple[str, str], tuple[str, Any]] = {}
+    take = Table.take
+
+    def noted(self: Table, key: str, kind: str, *default: Any) -> Any:
+        read[self.name, key] = (kind, default[0] if default else described.NEEDED)
+        return take(self, key, kind, *default)
+
+    monkeypatch.setattr(Table, "take", noted)
+    (tmp_path / "data.jsonl").write_text('{"input": "x", "reference": "y"}\n' * 3)
+    (tmp_path / "run.toml").write_text(CONFIG)
+    load_config(tmp_path / "run.toml")
+    tables = {**described.TABLES, "improve.writer": described.WRITER}
+    keys = {(name, key): said for name, table in tables.items() for key, said in table.items() if (name, key) in read}
+    assert len(keys) > 35
+    for where, said in keys.items():
+        kind, default = read[where]
+        assert said.kind == kind or said.kind not in KINDS, where
+        if where not in IN_WORDS and default not in (None, described.NEEDED, {}, []):
+            assert tomllib.loads(f"it = {said.default}") == {"it": default}, where
