@@ -145,7 +145,7 @@ test-dist: dist
 test-pythons: dist
 	$(TOOLS)/bin/python tests/packages/check.py pythons $(PYTHONS)
 
-# Gathers changes/ into CHANGELOG.md: make changelog RELEASE=0.2.0
+# Gathers docs/changes/ into CHANGELOG.md: make changelog RELEASE=0.2.0
 changelog: $(TOOLS)/.made
 	$(TOOLS)/bin/towncrier build --yes --version $(RELEASE)
 	sed -i '/./,$$!d' CHANGELOG.md  # it begins with empty lines now

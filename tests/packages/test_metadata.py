@@ -78,7 +78,7 @@ def test_the_citation_is_of_this_version_and_names_the_paper() -> None:
 
 def test_changes_are_in_fragments_of_known_kinds() -> None:
     kinds = "|".join(kind["directory"] for kind in PYPROJECT["tool"]["towncrier"]["type"])
-    for fragment in (ROOT / "changes").iterdir():
+    for fragment in (ROOT / "docs" / "changes").iterdir():
         if fragment.name not in ("README.md", ".gitignore"):
             assert re.fullmatch(rf"(\+[\w-]+|\d+)\.({kinds})(\.\d+)?\.md", fragment.name), fragment.name
             assert fragment.read_text(encoding="utf-8").strip()
@@ -92,5 +92,5 @@ def test_every_recipe_names_what_there_is() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for module in re.findall(r"python -m (benchmarks[a-z_.]+)[ `]", text):
         assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
-    for path in re.findall(r"`((?:asktell|adapters|benchmarks|tests|docs|changes)/[\w./-]*)`", text):
+    for path in re.findall(r"`((?:asktell|adapters|benchmarks|tests|docs)/[\w./-]*)`", text):
         assert "NAME" in path or (ROOT / path).exists(), path
