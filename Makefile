@@ -56,12 +56,13 @@ contracts: $(VENV)/.test
 tests: $(VENV)/.test postgresql browser
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed
 
-# The adapters to harnesses and clusters, each against the real package: make test-adapters FAMILIES="ray dspy".
-# Their warnings are their own.
+# The adapters to harnesses and clusters, each against the real package, and its page in docs/ if it has one (5: it has none):
+# make test-adapters FAMILIES="ray dspy". Their warnings are their own.
 test-adapters: $(FAMILIES:%=.venvs/%-$(VERSIONS)/.made)
 	@for family in $(FAMILIES); do \
 		echo "== $$family, $(VERSIONS) versions"; \
 		.venvs/$$family-$(VERSIONS)/bin/python -m pytest -W default tests/families/$$family || exit 1; \
+		.venvs/$$family-$(VERSIONS)/bin/python -m pytest -W default tests/docs/test_pages.py --family $$family || [ $$? = 5 ] || exit 1; \
 	done
 
 .venvs/%/.made: tests/families/versions/%.txt pyproject.toml

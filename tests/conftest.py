@@ -31,6 +31,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="also run the tests marked `slow`")
     parser.addoption("--skip-missing-extras", action="store_true", help="what fails for a missing extra is skipped")
+    parser.addoption("--family", help="run the pages of docs/ on this harness, in its own environment")
     parser.addoption("--all-installed", action="store_true", help="a test skipped for a missing package fails")
 
 

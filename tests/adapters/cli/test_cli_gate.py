@@ -77,7 +77,7 @@ def command(line: str) -> int:
 
 
 def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gate, compare = (c.strip() for c in re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    gate, compare = (c.strip() for c in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
     assert command(gate) == 0
     out = capsys.readouterr().out
     assert "passed    exact_match not worse by more than 0.05" in out

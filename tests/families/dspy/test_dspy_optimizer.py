@@ -18,6 +18,7 @@ import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyExistsError
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy import AsktellOptimizer, Candidate, bootstrap_demos, propose_instructions
+from asktell_adapters.harnesses.gepa import AsktellPolicy
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 QUALITY = {"Poor.": 0.2, "Good.": 0.8, "Best.": 0.9, "Given the fields `question`, produce the fields `answer`.": 0.1}
@@ -330,3 +331,39 @@ def test_whole_candidates_with_their_own_demos() -> None:
     compiled = AsktellOptimizer(quality, chosen, budget=12, keep_original=False).compile(Program(), trainset=TRAINSET)
     assert instruction(compiled) == "Good."
     assert len(compiled.predict.demos) == 1
+
+
+def test_dspys_gepa_takes_the_policy() -> None:
+    class Judged(dspy.Module):
+        """The longer the instruction, the better."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.predict = dspy.Predict("question -> answer")
+
+        def forward(self, question: str) -> Any:
+            self.predict(question=question)
+            return dspy.Prediction(answer=len(self.predict.signature.instructions) / 1000)
+
+    def metric(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> float:
+        return float(pred.answer)
+
+    def longer(candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]) -> dict[str, str]:
+        return {name: candidate[name] + " Think." for name in components_to_update}
+
+    dataset = [dspy.Example(question=str(n)).with_inputs("question") for n in range(12)]
+    optimizer = dspy.GEPA(
+        metric=metric,
+        max_metric_calls=60,
+        instruction_proposer=longer,
+        reflection_lm=DummyLM([]),
+        track_stats=True,
+        num_threads=1,
+        use_merge=False,
+        gepa_kwargs={"val_evaluation_policy": AsktellPolicy(3)},
+    )
+    with dspy.context(lm=DummyLM([{"answer": "a"}] * 500)):
+        compiled = optimizer.compile(Judged(), trainset=dataset, valset=dataset)
+    scores = compiled.detailed_results.val_subscores
+    assert len(scores) > 1
+    assert all(len(by_example) == 3 for by_example in scores[1:])

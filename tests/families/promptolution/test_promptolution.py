@@ -1,7 +1,6 @@
 """promptolution's tasks, predictors and optimizers, over an LLM that does as told."""
 
 import random
-import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -238,16 +237,3 @@ def test_what_is_known_is_carried_over() -> None:
     assert later.spent == 0
     with pytest.raises(InvalidArgumentError):
         carry_over(earlier, asktell.Selector(["b", "c"], asktell.BestFeasible("other"), 6, examples=3))
-
-
-def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "use-promptolution.md"
-    predictor, writer = FirstOccurrencePredictor(Scripted(careful), ["yes", "no"]), Writer()
-    task = sentiment()
-    names: dict[str, Any] = {"task": task, "predictor": predictor, "prompts": list(PARENTS)}
-    names["optimizer"] = EvoPromptGA(predictor, task, writer, list(PARENTS))
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), names)
-    assert capsys.readouterr().out.count("Read carefully.") == 2

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -399,16 +398,3 @@ def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> Non
     arguments = {"evaluator_factory": Batches, "num_workers": 1, "progress": False, **options}
     with pytest.raises(InvalidArgumentError, match=message):
         run(new_selector(), **arguments)
-
-
-def test_the_page(
-    add_node: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "run-on-a-cluster.md"
-    program = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)[0]
-    assert program.count('ray.init(address="auto")\n') == 1
-    add_node(num_gpus=2)  # for 8 workers
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ray, "init", lambda address: None)  # is connected already
-    exec(program, {"__name__": "__main__"})
-    assert "(final, 60 of 60 evaluations spent" in capsys.readouterr().out

