@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from asktell.budget import Budget
 from asktell.errors import (
     AccessDeniedError,
     AsktellError,
@@ -25,14 +24,15 @@ from asktell.errors import (
     TellManyError,
     UnknownTrialError,
 )
-from asktell.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
 from asktell.methods import METHODS, Elimination, Race, preset
 from asktell.methods.adaptive import Adaptive
-from asktell.profiles.profile import ExampleProfile
+from asktell.posterior.profile import ExampleProfile
+from asktell.problem.budget import Budget
+from asktell.problem.candidates import Tell, Trial
+from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
 from asktell.results import Comparison, Difference, PromptResult, Result
 from asktell.running.run import run
 from asktell.selector import Selector
-from asktell.trial import Tell, Trial
 
 if TYPE_CHECKING:
     from asktell.service.client import RemoteStudy
@@ -94,8 +94,20 @@ def __getattr__(name: str) -> Any:
         from asktell.service.client import RemoteStudy
 
         return RemoteStudy
+    if name == "features":
+        from asktell.problem import features
+
+        return features
+    if name == "jax_cache":
+        from asktell._util import jax_cache
+
+        return jax_cache
     if name == "__version__":
         from importlib.metadata import version
 
         return version("asktell")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "features", "jax_cache"]

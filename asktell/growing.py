@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from asktell.examples import numbered
 from asktell.methods import Method, check_method
-from asktell.state import Added, Event, Extended, Grown, Retired, State, joining
+from asktell.problem.candidates import AnyPrompt, Prompts
+from asktell.problem.examples import numbered
+from asktell.state import Added, Event, Extended, Grown, Retired, State, growth
 from asktell.state.growth import prompts_after
-from asktell.trial import AnyPrompt, Prompts
 
 
 class Growing:
@@ -68,10 +68,10 @@ class Growing:
             IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` take newcomers.
         """
         with self._lock:
-            known = joining.request(self._state, key, Added)
+            known = growth.request(self._state, key, Added)
             if known is not None:
-                return joining.ids_again(self._prompts, prompts, *known)
-            new, ids = joining.addition(self._state, self._prompts, prompts, features, key)
+                return growth.ids_again(self._prompts, prompts, *known)
+            new, ids = growth.addition(self._state, self._prompts, prompts, features, key)
             if new is not None:
                 check_method(self._method, new)
                 self._take(new)
@@ -94,11 +94,11 @@ class Growing:
                 is neither text nor an exception.
         """
         with self._lock:
-            known = joining.request(self._state, key, Retired)
+            known = growth.request(self._state, key, Retired)
             if known is not None:
-                joining.check_again(key, known[1].arm == self._prompts.arm(prompt))
+                growth.check_again(key, known[1].arm == self._prompts.arm(prompt))
                 return
-            self._take(joining.retirement(self._state, self._prompts, prompt, reason, key))
+            self._take(growth.retirement(self._state, self._prompts, prompt, reason, key))
             self._advance_when_told()
 
     def extend(
@@ -123,13 +123,13 @@ class Growing:
             IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` go on.
         """
         with self._lock:
-            known = joining.request(self._state, key, Extended)
+            known = growth.request(self._state, key, Extended)
             if known is not None:
                 n_examples, ids = numbered(examples)
                 given = evaluations or 0, cost or 0.0, n_examples or 0, None if ids is None else ids.ids
                 was = known[1].evaluations, known[1].cost, known[1].examples, known[1].ids
-                joining.check_again(key, was == given)
+                growth.check_again(key, was == given)
                 return
-            event = joining.extension(self._state, evaluations, cost, examples, key)
+            event = growth.extension(self._state, evaluations, cost, examples, key)
             check_method(self._method, event)
             self._take(event)

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, TypeVar
 
-from asktell import records
+from asktell import serialization
 from asktell.errors import NotPicklableError
-from asktell.examples import check_examples
 from asktell.methods import Method
+from asktell.problem.candidates import Prompts
+from asktell.problem.examples import check_examples
 from asktell.state import State
-from asktell.trial import Prompts
 
 _Self = TypeVar("_Self", bound="Saved")
 
@@ -35,7 +35,7 @@ class Saved:
     ) -> _Self:
         """The same as `from_json`, from JSON that was parsed already."""
         selector = cls.__new__(cls)
-        selector._set(*records.load_selector(data, method))
+        selector._set(*serialization.load_selector(data, method))
         problem = selector._state.problem
         check_examples("The saved selector", problem.n_examples, problem.examples, examples)
         return selector
@@ -64,7 +64,7 @@ class Saved:
         """
         with self._lock:
             state = self._state
-        data = records.dump_selector(self._first, self._method, state)
+        data = serialization.dump_selector(self._first, self._method, state)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -85,4 +85,4 @@ class Saved:
             InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
             InvalidArgumentError: the examples are others; the message says which.
         """
-        return cls.from_data(records.parse(text, "The saved selector"), method, examples)
+        return cls.from_data(serialization.parse(text, "The saved selector"), method, examples)

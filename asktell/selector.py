@@ -7,24 +7,24 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy.typing as npt
 
-from asktell.arguments import check_cost, check_prompts, check_reason, needed_cost, whole
-from asktell.budget import Budget, spending
+from asktell._util.forks import fresh_after_fork
+from asktell._util.terminal import safe
 from asktell.errors import InvalidArgumentError
-from asktell.forks import fresh_after_fork
-from asktell.goals import Goal, Scores
 from asktell.growing import Growing
 from asktell.methods import Method, preset
-from asktell.profiles.profile import ExampleProfile
+from asktell.posterior.profile import ExampleProfile
+from asktell.problem.budget import Budget, spending
+from asktell.problem.candidates import AnyPrompt, ById, Prompts, Tell, Trial, all_taken
+from asktell.problem.checks import check_cost, check_prompts, check_reason, needed_cost, whole
+from asktell.problem.goals import Goal, Scores
 from asktell.reports.reported import Reported
 from asktell.results import Comparison, Result
 from asktell.results.summary import compare, summarize
 from asktell.saving import Saved
 from asktell.state import Asked, Decided, Event, Failed, Observed, Released, State, Told, apply, decide, initial
-from asktell.state.checks import checked_problem
 from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, trial_id
+from asktell.state.problem import checked_problem
 from asktell.state.queue import Pull
-from asktell.terminal import safe
-from asktell.trial import AnyPrompt, ById, Prompts, Tell, Trial, all_taken
 
 Decide: TypeAlias = Callable[[Method, State], Decided | None]
 
@@ -39,7 +39,7 @@ class Selector(Growing, Saved, Reported):
         method: "auto", another preset's name, an `Adaptive`, a `Race`, or a composed `Elimination`.
         examples: N, the number of examples in the data set, or a list of their ids: distinct texts, which are kept,
             so that whoever goes on with other examples is refused. None if the evaluator draws its own.
-        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
+        features: (K, d) numbers that describe the prompts, such as `asktell.problem.features.pca` of their embeddings;
             structured methods need them, "auto" uses them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;

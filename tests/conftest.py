@@ -141,7 +141,7 @@ def new_selector() -> Callable[..., asktell.Selector]:
         method: str = "auto",
         *,
         budget: int,
-        goal: asktell.goals.Goal | None = None,
+        goal: asktell.problem.goals.Goal | None = None,
         schedule: str = "default",
         data: str = "pooled",
         **options: Any,

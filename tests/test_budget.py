@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, Budget, IncompatibleMethodError, InvalidArgumentError, ParetoSet, Selector, Trial
-from asktell.budget import Costs
+from asktell.problem.budget import Costs
 from asktell.state import Asked, Failed, Released, State, Told, apply, initial
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})

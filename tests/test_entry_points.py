@@ -47,7 +47,7 @@ def test_the_version_is_that_of_the_installed_package() -> None:
 
 
 @pytest.mark.parametrize("goal", [BestFeasible("a", {"b": 0.5}), ParetoSet("a", "b")])
-def test_representations_are_short_whatever_the_prompts_are(goal: asktell.goals.Goal) -> None:
+def test_representations_are_short_whatever_the_prompts_are(goal: asktell.problem.goals.Goal) -> None:
     selector = Selector([f"{i} " + "long\n" * 1000 for i in range(50)], goal, 100, examples=10)
     trials = selector.ask(2)
     selector.tell(trials[0], [1.0, 1.0])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, InvalidArgumentError, InvalidStateError, Selector, Study, StudyExistsError
-from asktell.examples import Examples, changes
+from asktell.problem.examples import Examples, changes
 
 IDS = ["a", "b", "c", "d"]
 SAVED = Path(__file__).parent / "assets" / "selector-v1-csr.json"

@@ -78,8 +78,8 @@ for estimator in (BLUP(), LeastSquares(), MLP()):
     named("structured", played, Elimination(SequentialHalving(), Uniform(), estimator, ParetoGap()), pareto, "text")
 design = Elimination(SequentialHalving(), GOptimalDesign(), SampleMean(), ParetoGap())
 named("structured", played, design, pareto, "text")
-import asktell.jax_cache
-named("structured", asktell.jax_cache.enable, "unused")
+import asktell._util.jax_cache
+named("structured", asktell._util.jax_cache.enable, "unused")
 """)
 
 

@@ -17,7 +17,7 @@ from asktell import Adaptive, BestFeasible, Budget, InvalidStateError, ParetoSet
 from asktell.errors import UnknownTrialError
 from asktell.numerics.rates import SURE, is_above
 from asktell.state import Failure
-from asktell.state.turns import in_turns, turns
+from asktell.state.history import in_turns, turns
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica
 from benchmarks.selection.failures import METHODS, play, regret, scores_of

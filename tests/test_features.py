@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.features import TextBasis, pca, rank, span, text_features, with_intercept
+from asktell.problem.features import TextBasis, pca, rank, span, text_features, with_intercept
 
 PROMPTS = [f"{verb} the {noun} in {n} words." for verb in ("Summarize", "Translate", "Judge") for noun in
            ("text", "review", "document") for n in (5, 50, 500)]  # fmt: skip
@@ -69,7 +69,7 @@ def test_text_features_tell_prompts_apart_and_bring_similar_ones_together() -> N
 
 def test_text_features_are_the_same_in_every_process() -> None:
     code = (
-        "import sys; from asktell.features import text_features;"
+        "import sys; from asktell.problem.features import text_features;"
         "print(text_features(sys.argv[1:], d=4).round(9).tolist())"
     )
     printed = {
@@ -87,7 +87,7 @@ def test_many_prompts_take_another_path_to_the_same_features() -> None:
         f"{prompt} {word}" for prompt in PROMPTS for word in ["alpha", "beta", "gamma", "delta", "eps", "zeta", "eta"]
     ]
     prompts += [prompt + "!" for prompt in prompts]
-    import asktell.features as module
+    import asktell.problem.features as module
 
     assert len(prompts) > module._DENSE_ARMS
     counted = module._Counted(prompts, 0)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from asktell import files
-from asktell.files import sync, write_atomically
+from asktell._util import files
+from asktell._util.files import sync, write_atomically
 from tests.elsewhere import WINDOWS
 
 
 def test_where_folders_cannot_be_opened_files_are_replaced_all_the_same(tmp_path: Path) -> None:
-    code = f"{WINDOWS}\nfrom pathlib import Path\nfrom asktell.files import write_atomically\n"
+    code = f"{WINDOWS}\nfrom pathlib import Path\nfrom asktell._util.files import write_atomically\n"
     code += "write_atomically(Path(sys.argv[1]), 'old')\nwrite_atomically(Path(sys.argv[1]), 'new')"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "file")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

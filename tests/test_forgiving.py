@@ -21,7 +21,7 @@ from asktell import (
     at_most,
     minimize,
 )
-from asktell.directions import less_may_be_better
+from asktell.problem.goals import less_may_be_better
 from asktell.storages.memory import MemoryStorage
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import asktell
 from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector
 from asktell.errors import InvalidStateError
-from asktell.goals import Goal
-from asktell.results.sample_errors import student
+from asktell.problem.goals import Goal
+from asktell.results.summary import student
 from asktell.state.tally import Tally
 
 PROMPTS = {"x": "do x", "y": "do y", "z": "do z"}

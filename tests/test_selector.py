@@ -609,12 +609,12 @@ def test_what_a_selector_says_of_itself() -> None:
 
 
 @pytest.mark.parametrize("goal", [BestFeasible("a"), ParetoSet("a", "b")])
-def test_auto_is_adaptive_for_both_goals(goal: asktell.goals.Goal) -> None:
+def test_auto_is_adaptive_for_both_goals(goal: asktell.problem.goals.Goal) -> None:
     assert four(goal=goal).method == asktell.preset("auto", goal) == asktell.Adaptive()
 
 
 @pytest.mark.parametrize(("goal", "name"), [(BestFeasible("a"), "csr-sh"), (ParetoSet("a", "b"), "ege-sr")])
-def test_a_name_is_a_preset(goal: asktell.goals.Goal, name: str) -> None:
+def test_a_name_is_a_preset(goal: asktell.problem.goals.Goal, name: str) -> None:
     assert four(goal=goal, method=name).method == asktell.preset(name, goal)
 
 

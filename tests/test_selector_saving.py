@@ -222,7 +222,7 @@ def test_saving_does_not_change_the_selector_and_bytes_load_too() -> None:
 
 @pytest.mark.parametrize("method", PRESETS)
 def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
-    goal: asktell.goals.Goal
+    goal: asktell.problem.goals.Goal
     if method.startswith("ege"):
         goal = ParetoSet("a", asktell.minimize("b", range=(0, 10)))
     else:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, final
 
-from asktell.arguments import MOST_EVALUATIONS, check_number, whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.problem.checks import MOST_EVALUATIONS, check_number, whole
 from asktell.running.again import n_repeats
 from asktell.running.run import outside_of_loops
 from asktell_adapters._opinions import JudgeEstimate, Opinion, Sample, count, in_cache, opinion

@@ -10,15 +10,14 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.extras import needs_extra
 from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
-from asktell.arguments import check_number, whole
 from asktell.errors import IncompatibleMethodError
-from asktell.extras import needs_extra
-from asktell.features import span, with_intercept
-from asktell.numerics.arrays import Counts, Features
-from asktell.numerics.padding import padded_size
+from asktell.numerics.arrays import Counts, Features, padded_size
+from asktell.problem.checks import check_number, whole
+from asktell.problem.features import span, with_intercept
 
 _WIDTH = 16
 _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)

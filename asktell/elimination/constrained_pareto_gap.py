@@ -22,10 +22,10 @@ from typing import final
 
 import numpy as np
 
-from asktell.arguments import whole
 from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.numerics.arrays import Indices, Values, Vector
 from asktell.numerics.pareto import pareto_gaps, pareto_mask
+from asktell.problem.checks import whole
 
 _MOST_OBJECTIVES = 10_000
 

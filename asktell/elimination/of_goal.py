@@ -4,7 +4,7 @@ from asktell.elimination.base import AbstractEliminationRule
 from asktell.elimination.constrained_pareto_gap import ConstrainedParetoGap
 from asktell.elimination.constrained_ranking import ConstrainedRanking
 from asktell.elimination.pareto_gap import ParetoGap
-from asktell.goals import BestFeasible, Goal
+from asktell.problem.goals import BestFeasible, Goal
 
 
 def rule_of(goal: Goal) -> AbstractEliminationRule:

@@ -11,11 +11,10 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arguments import check_number, whole
+from asktell._util.extras import needs_extra
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.extras import needs_extra
-from asktell.numerics.arrays import Counts, Features, Means, spread_evenly, standardized
-from asktell.numerics.padding import pad_rows, padded_size
+from asktell.numerics.arrays import Counts, Features, Means, pad_rows, padded_size, spread_evenly, standardized
+from asktell.problem.checks import check_number, whole
 from asktell.state import Tally
 
 _BLOCK = 2048

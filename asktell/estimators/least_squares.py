@@ -9,12 +9,11 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from asktell.arguments import check_number
+from asktell._util.extras import needs_extra
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.extras import needs_extra
-from asktell.numerics.arrays import Counts, Features, Mask, Matrix, Means, Vector
-from asktell.numerics.padding import pad_rows, padded_size
+from asktell.numerics.arrays import Counts, Features, Mask, Matrix, Means, Vector, pad_rows, padded_size
+from asktell.problem.checks import check_number
 
 
 class LeastSquaresFit(NamedTuple):

@@ -9,12 +9,11 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from asktell.arguments import check_number, whole
+from asktell._util.extras import needs_extra
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.extras import needs_extra
-from asktell.numerics.arrays import Draws, Features, Means, Vector, standardized
-from asktell.numerics.padding import pad_rows, padded_size
+from asktell.numerics.arrays import Draws, Features, Means, Vector, pad_rows, padded_size, standardized
+from asktell.problem.checks import check_number, whole
 
 _LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by
 

@@ -12,14 +12,14 @@ from typing import final
 
 import numpy as np
 
-from asktell.arguments import LARGEST, short, whole
 from asktell.errors import InvalidArgumentError
-from asktell.goals import BestFeasible
 from asktell.methods.belief import Belief, believe, by_chance
-from asktell.methods.proofs import unproven
+from asktell.methods.certainty import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
 from asktell.posterior import design, membership
+from asktell.problem.checks import LARGEST, short, whole
+from asktell.problem.goals import BestFeasible
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on

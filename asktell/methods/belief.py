@@ -5,14 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asktell.goals import BestFeasible, Goal
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Means, Vector, distinct
 from asktell.posterior import design, membership
 from asktell.posterior.basis import basis
-from asktell.posterior.joint import correlated, of_metrics
-from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.two_way import Cells, correlated, of_metrics, posterior
 from asktell.posterior.unvarying import at_an_end, held, is_unvarying
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Problem, State
 
 _FEWEST_DRAWS = 64

@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.allocators import AbstractAllocator, PullsToShare
-from asktell.arguments import MOST_EVALUATIONS, short
 from asktell.elimination import (
     AbstractEliminationRule,
     ConstrainedParetoGap,
@@ -42,11 +41,12 @@ from asktell.estimators import (
     Estimates,
     Sample,
 )
-from asktell.goals import BestFeasible, Goal
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.posterior.unvarying import at_an_end
+from asktell.problem.checks import MOST_EVALUATIONS, short
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.schedulers import (
     AbstractScheduler,
     Round,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
-from asktell.arguments import nearest, short
 from asktell.elimination import ConstrainedRanking, rule_of
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
@@ -14,11 +14,11 @@ from asktell.estimators import (
     LeastSquares,
     SampleMean,
 )
-from asktell.extras import check_extra
-from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.elimination import Elimination
 from asktell.methods.race import Race
+from asktell.problem.checks import nearest, short
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.schedulers import (
     AbstractScheduler,
     GEGEHalving,

@@ -20,16 +20,16 @@ from typing import final
 
 import numpy as np
 
-from asktell.arguments import LARGEST, MOST_EXAMPLES, short, whole
 from asktell.elimination import rule_of
 from asktell.errors import InvalidArgumentError
-from asktell.goals import BestFeasible, Goal
-from asktell.methods.evidence import Evidence, columns_of
+from asktell.methods.certainty import Evidence, columns_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.checks import LARGEST, MOST_EXAMPLES, short, whole
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
-from asktell.state.turns import turns_out
+from asktell.state.history import turns_out
 
 _DECIMALS = 12  # of means of decimal fractions; the last ones are rounding
 

@@ -13,9 +13,9 @@ there were.
 
 import numpy as np
 
-from asktell.goals import Goal
 from asktell.numerics.arrays import Indices, Masks, Means, Vector
 from asktell.posterior.two_way import Cells, chance_of_another
+from asktell.problem.goals import Goal
 
 _ENDS = (0.0, 1.0)  # of many a range that nobody has named
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from asktell.chats import readable
+from asktell._util.chats import readable
 from asktell.methods import Method
+from asktell.problem.candidates import Prompts
 from asktell.reports import words
 from asktell.reports.cells import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
 from asktell.reports.told import Told
 from asktell.results import PromptResult, Result
+from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of
-from asktell.results.settling import PATIENCE, settling
 from asktell.results.summary import summarize
 from asktell.state import State
-from asktell.trial import Prompts
 
 FORMAT = "asktell.report"
 VERSION = 1

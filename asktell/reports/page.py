@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asktell.files import write_atomically
+from asktell._util.files import write_atomically
 
 FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (

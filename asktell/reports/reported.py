@@ -4,9 +4,9 @@ from pathlib import Path
 
 from asktell import reports
 from asktell.methods import Method
+from asktell.problem.candidates import Prompts
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.state import State
-from asktell.trial import Prompts
 
 
 class Reported:

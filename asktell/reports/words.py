@@ -4,11 +4,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from asktell.goals import BestFeasible
+from asktell._util.terminal import safe
+from asktell.problem.goals import BestFeasible
 from asktell.results import PromptResult, Result
 from asktell.results.result import none_is_feasible
 from asktell.state import FAILED, REJECTED, RETIRED
-from asktell.terminal import safe
 
 _NAMED = 3
 _MOST_OF_A_NAME = 60

@@ -1,20 +1,25 @@
 """Is one prompt better than another, and how sure is that?"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arguments import short
+from asktell._util.terminal import safe
 from asktell.errors import InvalidArgumentError
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
 from asktell.intervals.paired_posterior import p_positive
+from asktell.numerics.arrays import Indices, Means, Vector
 from asktell.numerics.rounding import decimal, mostly_equal
-from asktell.terminal import safe
+from asktell.problem.candidates import AnyPrompt, Prompts
+from asktell.problem.checks import short
+from asktell.problem.goals import Goal
+from asktell.state import Failures, History, Problem
+from asktell.state.history import Repeated, in_turns, repeated
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 _ROUNDING = 1e-12
@@ -217,3 +222,202 @@ def _check_limits(scores: npt.NDArray[np.float64], limits: tuple[float, float]) 
     outside = scores[(scores < limits[0]) | (scores > limits[1])]
     if outside.size:
         raise InvalidArgumentError(f"A score, {outside[0]}, is outside its range {limits}.")
+
+
+_UNSEEN = 3.0  # the rule of three: what n examples did not show is at most 3 / n of all, with a probability of 95 %
+
+
+class Premises(NamedTuple):
+    """Whether a statement is guaranteed, and under which conditions: "unless ... or ...", empty without any."""
+
+    guaranteed: bool
+    unless: str
+
+
+def premises(
+    problem: Problem,
+    repeated: Repeated,
+    n_seen: int,
+    *,
+    in_order: bool = True,
+    failures: bool = False,
+    widened: bool = False,
+) -> Premises:
+    """The premises of a statement that rests on the scores of `n_seen` examples.
+
+    Args:
+        problem: of the selection.
+        repeated: what is known of repeated evaluations.
+        n_seen: how many examples the statement rests on.
+        in_order: whether the examples were taken in an order that does not depend on scores.
+        failures: whether evaluations are missing because they failed.
+        widened: whether prompts or examples joined that may have been chosen for what was seen before.
+    """
+    noisy = problem.is_noisy  # known beforehand, and allowed for
+    exact = n_seen == problem.exhausted_at
+    broken = list(_broken(problem, n_seen, exact, in_order, failures, widened))
+    differs = bool(repeated.changed) and (not noisy or repeated.has_drifted)
+    if differs and repeated.late_changed:  # of noise alone the intervals know by now
+        clauses = [*broken, "what is evaluated has changed during the run"]
+    else:
+        clauses = broken if noisy or differs else [*broken, _repeatable(repeated)]
+    # Whoever repeats evaluations does not know whether they can be: a few that agree leave room for some that do not.
+    guaranteed = not broken and not differs and (noisy or not repeated.times)
+    return Premises(guaranteed, f"unless {', or '.join(clauses)}" if clauses else "")
+
+
+def _broken(problem: Problem, n_seen: int, exact: bool, in_order: bool, failures: bool, widened: bool) -> Iterator[str]:
+    if not exact and not in_order:
+        yield "the examples that were not evaluated behave unlike those that were"
+    elif not exact and not _ranges_are_known(problem.goal):
+        yield unlike(n_seen, problem.population)
+    if failures:
+        yield "evaluations that failed would have scored unlike the others"
+    if widened:
+        yield "prompts or examples that joined on the way were chosen for the scores seen before"
+
+
+def _repeatable(repeated: Repeated) -> str:
+    agreed = f" ({repeated.times} of {repeated.times} repeated evaluations agreed)" if repeated.times else ""
+    return f"evaluations differ when repeated{agreed}"
+
+
+def differ(problem: Problem, repeated: Repeated) -> bool:
+    """Whether evaluations differ when repeated, where they should not, or by more than noise."""
+    return bool(repeated.changed) and (problem.repeats == 1 or repeated.has_drifted)
+
+
+def of_repeats(problem: Problem, repeated: Repeated) -> Iterator[str]:
+    """What repeated evaluations have shown, in sentences; nothing where they agree."""
+    if not differ(problem, repeated):
+        return
+    counts = [f"{repeated.late_changed} of {repeated.late} late"] if repeated.late else []
+    if soon := repeated.times - repeated.late:
+        counts.insert(0, f"{repeated.changed - repeated.late_changed} of {soon} soon")
+    means = repeated.moved.mean(axis=0) if repeated.late else np.zeros(0)
+    moved = [f"{safe(problem.goal.metrics[j])} moved by {means[j]:+.2g} late" for j in np.flatnonzero(means)]
+    found = f"Evaluations differ when repeated: {', '.join(counts + moved)}."
+    if repeated.has_drifted:
+        yield f"{found} What is evaluated seems to have changed during the run."
+        return
+    other = "" if repeated.changed > repeated.late_changed else " Or what is evaluated has changed during the run."
+    yield f"{found} So scores count as noisy; `repeats` above 1 averages several evaluations of an example.{other}"
+
+
+def unlike(n_seen: int, population: int | None) -> str:
+    """How many examples may still surprise, where nothing bounds what they may score: the rule of three."""
+    share = min(1.0, _UNSEEN / max(1, n_seen))
+    if population is not None:
+        share = min(share, 1.0 - n_seen / population)
+    return f"more than about {100 * share:.2g} % of the examples behave unlike those seen"
+
+
+def _ranges_are_known(goal: Goal) -> bool:
+    return all(metric in goal.ranges for metric in goal.metrics)
+
+
+Place: TypeAlias = tuple[int, str | int]
+Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
+"""Two prompts, each its position and its id, a confidence and a tolerance -> how they compare."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """What was told, as it was when the result was made.
+
+    `seen`: the problem by what was seen, see `State.seen`. `shared_order`: whether the method gives every prompt the
+    examples of one order that does not depend on scores.
+    """
+
+    problem: Problem
+    seen: Problem
+    history: History
+    missing: Failures
+    shared_order: bool
+
+    def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
+        """Compare two prompts; the error is divided among the metrics."""
+        goal, population = self.problem.goal, self.problem.population
+        (arm_a, id_a), (arm_b, id_b) = a, b
+        of_a, of_b, places, in_order = self._common(arm_a, arm_b)
+        n_metrics = len(goal.metrics)
+        each = confidence if n_metrics == 1 else 1 - (1 - confidence) / n_metrics
+        differences: dict[str, Difference] = {}
+        for j, metric in enumerate(goal.metrics):
+            x, y, limits = of_a[:, j], of_b[:, j], goal.ranges.get(metric)
+            if limits is not None and not all((limits[0] <= z).all() and (z <= limits[1]).all() for z in (x, y)):
+                limits = None  # told before ranges were enforced
+            if (weights := self._weights(j, places)) is not None:
+                x, y, limits = weights * x, weights * y, None
+            differences[metric] = compare(
+                x, y,
+                population=population, limits=limits, confidence=each, tolerance=tolerance,
+                minimize=metric in goal.minimized, random_order=in_order, rounds=self.seen.rounds,
+            )  # fmt: skip
+        rests_on = premises(self.problem, repeated(self.problem, self.history), len(places), in_order=in_order)
+        if not rests_on.guaranteed:
+            differences = {name: replace(each, guaranteed=False) for name, each in differences.items()}
+        return Comparison(id_a, id_b, confidence, differences, population, tolerance, rests_on.unless)
+
+    def _weights(self, metric: int, places: Indices) -> Vector | None:
+        """By which the differences' mean is one of the means over all examples; None where they count alike.
+
+        On examples that were chosen because they divide prompts, two prompts differ by more than on all: by as often
+        as the loadings say. The weights are those of least squares, of differences on loadings.
+        """
+        problem, shape = self.problem, self.problem.shapes[metric]
+        if self.shared_order or shape is None or not 0 < len(places) < len(problem.order) or self.seen.is_noisy:
+            return None
+        examples = problem.order[places]
+        loading, weights = shape.loading[examples], shape.loading[examples] / shape.residual[examples]
+        told = float(weights @ loading)
+        return weights * (len(places) / told) if told > 0.0 else None
+
+    def _common(self, a: int, b: int) -> tuple[Means, Means, Indices, bool]:
+        """Scores of both on their common examples, their places in the shared order, and whether that has no gap.
+
+        A gap would be an example that was left out for what somebody scored, or failed, on it. Prompts that draw
+        examples of their own are paired draw by draw.
+        """
+        (places_a, of_a, drawn_a), (places_b, of_b, drawn_b) = self._of(a), self._of(b)
+        common, in_a, in_b = np.intersect1d(places_a, places_b, assume_unique=True, return_indices=True)
+        without_gap = bool((common == np.arange(len(common))).all())
+        return of_a[in_a], of_b[in_b], common, self.shared_order and drawn_a and drawn_b and without_gap
+
+    def _of(self, arm: int) -> tuple[Indices, Means, bool]:
+        """Places in the order and scores of one arm, and whether they were drawn by the method."""
+        history, problem = self.history, self.problem
+        mine = history.arms() == arm
+        trials, examples, scores = history.trials()[mine], history.examples()[mine], history.scores()[mine]
+        if problem.population is None:
+            order = np.argsort(trials, kind="stable")
+            return np.arange(len(order)), scores[order], bool((trials >= 0).all())
+        arms = np.full(len(trials), arm, dtype=np.int64)
+        _, turns, scores = in_turns(problem, self.missing, trials, arms, examples, scores)
+        return turns, scores, True
+
+
+def compare_two(
+    comparer: Comparer | None,
+    prompts: Prompts,
+    a: AnyPrompt,
+    b: AnyPrompt | None,
+    default: int | None,
+    confidence: float,
+    tolerance: float,
+) -> Comparison:
+    """Two prompts as somebody named them; see `Result.compare`. `default` is the arm that stands for b if b is None."""
+    check_confidence(confidence, tolerance)
+    one = prompts.arm(a)
+    other = default if b is None else prompts.arm(b)
+    if other is None:
+        raise InvalidArgumentError("compare() needs b, since there is no baseline and nothing is selected yet.")
+    if one == other:
+        what = "" if b is not None else " (by default b is the baseline, or else the selected prompt)"
+        raise InvalidArgumentError(f"compare() needs two different prompts, got {short(a)} twice{what}.")
+    if comparer is None:
+        raise InvalidArgumentError(
+            "This result holds no scores to compare prompts by: it was not made by a selector or a study here. "
+            "RemoteStudy.compare(a, b) asks a service."
+        )
+    return comparer((one, prompts.ids[one]), (other, prompts.ids[other]), confidence, tolerance)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asktell.extras import needs_extra
+from asktell._util.extras import needs_extra
 from asktell.state import Problem, State
 
 if TYPE_CHECKING:

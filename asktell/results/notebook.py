@@ -3,10 +3,10 @@
 import html
 from typing import TYPE_CHECKING
 
-from asktell.extras import needs_extra
-from asktell.results.entries import Shown
+from asktell._util.extras import needs_extra
+from asktell._util.terminal import one_line, safe, with_error
 from asktell.results.evaluations import column_names
-from asktell.terminal import one_line, safe, with_error
+from asktell.results.result import Shown
 
 if TYPE_CHECKING:
     import pandas

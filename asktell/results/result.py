@@ -1,28 +1,168 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from asktell.budget import spending
+from asktell._util.extras import needs_extra
+from asktell._util.terminal import filled, in_blocks, safe, with_doubt, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.goals import BestFeasible, Goal, ParetoSet
-from asktell.numerics.arrays import Values
-from asktell.results import fronts
-from asktell.results.comparison import UNDECIDED, Comparison
-from asktell.results.entries import PromptResult
-from asktell.results.failures import FailureGroup, in_words
-from asktell.results.pairs import Comparer, compare_two
-from asktell.terminal import filled, in_blocks, safe, with_doubt, with_error
-from asktell.trial import AnyPrompt, ById, Prompts
+from asktell.numerics.arrays import Indices, Values
+from asktell.problem.budget import spending
+from asktell.problem.candidates import AnyPrompt, ById, Prompts
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.results.comparison import UNDECIDED, Comparer, Comparison, compare_two
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class PromptResult:
+    """What is known about one prompt.
+
+    `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
+    is that of the mean over the examples given, 0 once all were seen (unless scores are noisy, `repeats` above 1), None
+    where nothing supports one (a single example). The truth is within 1.96 errors about 19 times in 20, after few
+    examples too. `standard_error_population` is that of the mean over new examples like them. `status` is active,
+    accepted, rejected, failed or retired; `round` and `reason` say when and why it left. `feasible` is whether
+    the prompt is taken to keep every constraint (None without constraints or estimate): by its probability of that, at
+    least a half, where the method has a posterior, else by its estimate. A bound at the end of the scale, as
+    `at_least(1)` of a share, is taken as kept as long as every score keeps it, however small the probability that all
+    others will. `p_feasible` and `p_optimal` are None unless the method has a posterior.
+    """
+
+    id: str | int
+    prompt: str
+    estimate: Mapping[str, float | None]
+    standard_error: Mapping[str, float | None]
+    pulls: int
+    status: str
+    round: int | None
+    reason: str | None
+    feasible: bool | None
+    failures: int
+    p_feasible: float | None = None
+    p_optimal: float | None = None
+    standard_error_population: Mapping[str, float | None] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as JSON-ready data, with the same names."""
+        errors = {"standard_error": dict(self.standard_error)}
+        wider = {"standard_error_population": dict(self.standard_error_population)}
+        return {**vars(self), "estimate": dict(self.estimate), **errors, **wider}
+
+
+class Shown(Protocol):
+    """A result, as far as pictures and tables of it go."""
+
+    @property
+    def goal(self) -> Goal: ...  # noqa: D102
+    @property
+    def selected(self) -> list[PromptResult]: ...  # noqa: D102
+    @property
+    def prompts(self) -> list[PromptResult]: ...  # noqa: D102
+    @property
+    def unresolved(self) -> list[PromptResult]: ...  # noqa: D102
+    @property
+    def baseline(self) -> str | int | None: ...  # noqa: D102
+    @property
+    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def spending(self) -> str: ...  # noqa: D102
+    @property
+    def sentence(self) -> str | None: ...  # noqa: D102
+
+
+# What differs from evaluation to evaluation: names, numbers.
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
+_COMPARED = 300  # characters of a reason
+
+
+def kind_of(reason: str) -> str:
+    """The same text for reasons that differ only in numbers and in what stands in quotes."""
+    return _PARTICULAR.sub("#", reason)[:_COMPARED]
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Evaluations that failed in the same way.
+
+    `reason`: that of the first of them, `count`: how many, `prompts`: the ids of their prompts.
+    """
+
+    reason: str
+    count: int
+    prompts: list[str | int]
+
+
+def grouped(failures: Iterable[tuple[str | int, str]]) -> list[FailureGroup]:
+    """Prompts' ids and reasons, the most common reason first."""
+    found: dict[str, tuple[str, list[str | int]]] = {}
+    for prompt, reason in failures:
+        found.setdefault(kind_of(reason), (reason, []))[1].append(prompt)
+    groups = [FailureGroup(reason, len(ids), list(dict.fromkeys(ids))) for reason, ids in found.values()]
+    return sorted(groups, key=lambda group: -group.count)
+
+
+def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
+    """A line for each of the most common reasons."""
+    total = sum(group.count for group in groups)
+    for group in groups[:most]:
+        ids = ", ".join(map(str, group.prompts[:5])) + (", ..." if len(group.prompts) > 5 else "")
+        yield f"{group.count} of {total} failures ({ids}): {group.reason}"
+    if len(groups) > most:
+        yield f"... and {len(groups) - most} other reasons"
+
+
+def dominators(values: Values) -> list[int | None]:
+    """Per row (n, q) the row that dominates it, None if none does; of several the one that is ahead by most.
+
+    That is where it is ahead by least, in units of the columns' spreads.
+    """
+    scale = np.ptp(values, axis=0) if len(values) else np.ones(values.shape[1])
+    found: list[int | None] = []
+    for row in values:
+        ahead = (values - row) / np.where(scale > 0, scale, 1.0)
+        dominates = (ahead >= 0).all(axis=1) & (ahead > 0).any(axis=1)
+        by = np.where(dominates, ahead.min(axis=1), -1.0)
+        found.append(int(by.argmax()) if dominates.any() else None)
+    return found
+
+
+def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
+    """Exact volume that the rows (n, q) dominate above `reference` (q,), for any q.
+
+    A row that is not above it in every column adds nothing.
+
+    Raises:
+        MissingExtraError: pymoo is missing.
+    """
+    with needs_extra("analysis"):
+        from pymoo.indicators.hv import HV
+
+    return float(HV(ref_point=-reference)(-values)) if len(values) else 0.0  # pymoo minimizes
+
+
+def layers(values: Values) -> list[Indices]:
+    """Positions of the rows (n, q) by layer, ascending in each: the front, the front of the others, and so on.
+
+    Rows that are equal are in the same layer.
+
+    Raises:
+        MissingExtraError: pymoo is missing.
+    """
+    with needs_extra("analysis"):
+        from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
+
+    return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []
+
 
 FINISHED_EARLY = "finished early: the prompts left have seen every example"
 _AS_OFTEN = " as often as it may be repeated"
@@ -156,7 +296,7 @@ class Result:
         if not isinstance(self.goal, ParetoSet):
             return {}
         known = _comparable(self.selected)
-        found = fronts.dominators(self._values(known))
+        found = dominators(self._values(known))
         return {known[i].id: known[by].id for i, by in enumerate(found) if by is not None}
 
     @property
@@ -278,9 +418,9 @@ class Result:
         """
         everyone = self._values(self.prompts)
         if reference is None:
-            return fronts.hypervolume(self._values(self.selected), everyone.min(axis=0)) if len(everyone) else 0.0
+            return hypervolume(self._values(self.selected), everyone.min(axis=0)) if len(everyone) else 0.0
         least = self._signs() * ParetoSet(*self.goal.objectives).vector(reference)
-        return fronts.hypervolume(self._values(self.selected), least)
+        return hypervolume(self._values(self.selected), least)
 
     def layers(self) -> list[list[PromptResult]]:
         """Prompts by their estimates: those that none dominates, those that only these dominate, and so on.
@@ -292,7 +432,7 @@ class Result:
             MissingExtraError: pymoo is missing.
         """
         known = _comparable(self.prompts)
-        return [[known[i] for i in layer] for layer in fronts.layers(self._values(known))]
+        return [[known[i] for i in layer] for layer in layers(self._values(known))]
 
     def _signs(self) -> npt.NDArray[np.float64]:
         if not isinstance(self.goal, ParetoSet):

@@ -3,29 +3,236 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from asktell._util.terminal import safe
 from asktell.estimators import SampleMean
-from asktell.goals import BestFeasible, Goal, ParetoSet
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.numerics import counters
-from asktell.numerics.arrays import Means
+from asktell.numerics.arrays import Counts, Indices, Means, Values
+from asktell.numerics.cells import Scored
 from asktell.posterior import membership
-from asktell.posterior.two_way import agrees_by_chance
-from asktell.results.comparison import Comparison
-from asktell.results.entries import PromptResult
-from asktell.results.failures import grouped
-from asktell.results.pairs import Pairs, compare_two
-from asktell.results.premises import differ, of_repeats, premises
-from asktell.results.result import Result
-from asktell.results.sample_errors import PRIOR_FREEDOM, limits_of, model_errors, sample_errors
-from asktell.results.settling import settling
-from asktell.results.unresolved import unresolved
-from asktell.state import ACCEPTED, ACTIVE, REJECTED, State, Tally
-from asktell.state.repeated import repeated
-from asktell.terminal import safe
-from asktell.trial import AnyPrompt, Prompts
+from asktell.posterior.two_way import agrees_by_chance, chance_of_another
+from asktell.problem.candidates import AnyPrompt, Prompts
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.results.comparison import Comparison, Pairs, compare_two, differ, of_repeats, premises
+from asktell.results.convergence import settling
+from asktell.results.result import PromptResult, Result, grouped
+from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State, Tally
+from asktell.state.history import repeated
+
+PRIOR_FREEDOM = 4
+"""Observations that the variance of all prompts is worth against a prompt's own."""
+_PRIOR_COUNT = 4.0  # of 0 and 1: scores that the share of all prompts is worth (as of Agresti & Coull 1998)
+_Z = 1.96
+_LEAST_FREEDOM = 2  # fewer would make errors of anything
+
+
+def limits_of(state: State) -> list[tuple[float, float] | None]:
+    """The limits of every metric's scores: those of its range, else 0 and 1 if all are one of these, else None."""
+    scores, goal = state.history.scores(), state.problem.goal
+    binary = [bool(len(column)) and bool(np.isin(column, (0.0, 1.0)).all()) for column in scores.T]
+    return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.metrics, binary, strict=True)]
+
+
+def sample_errors(state: State, tally: Tally) -> Means:
+    """(K, m) errors of the means over the examples given; NaN where nothing supports one.
+
+    They are 0 once all were seen, unless scores are noisy: what is noise of a cell's mean stays.
+
+    A prompt's variance is shrunk to that of all, as if four more scores had it, and widened as Student's distribution
+    is, with the freedom of the examples that were seen: prompts share them. Scores of 0 and 1 have the variance of
+    their share, shrunk to that of all prompts, which has one success and one failure more than on the examples seen.
+    Where every score is the same, on the next example it may differ.
+    """
+    population, scores = state.problem.population, state.history.scores()
+    n = tally.counts[:, None].astype(float)
+    left = alike = np.broadcast_to(tally.left(population), tally.sums.shape)
+    n_seen = len(scores) if population is None else len(np.unique(state.history.examples()))
+    freedom = min(n_seen - 1, int(np.maximum(tally.counts - 1, 0).sum()))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance = (tally.deviations + PRIOR_FREEDOM * tally.pooled_variance) / (np.maximum(n - 1, 0) + PRIOR_FREEDOM)
+        errors: Means = student(freedom) * np.sqrt(variance * left / n)
+        if tally.noise is not None:  # of equal scores of a cell the next may differ, whatever was seen
+            asks = np.bincount(state.history.arms(), minlength=len(n))[:, None]
+            alike = np.maximum(left, n / asks)  # it may be that examples do not differ
+        for j, limits in enumerate(limits_of(state)):
+            column = scores[:, j]
+            if n_seen > 1 and (column == column[0]).all():
+                size = limits[1] - limits[0] if limits else abs(float(column[0])) or np.nan
+                errors[:, j] = size * chance_of_another(float(column[0]), n_seen, tally.counts, limits)
+                errors[:, j] *= np.sqrt(alike[:, j])
+            elif freedom > 0 and tally.pooled_variance[j] == 0.0:
+                # Every prompt has its own score, again and again: simple ones may have been equal by chance.
+                size = limits[1] - limits[0] if limits else float(np.ptp(column))
+                simple = next((x for x in np.unique(column).tolist() if agrees_by_chance(x, limits)), float(column[0]))
+                errors[:, j] = size * chance_of_another(simple, freedom + 1, tally.counts, limits)
+                errors[:, j] *= np.sqrt(alike[:, j])
+            elif len(column) and np.isin(column, (0.0, 1.0)).all():
+                of_all = (n_seen * column.mean() + 1.0) / (n_seen + 2.0)
+                share = (n[:, 0] * tally.means[:, j] + _PRIOR_COUNT * of_all) / (n[:, 0] + _PRIOR_COUNT)
+                known = np.isfinite(errors[:, j])
+                errors[known, j] = np.sqrt(share * (1.0 - share) * alike[:, j] / n[:, 0])[known]
+    # Of one example nothing tells how far another is from it.
+    errors[(tally.counts == 0) | (n_seen < 2)] = np.nan
+    errors[(n > 0) & (left == 0)] = 0.0
+    return errors
+
+
+def model_errors(state: State, tally: Tally, means: Means, errors: Means) -> Means:
+    """(K, m) errors of a model's `means`, given those that it states itself.
+
+    A model of the prompts' features knows nothing of the examples that all prompts share, nor of how far it is wrong.
+    So no error is below that of the prompt's own sample mean together with its distance from the model's; and what no
+    sample supports has none.
+    """
+    own = sample_errors(state, tally)
+    apart = np.hypot(own, means - tally.means)
+    pulled = tally.counts[:, None] > 0
+    least = np.nanmax(np.where(pulled, apart, -np.inf), axis=0, initial=-np.inf)
+    found: Means = np.where(pulled, np.maximum(np.nan_to_num(errors), apart), np.maximum(errors, least))
+    found[:, ~np.isfinite(least)] = np.nan
+    found[np.broadcast_to(pulled, own.shape) & (own == 0.0) & (means == tally.means)] = 0.0
+    return found
+
+
+def student(freedom: int) -> float:
+    """How much wider 95 % of Student's distribution is than of the normal one (Fisher & Cornish 1960)."""
+    v, z = max(_LEAST_FREEDOM, freedom), _Z
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return 1.0 + (first / v + second / v**2 + third / v**3) / z
+
+
+_DEVIATIONS = 1.96
+_MEMBERS = 128  # of a Pareto set, at most, that the others are held against
+_ROUNDING = 1e-12
+_PRIOR_FREEDOM = 4  # degrees of freedom that the pooled variance is worth against an arm's own
+
+
+def _levelled(scores: Means, examples: Indices, problem: Problem) -> Means:
+    """The scores, less what earlier studies say that their examples are off the mean one: by that they were chosen."""
+    real = examples >= 0
+    for j, shape in enumerate(problem.shapes):
+        if shape is not None:
+            scores[real, j] -= shape.shift[examples[real]]
+    return scores
+
+
+class _Differences(NamedTuple):
+    """Per arm (K,), and per column (K, q): number of pairs, mean difference, half-width of its interval."""
+
+    counts: Counts
+    means: Means
+    widths: Means
+
+
+def unresolved(state: State, answer: list[int]) -> Indices:
+    """Arms outside the answer that might belong to it for all that is known, ascending.
+
+    For the best feasible prompt: arms neither clearly infeasible nor clearly worse than the answer. For a Pareto
+    set: arms that are not clearly infeasible and that no feasible member of the answer clearly dominates; of a large
+    one, 128 are looked at, spread over it. Arms that were never pulled count as unresolved.
+    """
+    problem = state.problem
+    rivals = np.ones(problem.n_arms, dtype=bool)
+    rivals[answer] = False
+    rivals[state.no_rivals()] = False
+    if not answer or not len(state.history):
+        return np.flatnonzero(rivals)
+    arms, examples = state.history.arms(), state.history.examples()
+    values = problem.goal.values(_levelled(state.history.scores(), examples, problem))
+    noise, outside = None, None
+    if problem.population is not None and (problem.is_noisy or len(arms) > state.spent):
+        cells = Scored.of(arms, examples, values, problem.population)
+        arms, examples, values = cells.arms, cells.examples, cells.scores
+        outside = np.bincount(arms[examples < 0], minlength=problem.n_arms)
+        if problem.is_noisy or cells.disagree:
+            pooled = np.nan_to_num(Tally.empty(problem.n_arms, values.shape[1]).plus(arms, values).pooled_variance)
+            noise = cells.noise_of_means(pooled, problem.n_arms)
+    level = _against_zero(problem.n_arms, problem.population, arms, values, noise, outside)
+    resolved = np.zeros(problem.n_arms, dtype=bool)
+    p = len(problem.goal.objectives)
+    slacks = level.means[answer, p:].min(axis=1, initial=0.0)
+    slacks[slacks > -_ROUNDING] = 0.0
+    slack_to_keep = float(slacks.max())  # 0 if a member of the answer is feasible
+    resolved |= (level.means + level.widths < slack_to_keep)[:, p:].any(axis=1)
+    if isinstance(problem.goal, BestFeasible):
+        if slack_to_keep == 0.0:
+            ahead = _against(answer[0], state, arms, examples, values, level, noise)
+            resolved |= ahead.means[:, 0] - ahead.widths[:, 0] > 0
+    else:
+        answer = [arm for arm, slack in zip(answer, slacks.tolist(), strict=True) if slack == 0.0]
+        spread = np.linspace(0, len(answer) - 1, min(len(answer), _MEMBERS)).round().astype(np.int64)
+        for member in (answer[i] for i in spread):
+            if not (rivals & ~resolved).any():
+                break
+            ahead = _against(member, state, arms, examples, values, level, noise)
+            surely = (ahead.means - ahead.widths)[:, :p]
+            resolved |= (surely >= 0).all(axis=1) & (surely > 0).any(axis=1)
+    return np.flatnonzero(rivals & ~resolved)
+
+
+def _against(
+    member: int,
+    state: State,
+    arms: Indices,
+    examples: Indices,
+    values: Values,
+    level: _Differences,
+    noise: Values | None,
+) -> _Differences:
+    """How far `member` is ahead of every arm."""
+    problem = state.problem
+    if problem.population is None:
+        counts = level.counts[member] * level.counts // np.maximum(1, level.counts[member] + level.counts)
+        widths = np.sqrt(level.widths[member] ** 2 + level.widths**2)
+        return _Differences(counts, level.means[member] - level.means, widths)
+    own = (arms == member) & (examples >= 0)
+    reference = np.full((problem.population, values.shape[1]), np.nan)
+    reference[examples[own]] = values[own]
+    paired = examples >= 0
+    paired[paired] = ~np.isnan(reference[examples[paired], 0])
+    ahead = reference[examples[paired]] - values[paired]
+    of_both = None if noise is None else noise + noise[member]
+    return _against_zero(problem.n_arms, problem.population, arms[paired], ahead, of_both)
+
+
+def _against_zero(
+    n_arms: int,
+    population: int | None,
+    arms: Indices,
+    rows: Values,
+    noise: Values | None = None,
+    outside: Counts | None = None,
+) -> _Differences:
+    """`noise` (K, q): the variance of an arm's rows that is noise, which seeing every example does not end.
+
+    `outside` (K,): how many of an arm's rows are of none of the examples; see `asktell.state.Tally`.
+    """
+    counts = np.bincount(arms, minlength=n_arms)
+    n = np.maximum(counts, 1)[:, None]
+    means = np.stack([np.bincount(arms, column, minlength=n_arms) for column in rows.T], axis=1) / n
+    deviations = (rows - means[arms]) ** 2
+    squares = np.stack([np.bincount(arms, column, minlength=n_arms) for column in deviations.T], axis=1)
+    freedom = np.maximum(counts - 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pooled = squares.sum(axis=0) / freedom.sum()
+        variance = (squares + _PRIOR_FREEDOM * pooled) / (freedom + _PRIOR_FREEDOM)[:, None]
+        widths = _DEVIATIONS * np.sqrt(variance / n)
+    if population is not None:
+        apart = np.zeros_like(counts) if outside is None else outside
+        left = np.clip(1 - (counts - apart) / (population + apart), 0.0, None)
+        widths *= np.sqrt(left)[:, None]
+        widths[left == 0.0] = 0.0
+        if noise is not None:
+            widths = np.hypot(widths, _DEVIATIONS * np.sqrt(noise / population))
+    widths[(counts == 0) | np.isnan(widths).any(axis=1)] = np.inf
+    return _Differences(counts, means, widths)
+
 
 _JUDGED = (ACCEPTED, REJECTED)
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all

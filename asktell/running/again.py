@@ -9,7 +9,7 @@ import numpy as np
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices
 from asktell.state import State
-from asktell.state.repeated import repeated
+from asktell.state.history import repeated
 
 _FIRST = 16  # evaluations: fewer support no certainty that repeats could take away
 _SHARE, _FEWEST, _MOST = 40, 2, 100

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from asktell.errors import AsktellError
+from asktell.problem.candidates import Trial
 from asktell.running.failures import HeldBack
 from asktell.selector import Selector
-from asktell.trial import Trial
 
 
 class Asked(NamedTuple):

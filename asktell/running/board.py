@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell.arguments import cause_of
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError, TellManyError
+from asktell.problem.candidates import Tell, Trial
+from asktell.problem.checks import cause_of
 from asktell.running.again import to_repeat
 from asktell.running.ahead import Ahead
 from asktell.running.failures import FIRST_ALIKE, FailureLimit, HeldBack, Streak
@@ -23,7 +24,6 @@ from asktell.running.outcomes import (
 )
 from asktell.running.progress import Bar, progress_of
 from asktell.selector import Selector
-from asktell.trial import Tell, Trial
 
 if TYPE_CHECKING:
     from asktell.running.cell import Cell

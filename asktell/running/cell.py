@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from asktell._util.terminal import safe
 from asktell.results.notebook import as_html
 from asktell.results.result import Result, heading
-from asktell.terminal import safe
 
 if TYPE_CHECKING:
     from asktell.selector import Selector

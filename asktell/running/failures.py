@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from asktell.arguments import check_reason, in_words, short, whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.results.failures import kind_of
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import check_reason, in_words, short, whole
+from asktell.results.result import kind_of
 from asktell.running.outcomes import Outcome
 from asktell.selector import Selector
-from asktell.trial import Trial
 
 _FIRST = 3  # failures without any success, or prompts that failed, after which a worker is not believed
 _OF_ONE_EXAMPLE = 20  # failures of one example alone, after which it is believed that others fail, too

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell.arguments import cause_of, needed_cost
 from asktell.errors import AsktellError, EvaluatorError, MissingExtraError
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import cause_of, needed_cost
 from asktell.selector import Selector
-from asktell.trial import Trial
 
 if TYPE_CHECKING:
     from asktell.studies.worker import Worker

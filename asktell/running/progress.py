@@ -4,7 +4,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from asktell.terminal import safe
+from asktell._util.terminal import safe
 
 if TYPE_CHECKING:
     from asktell.running.cell import Cell

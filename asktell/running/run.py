@@ -18,14 +18,14 @@ from concurrent.futures import (
 )
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from asktell.arguments import whole
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import whole
 from asktell.results import Result
 from asktell.running.board import Board, OnTell, Until, open_board
 from asktell.running.failures import FIRST_ALIKE, FailureLimit
 from asktell.running.outcomes import is_failure
 from asktell.selector import Selector
-from asktell.trial import Trial
 
 if TYPE_CHECKING:
     import asyncio

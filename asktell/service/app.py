@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from asktell._util.terminal import safe
 from asktell.errors import AsktellError, StorageError
 from asktell.service.feeds import Feeds
 from asktell.service.health import Health
@@ -19,7 +20,6 @@ from asktell.service.overview import Overview
 from asktell.service.pages import add_pages
 from asktell.service.problems import MEDIA_TYPE, ProblemDetails, problem_of
 from asktell.service.studies import Studies
-from asktell.terminal import safe
 
 log = logging.getLogger("asktell.service")
 

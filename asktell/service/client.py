@@ -7,15 +7,16 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 from urllib.parse import urlencode
 
-from asktell import records
-from asktell.arguments import check_cost, check_name, check_reason, check_seconds, short, whole
-from asktell.budget import spending
+from asktell import serialization
 from asktell.errors import InvalidArgumentError
-from asktell.examples import Examples, check_examples
-from asktell.goals import Goal, Scores
 from asktell.methods import Method
+from asktell.problem.budget import spending
+from asktell.problem.candidates import AnyPrompt, ById, Tell, Trial, all_taken
+from asktell.problem.checks import check_cost, check_name, check_reason, check_seconds, short, whole
+from asktell.problem.examples import Examples, check_examples
+from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
-from asktell.results.pairs import Place
+from asktell.results.comparison import Place
 from asktell.selector import Selector
 from asktell.service.growing import Growable
 from asktell.service.replies import holdings_of, outcomes_of, record, result_of, trials_of
@@ -25,7 +26,6 @@ from asktell.service.transport import Connection, path_of
 from asktell.state.lookup import AnyTrial
 from asktell.studies.leases import Holding, check_worker
 from asktell.studies.worker import Worker
-from asktell.trial import AnyPrompt, ById, Tell, Trial, all_taken
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
 _TELLS_AT_ONCE = 1000
@@ -78,8 +78,8 @@ class RemoteStudy(Growable, Reported):
 
     def _read(self, info: Mapping[str, Any]) -> None:
         definition = info["definition"]
-        self._goal = records.load_goal(definition["goal"])
-        self._method: Method = records.load_part(definition["method"])
+        self._goal = serialization.load_goal(definition["goal"])
+        self._method: Method = serialization.load_part(definition["method"])
         self._max_cost = info["max_cost"]
 
     @classmethod

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from asktell.arguments import check_features, check_prompts, check_reason
+from asktell.problem.candidates import AnyPrompt
+from asktell.problem.checks import check_features, check_prompts, check_reason
 from asktell.service.sent import named_prompt
-from asktell.trial import AnyPrompt
 
 
 class Growable:

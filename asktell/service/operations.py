@@ -17,9 +17,11 @@ from urllib.parse import quote
 from fastapi import FastAPI, Query, Response
 from fastapi.responses import PlainTextResponse
 
-from asktell import records
-from asktell.arguments import MOST_EVALUATIONS
+from asktell import serialization
+from asktell._util.terminal import safe
 from asktell.errors import AsktellError, InvalidArgumentError, InvalidStateError, TellManyError, UnknownTrialError
+from asktell.problem.candidates import Tell, Trial
+from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.selector import Selector
 from asktell.service import answers, requests
 from asktell.service.feeds import Feeds, Kept
@@ -30,8 +32,6 @@ from asktell.service.pages import StudyName
 from asktell.service.problems import damaged, problem_of
 from asktell.service.studies import Studies
 from asktell.studies.study import Study
-from asktell.terminal import safe
-from asktell.trial import Tell, Trial
 
 _T = TypeVar("_T")
 _PENDING_SHOWN = 100
@@ -291,7 +291,7 @@ def call(studies: Studies, name: str, operation: Callable[[Study], _T]) -> _T:
 
 def info(study: Study) -> dict[str, Any]:
     """How far a study is."""
-    definition = {"goal": records.dump_goal(study.goal), "method": records.dump_part(study.method)}
+    definition = {"goal": serialization.dump_goal(study.goal), "method": serialization.dump_part(study.method)}
     selector = study.selector
     problem = selector.state.problem
     return {

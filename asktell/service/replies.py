@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from asktell.arguments import short
 from asktell.errors import ServiceError
-from asktell.goals import Goal
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import short
+from asktell.problem.goals import Goal
 from asktell.results import Comparison, PromptResult, Result
-from asktell.results.failures import FailureGroup
-from asktell.results.pairs import Comparer
+from asktell.results.comparison import Comparer
+from asktell.results.result import FailureGroup
 from asktell.service.problems import error_of
 from asktell.studies.leases import Holding
-from asktell.trial import Trial
 
 _AS_THEY_ARE = ("spent", "budget", "cost", "max_cost", "done", "stopped_early", "feasible", "examples")  # in a result
 

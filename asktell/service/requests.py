@@ -14,15 +14,15 @@ from pydantic import (
     model_validator,
 )
 
-from asktell.arguments import nearest, short
-from asktell.budget import Budget
 from asktell.errors import InvalidArgumentError, InvalidStateError
-from asktell.goals import Goal
 from asktell.methods import stopping
-from asktell.profiles.profile import ExampleProfile
-from asktell.records.goal_words import parse_goal
+from asktell.posterior.profile import ExampleProfile
+from asktell.problem.budget import Budget
+from asktell.problem.candidates import ById, Trial
+from asktell.problem.checks import nearest, short
+from asktell.problem.goals import Goal
 from asktell.selector import Selector
-from asktell.trial import ById, Trial
+from asktell.serialization.problem import parse_goal
 
 
 def _text(value: object) -> str:

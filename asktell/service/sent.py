@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from asktell.arguments import check_cost, short
 from asktell.errors import InvalidArgumentError
-from asktell.goals import Goal
+from asktell.problem.candidates import AnyPrompt, Tell, Trial
+from asktell.problem.checks import check_cost, short
+from asktell.problem.goals import Goal
 from asktell.state.lookup import from_json
 from asktell.studies.evaluations import decode, encode
-from asktell.trial import AnyPrompt, Tell, Trial
 
 
 def score(tell: Tell, goal: Goal) -> dict[str, Any]:

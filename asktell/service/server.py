@@ -13,11 +13,11 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from asktell.arguments import whole
+from asktell._util.extras import needs_extra
+from asktell._util.terminal import safe
 from asktell.errors import InvalidArgumentError
-from asktell.extras import needs_extra
+from asktell.problem.checks import whole
 from asktell.service.tokens import READ, WRITE, Tokens, is_loopback
-from asktell.terminal import safe
 
 _SECONDS_TO_FINISH = 30
 _SECONDS_FOR_THREADS = 2

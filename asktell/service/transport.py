@@ -7,9 +7,9 @@ import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from asktell.arguments import check_name, short
+from asktell._util.extras import needs_extra
 from asktell.errors import InvalidArgumentError, ServiceError
-from asktell.extras import needs_extra
+from asktell.problem.checks import check_name, short
 from asktell.service.problems import error_of
 from asktell.service.tokens import WRITE
 

@@ -5,11 +5,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from asktell.arguments import short, some, whole
 from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
+from asktell.problem.candidates import Prompts, Trial
+from asktell.problem.checks import short, some, whole
 from asktell.state.problem import Problem
 from asktell.state.state import State
-from asktell.trial import Prompts, Trial
 
 AnyTrial: TypeAlias = Trial | int | str | Sequence[Any] | Mapping[str, Any]
 """A trial, its id, or the prompt as text; or a trial that came back from JSON, as a list or an object."""

@@ -8,15 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from immutables import Map
 
-from asktell.budget import Costs
 from asktell.numerics.arrays import Counts, Indices, Mask, Vector, counted
 from asktell.numerics.cells import Scored
 from asktell.numerics.rates import is_above
+from asktell.problem.budget import Costs
 from asktell.state.events import FAILED, RETIRED, Added, Decided, Departure, Growth
-from asktell.state.history import Failures, History
+from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
 from asktell.state.queue import Pull, Queue
-from asktell.state.repeated import repeated
 from asktell.state.tally import Tally
 
 _FAILURES_PER_SCORE = 100  # more than any failure rate that is worth paying for

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from asktell.arguments import short
 from asktell.errors import InvalidArgumentError
+from asktell.problem.checks import short
 from asktell.storages.base import AbstractStorage
 
 __all__ = ["AbstractStorage", "Location", "open_storage"]

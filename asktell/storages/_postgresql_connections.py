@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from asktell.extras import needs_extra
-from asktell.forks import fresh_after_fork
+from asktell._util.extras import needs_extra
+from asktell._util.forks import fresh_after_fork
 
 with needs_extra("postgresql"):
     import psycopg

@@ -17,7 +17,7 @@ import contextlib
 import os
 from threading import Lock, Thread
 
-from asktell.files import sync
+from asktell._util.files import sync
 
 try:
     import fcntl

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
-from asktell.forks import fresh_after_fork
+from asktell._util.forks import fresh_after_fork
 from asktell.storages.base import (
     MOST,
     AbstractStorage,

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from threading import local
 from typing import Any, LiteralString
 
+from asktell._util.extras import needs_extra
 from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
-from asktell.extras import needs_extra
 from asktell.storages._postgresql_connections import CONNECTIONS, Connection, connections_to
 from asktell.storages.base import (
     MOST,

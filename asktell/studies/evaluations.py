@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from asktell import records
-from asktell.arguments import short
+from asktell import serialization
 from asktell.errors import InvalidArgumentError
+from asktell.problem.candidates import Prompts
+from asktell.problem.checks import short
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.state import Asked, Failed, Growth, State, Told, grown
 from asktell.state.growth import prompts_after
 from asktell.studies import log
-from asktell.trial import Prompts
 
 _AT_ONCE = 500  # answers may be long
 _MOST_LEVELS = 100  # what was kept must be readable wherever it is read, also far down a stack
@@ -49,7 +49,7 @@ def decode(text: str) -> dict[str, Any]:
     Raises:
         InvalidStateError: the text is damaged.
     """
-    return records.parse(text, "What is kept of a trial")
+    return serialization.parse(text, "What is kept of a trial")
 
 
 def _levels(value: object) -> int:

@@ -13,11 +13,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asktell import records
-from asktell.arguments import short
+from asktell import serialization
+from asktell._util.files import replacing
 from asktell.errors import InvalidStateError, StudyExistsError
-from asktell.examples import changes
-from asktell.files import replacing
+from asktell.problem.checks import short
+from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
 from asktell.studies.evaluations import encoded
@@ -83,7 +83,7 @@ def from_bytes(data: bytes) -> Document:
         text = zlib.decompress(data)
     except zlib.error as error:
         raise InvalidStateError(f"The study's document is damaged: {error}.") from error
-    return _document(records.parse(text, "The study's document"))
+    return _document(serialization.parse(text, "The study's document"))
 
 
 def write(path: Path, document: Document, name: str, lines: Iterable[str], details: Iterable[tuple[int, str]]) -> None:
@@ -108,7 +108,7 @@ def read(file: Iterable[bytes]) -> tuple[Document, object, "Content"]:
         InvalidStateError: the file is malformed.
     """
     iterator = iter(file)
-    data = records.parse(next(iterator, b""), "Line 1 of the file")
+    data = serialization.parse(next(iterator, b""), "Line 1 of the file")
     document = _document(data)
     return document, data.get("name"), Content(iterator, document.logged())
 
@@ -150,7 +150,7 @@ class Content:
         state = self.logged.state
         numbered = self._numbered if self._rest is None else chain([self._rest], self._numbered)
         for number, line in numbered:
-            data = records.parse(line, f"Line {number} of the file")
+            data = serialization.parse(line, f"Line {number} of the file")
             if "lines" in data:
                 if data != {"lines": self._n_lines, **({"details": len(seen)} if seen else {})} or any(self._numbered):
                     raise InvalidStateError(
@@ -164,7 +164,7 @@ class Content:
             if trial in seen or not 0 <= trial < state.asked or state.open(trial) is not None:
                 raise InvalidStateError(f"Line {number} of the file: trial {trial} has details already, or no scores.")
             seen.add(trial)
-            yield trial, records.checked("A trial's details", partial(encoded, details))
+            yield trial, serialization.checked("A trial's details", partial(encoded, details))
         raise InvalidStateError(
             f"The file ends after {self._n_lines} lines of the log, without its last line. Was it cut off?"
         )

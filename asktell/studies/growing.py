@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy.typing as npt
 
+from asktell.problem.candidates import AnyPrompt
 from asktell.studies.leases import Paused, Resumed
 from asktell.studies.reading import Readable
-from asktell.trial import AnyPrompt
 
 
 class Growable(Readable):

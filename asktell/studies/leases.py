@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from asktell.arguments import check_name, check_seconds
 from asktell.errors import InvalidArgumentError
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import check_name, check_seconds
 from asktell.state import Event, Failed, Released, Told
 from asktell.studies.processes import is_gone
-from asktell.trial import Trial
 
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""

@@ -14,7 +14,7 @@ A line is what one operation did, as a list of entries; an entry is a list that 
 | `["x", trial]`                        | a lease ran out                                          |
 | `["p", time]`                         | paused: nothing is handed out                            |
 | `["g"]`                               | it goes on                                               |
-| `["n", ..]`, `["q", ..]`, `["e", ..]` | it grew: see `asktell.records.growth`                    |
+| `["n", ..]`, `["q", ..]`, `["e", ..]` | it grew: see `asktell.serialization.state`                    |
 
 Plain ASCII, whatever a reason or a name contains. What is read is checked field by field; `check` says whether it can
 have happened.
@@ -25,10 +25,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from asktell import records
-from asktell.arguments import short
+from asktell import serialization
 from asktell.errors import InvalidStateError
-from asktell.records import checks
+from asktell.problem.checks import short
+from asktell.serialization import fields
 from asktell.state import (
     Added,
     Asked,
@@ -63,12 +63,12 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
     Released: lambda e: ["r", e.trial],
     Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
     Observed: lambda e: ["o", e.arm, e.example, e.scores, *([] if e.cost is None else [e.cost])],
-    Decided: lambda e: ["d", records.dump_decided(e)],
+    Decided: lambda e: ["d", serialization.dump_decided(e)],
     Leased: lambda e: ["l", e.worker, e.deadline, e.trials, *([] if e.process is None else [e.process])],
     Expired: lambda e: ["x", e.trial],
     Paused: lambda e: ["p", e.since],
     Resumed: lambda _: ["g"],
-    **dict.fromkeys((Added, Retired, Extended), records.dump_growth),
+    **dict.fromkeys((Added, Retired, Extended), serialization.dump_growth),
 }
 
 
@@ -78,7 +78,7 @@ def decode(line: str | bytes, problem: Problem) -> list[Entry]:
     Raises:
         InvalidStateError: the line is malformed.
     """
-    return records.checked("A line of the study's log", lambda: _decode(line, problem))
+    return serialization.checked("A line of the study's log", lambda: _decode(line, problem))
 
 
 def _decode(line: str | bytes, problem: Problem) -> list[Entry]:
@@ -116,35 +116,35 @@ def _load(item: Any, problem: Problem) -> Entry:
         scores = None if item[3] is None else _scores(item[3], problem)
         return Observed(_arm(item[1], problem), _example(item[2], problem), scores, _cost(item[4]) if n == 5 else None)
     if kind == "d" and n == 2:
-        return records.load_decided(item[1], problem)
+        return serialization.load_decided(item[1], problem)
     if kind == "p" and n == 2:
-        return Paused(checks.bounded("a time", item[1], 0.0))
+        return Paused(fields.bounded("a time", item[1], 0.0))
     if kind == "g" and n == 1:
         return Resumed()
-    if kind in records.LETTERS:
-        return records.load_growth(item, problem)
+    if kind in serialization.LETTERS:
+        return serialization.load_growth(item, problem)
     raise InvalidStateError(f"Unknown entry in a study's log: {short(item)}. Was it written by a newer asktell?")
 
 
 def _trial(number: Any) -> int:
-    return checks.whole("a trial", number, 0, _MOST_TRIALS)
+    return fields.whole("a trial", number, 0, _MOST_TRIALS)
 
 
 def _arm(number: Any, problem: Problem) -> int:
-    return checks.whole("an arm", number, 0, problem.n_arms - 1)
+    return fields.whole("an arm", number, 0, problem.n_arms - 1)
 
 
 def _example(number: Any, problem: Problem) -> int | None:
-    return None if number is None else checks.whole("an example", number, 0, (problem.n_examples or 0) - 1)
+    return None if number is None else fields.whole("an example", number, 0, (problem.n_examples or 0) - 1)
 
 
 def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
     n_metrics = len(problem.goal.metrics)
-    return tuple([checks.bounded("a score", score) for score in checks.items("scores", vector, n_metrics)])
+    return tuple([fields.bounded("a score", score) for score in fields.items("scores", vector, n_metrics)])
 
 
 def _cost(number: Any) -> float:
-    return checks.bounded("a cost", number, 0.0)
+    return fields.bounded("a cost", number, 0.0)
 
 
 def check(state: State, entry: Entry) -> None:

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from asktell import records
+from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
+from asktell.problem.candidates import Trial
 from asktell.selector import Selector
 from asktell.state import Decided, Event, Growth, State, Told, apply, decide
 from asktell.state.growth import prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
 from asktell.studies import log
 from asktell.studies.leases import Entry, Expired, Leased, Leases, follow
-from asktell.trial import Trial
 
 
 class Mark(NamedTuple):
@@ -82,7 +82,7 @@ class LoggedSelector:
             InvalidStateError: a line is malformed, or cannot have happened.
         """
         told: Counter[str] = Counter()
-        state, leases, n_entries = records.checked("A line of the study's log", lambda: self._folded(lines, told))
+        state, leases, n_entries = serialization.checked("A line of the study's log", lambda: self._folded(lines, told))
         self.told.update(told)
         self.selector.restore(state)
         self.leases = leases

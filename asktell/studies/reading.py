@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import reports
-from asktell.arguments import check_seconds, whole
-from asktell.goals import Goal
 from asktell.methods import Method
+from asktell.problem.candidates import AnyPrompt, Trial
+from asktell.problem.checks import check_seconds, whole
+from asktell.problem.goals import Goal
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
 from asktell.selector import Selector
@@ -18,7 +19,6 @@ from asktell.studies.evaluations import encode, evaluations
 from asktell.studies.leases import Holding, Lease
 from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Replica
-from asktell.trial import AnyPrompt, Trial
 
 
 class Attendance(NamedTuple):

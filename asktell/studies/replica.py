@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, InvalidStateError, StorageError
-from asktell.forks import fresh_after_fork
 from asktell.selector import Selector
 from asktell.state import State
 from asktell.storages import AbstractStorage

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from immutables import Map
 
-from asktell import records
-from asktell.arguments import short
+from asktell import serialization
 from asktell.errors import InvalidStateError
+from asktell.problem.checks import short
 from asktell.state import Problem, State
 from asktell.studies.leases import Lease, Leases, Reissue
 from asktell.studies.processes import is_process
@@ -36,7 +36,7 @@ class Covered(NamedTuple):
 
 def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
     """The head, and the part that follows those that cover what `covered` says."""
-    rest = records.dump_rest(state)
+    rest = serialization.dump_rest(state)
     plan_arms, plan_examples = rest.pop("plan")
     head = {
         "version": VERSION,
@@ -52,7 +52,7 @@ def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
         "arms": _pack(history.arms(covered.rows)),
         "examples": _pack(history.examples(covered.rows)),
         "scores": _pack(history.scores(covered.rows).ravel()),
-        "decisions": records.dump_decisions(state.decisions[covered.decisions :]),
+        "decisions": serialization.dump_decisions(state.decisions[covered.decisions :]),
         "failures": {
             "trials": _pack(failures.trials(covered.failures)),
             "arms": _pack(failures.arms(covered.failures)),
@@ -69,7 +69,7 @@ def read_covered(head: bytes) -> Covered | None:
     Raises:
         InvalidStateError: the head is damaged.
     """
-    return records.checked("The study's snapshot", lambda: _read_covered(_decompress(head)))
+    return serialization.checked("The study's snapshot", lambda: _read_covered(_decompress(head)))
 
 
 def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
@@ -78,7 +78,7 @@ def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, 
     Raises:
         InvalidStateError: the snapshot is damaged.
     """
-    return records.checked("The study's snapshot", lambda: _load(_decompress(head), parts, problem))
+    return serialization.checked("The study's snapshot", lambda: _load(_decompress(head), parts, problem))
 
 
 def _read_covered(data: dict[str, Any]) -> Covered | None:
@@ -118,7 +118,7 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
         "plan": [_unpack(column) for column in data["plan"]],
         "draws": _unpack(data["draws"]),
     }
-    state = records.load_state(whole, problem)
+    state = serialization.load_state(whole, problem)
     return state, _load_leases(data["leases"], state)
 
 
@@ -158,7 +158,7 @@ def _compress(data: dict[str, Any]) -> bytes:
 
 def _decompress(data: bytes) -> dict[str, Any]:
     try:
-        return records.parse(zlib.decompress(data), "The study's snapshot")
+        return serialization.parse(zlib.decompress(data), "The study's snapshot")
     except zlib.error as error:
         raise InvalidStateError(f"The study's snapshot cannot be decompressed: {error}.") from error
 

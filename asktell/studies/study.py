@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from asktell.arguments import check_name, check_trials, short, whole
 from asktell.errors import InvalidArgumentError, StudyExistsError
-from asktell.examples import check_examples
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import check_name, check_trials, short, whole
+from asktell.problem.examples import check_examples
 from asktell.selector import Selector
 from asktell.state.lookup import AnyTrial
 from asktell.storages import AbstractStorage, Location, opened, opening
@@ -23,7 +24,6 @@ from asktell.studies.processes import is_process
 from asktell.studies.replica import Replica
 from asktell.studies.telling import Tellable
 from asktell.studies.worker import Worker
-from asktell.trial import Trial
 
 _Self = TypeVar("_Self", bound="Study")
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from asktell.goals import Scores
+from asktell.problem.candidates import AnyPrompt, Tell, all_taken
+from asktell.problem.goals import Scores
 from asktell.state.lookup import AnyTrial
 from asktell.studies.evaluations import encode
 from asktell.studies.growing import Growable
 from asktell.studies.leases import Leased, check_worker
 from asktell.studies.logged import LoggedSelector
 from asktell.studies.replica import Clock
-from asktell.trial import AnyPrompt, Tell, all_taken
 
 
 class Tellable(Growable):

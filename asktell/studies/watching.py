@@ -7,7 +7,7 @@ of it came, its leases changed, or it held other trials; and holds a trial since
 from collections import deque
 from typing import Any, NamedTuple
 
-from asktell.arguments import MOST_EVALUATIONS
+from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.studies.reading import Attendance, Readable, Standing
 
 _WINDOW = 300.0  # seconds over which a pace is measured

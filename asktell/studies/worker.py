@@ -14,14 +14,14 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy.typing as npt
 
-from asktell.arguments import check_name, check_seconds, whole
 from asktell.errors import AsktellError, StorageError, TellManyError
-from asktell.goals import Goal, Scores
+from asktell.problem.candidates import AnyPrompt, Tell, Trial
+from asktell.problem.checks import check_name, check_seconds, whole
+from asktell.problem.goals import Goal, Scores
 from asktell.results import Result
 from asktell.selector import Selector
 from asktell.studies.leases import Holding
 from asktell.studies.processes import this_process
-from asktell.trial import AnyPrompt, Tell, Trial
 
 _T = TypeVar("_T")
 Details: TypeAlias = Mapping[str, Any]

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asktell import Adaptive, AsktellError, BestFeasible, Budget, ParetoSet, Race, Selector
-from asktell.goals import Goal
 from asktell.methods import METHODS, Method, preset
+from asktell.problem.goals import Goal
 
 MOST_PER_EVALUATION = 2.0
 EXAMPLES = 9

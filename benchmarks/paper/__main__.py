@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from asktell.results.fronts import hypervolume
+from asktell.results.result import hypervolume
 from benchmarks import problems
 from benchmarks.paper import figures
 from benchmarks.paper.published import NAMES, PER_PROMPT, REWARD, SIZES, VOLUME, Row, count, rows

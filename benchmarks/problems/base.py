@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 import asktell
-from asktell.goals import Goal
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.goals import Goal
 from benchmarks.problems.table import Array, Table
 
 PARETO = "pareto"

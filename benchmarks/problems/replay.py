@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from asktell.features import pca, text_features
 from asktell.numerics import counters
+from asktell.problem.features import pca, text_features
 from benchmarks.problems.table import Array, Table, read_table
 
 EMBEDDED = Path(__file__).parents[1] / "tables"

@@ -6,7 +6,7 @@ sqrt(1/n_i + 1/n_j), a constant in place of the logarithmic term.
 
 import numpy as np
 
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Pool
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 
 PRIOR_MEAN, PRIOR_VARIANCE, COST = 0.5, 0.04, 1e-4

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.elimination import ConstrainedRanking
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.gaussian_process import GaussianProcess, expected_improvement, probability_of_positive
 from benchmarks.rivals.pool import Array, Pool
 

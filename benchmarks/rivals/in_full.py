@@ -1,6 +1,6 @@
 """What is done without an engine: evaluate as many prompts as the budget allows, each on the whole data set."""
 
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Pool
 
 

@@ -7,7 +7,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 
-from asktell.goals import BestFeasible, Goal
+from asktell.problem.goals import BestFeasible, Goal
 from benchmarks.rivals.pool import Pool
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.elimination import rule_of
-from asktell.goals import BestFeasible, Goal
 from asktell.numerics import counters
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.goals import BestFeasible, Goal
 
 Array = npt.NDArray[np.float64]
 

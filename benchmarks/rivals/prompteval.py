@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.elimination import ConstrainedRanking
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 
 PRIOR_VARIANCE = 100.0

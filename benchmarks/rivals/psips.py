@@ -18,8 +18,8 @@ stays close to uniform (a prompt: 4 to 18 of 1,000 evaluations of 100 prompts).
 
 import numpy as np
 
-from asktell.goals import Goal
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 
 BOUND = 0.25  # the largest variance of scores within [0, 1]

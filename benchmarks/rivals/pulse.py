@@ -29,7 +29,7 @@ Differences (of the paper, the abstract and the released code were at hand):
 import numpy as np
 import numpy.typing as npt
 
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 
 RANK = 3

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.cluster.vq import kmeans2
 
 from asktell.elimination import ConstrainedRanking
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 
 Arms = npt.NDArray[np.int64]

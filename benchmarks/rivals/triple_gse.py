@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.elimination import ConstrainedRanking
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 from benchmarks.rivals.triple_clst import spread
 

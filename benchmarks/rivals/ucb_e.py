@@ -7,7 +7,7 @@ of the scores' pooled standard deviation, so `a` = 1 means a standard error.
 
 import numpy as np
 
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Pool
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 
 Array32 = npt.NDArray[np.float32]

@@ -25,8 +25,8 @@ from tqdm import tqdm
 
 import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
-from asktell.goals import Goal
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.goals import Goal
 from benchmarks import problems
 from benchmarks.selection import simulated
 from benchmarks.selection.run import OUTPUT, read_lines

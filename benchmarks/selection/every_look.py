@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
-from asktell.methods.proofs import LARGEST_PART
+from asktell.methods.certainty import LARGEST_PART
 from benchmarks.selection.simulated import GOALS, KINDS, table
 
 Array = npt.NDArray[np.float64]

@@ -3,7 +3,8 @@
 The same runs with each kind of features, on every recorded table whose prompts have texts:
 
 - `none`;
-- `text`: `asktell.features.text_features`, what `features="text"` makes: counts of n-grams, and length, 10 numbers;
+- `text`: `asktell.problem.features.text_features`, what `features="text"` makes:
+  counts of n-grams, and length, 10 numbers;
 - `embedding`: all-MiniLM-L6-v2 of the whole prompt, its first 10 principal components;
 - `apart`: instruction and exemplars embedded apart, 5 components of each (as HbBoPs has them, arXiv 2412.07820), for
   prompts with exemplars.
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import asktell
-from asktell.features import pca, text_features
+from asktell.problem.features import pca, text_features
 from benchmarks import problems
 from benchmarks.problems.replay import DIMENSION
 from benchmarks.problems.table import Array

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asktell.goals import BestFeasible, ParetoSet
+from asktell.problem.goals import BestFeasible, ParetoSet
 from benchmarks import problems
 from benchmarks.results import table
 from benchmarks.selection import methods

@@ -16,7 +16,7 @@ import asktell
 from asktell.elimination import rule_of
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.estimators import BLUP, MLP, LeastSquares
-from asktell.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race

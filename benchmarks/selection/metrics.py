@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from asktell.results.fronts import hypervolume
+from asktell.results.result import hypervolume
 from benchmarks.problems import FRONTS, PARETO, BenchmarkProblem
 
 TOLERATED = 0.1  # of the threshold, by the soft constrained reward

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.goals import BestFeasible, ParetoSet
+from asktell.problem.goals import BestFeasible, ParetoSet
 from benchmarks import problems
 from benchmarks.results import IMAGES, RESULTS, save, table
 from benchmarks.selection import methods

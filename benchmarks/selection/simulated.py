@@ -21,10 +21,10 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 import asktell
-from asktell.goals import Goal
-from asktell.methods.proofs import unproven
+from asktell.methods.certainty import unproven
 from asktell.numerics.arrays import Indices
 from asktell.posterior import membership
+from asktell.problem.goals import Goal
 from asktell.state import State
 from benchmarks.selection.run import OUTPUT, read_lines
 

@@ -33,7 +33,7 @@ def main() -> None:
             measure(k, goal, args.repetitions)
 
 
-def measure(k: int, goal: asktell.goals.Goal, repetitions: int) -> None:
+def measure(k: int, goal: asktell.problem.goals.Goal, repetitions: int) -> None:
     """Two rows."""
     rng = np.random.default_rng(0)
     effects, difficulties = 0.2 * rng.normal(size=(k, 2)), 0.4 * rng.normal(size=(N, 2))

@@ -45,9 +45,9 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
     pulled = np.repeat(np.arange(arms), 3)
     start, used = time.perf_counter(), time.process_time()
     if cache:
-        import asktell.jax_cache
+        import asktell._util.jax_cache
 
-        asktell.jax_cache.enable(cache)
+        asktell._util.jax_cache.enable(cache)
     from asktell.allocators import GOptimalDesign, PullsToShare
     from asktell.estimators import BLUP, MLP, LeastSquares, Sample
     from asktell.state import Tally

@@ -18,7 +18,7 @@ import pytest
 
 import asktell
 from asktell.errors import InvalidArgumentError, StorageError
-from asktell.trial import Trial
+from asktell.problem.candidates import Trial
 from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
 from asktell_adapters.cli.main import main
 from asktell_adapters.evaluators import AsyncLLMEvaluator, Completion, Example, LLMEvaluator, Request, ScriptedLLM

@@ -17,7 +17,7 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, MissingExtraError
-from asktell.features import pca
+from asktell.problem.features import pca
 from asktell_adapters.embeddings import openai, sentence_transformers
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from asktell._util.extras import check_extra, import_extra, needs_extra
 from asktell.errors import MissingExtraError
-from asktell.extras import check_extra, import_extra, needs_extra
 
 MODULES = [
     "asktell_adapters",

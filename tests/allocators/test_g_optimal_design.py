@@ -9,7 +9,7 @@ from asktell.allocators import PullsToShare, Uniform
 from asktell.allocators.g_optimal_design import GOptimalDesign, optimal_design
 from asktell.allocators.rounding import leverages, round_design
 from asktell.errors import IncompatibleMethodError
-from asktell.features import span, with_intercept
+from asktell.problem.features import span, with_intercept
 
 
 def to_share(

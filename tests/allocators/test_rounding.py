@@ -14,7 +14,7 @@ from asktell.allocators.rounding import (
     round_design,
     within_capacity,
 )
-from asktell.features import span
+from asktell.problem.features import span
 
 
 def rows(n_arms: int, d: int, seed: int = 0) -> np.ndarray:

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asktell.goals import ParetoSet
+from asktell.problem.goals import ParetoSet
 from benchmarks import problems
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.selection import fronts, methods

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asktell.results.fronts import hypervolume
+from asktell.results.result import hypervolume
 from benchmarks import paper, problems
 from benchmarks.paper import __main__ as made
 from benchmarks.paper import figures, published

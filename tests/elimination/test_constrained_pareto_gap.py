@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap, rule_of
 from asktell.errors import InvalidArgumentError
-from asktell.goals import BestFeasible, ParetoSet
+from asktell.problem.goals import BestFeasible, ParetoSet
 
 Rows = list[tuple[float, ...]]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
-from asktell.arguments import LARGEST
 from asktell.posterior import membership
+from asktell.problem.checks import LARGEST
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
 PARETO = ParetoSet("a", "b")

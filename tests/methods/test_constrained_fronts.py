@@ -13,7 +13,7 @@ import asktell
 from asktell import Adaptive, ParetoSet, Race, Selector, at_most, maximize, minimize
 from asktell.elimination import ConstrainedParetoGap, ParetoGap
 from asktell.errors import IncompatibleMethodError
-from asktell.methods.proofs import unproven
+from asktell.methods.certainty import unproven
 from tests.elimination.test_constrained_pareto_gap import literal_front
 
 Array = npt.NDArray[np.float64]

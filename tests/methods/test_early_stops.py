@@ -8,7 +8,7 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
-from asktell.methods.proofs import unproven
+from asktell.methods.certainty import unproven
 
 
 def play(scores: Any, goal: Any, tolerance: float = 0.0, seed: int = 0, together: int = 1, **options: Any) -> Selector:

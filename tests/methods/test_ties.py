@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
-from asktell.goals import Goal
 from asktell.numerics.counters import chance_order
+from asktell.problem.goals import Goal
 
 Row = tuple[float, ...]
 CONSTRAINED = BestFeasible("a", subject_to={"b": 0.5})

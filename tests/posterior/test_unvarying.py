@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, Selector, at_least, at_most, maximize
-from asktell.goals import Constraint
 from asktell.posterior.two_way import Cells, chance_of_another
 from asktell.posterior.unvarying import held, is_unvarying
+from asktell.problem.goals import Constraint
 
 N, SEEN = 60, 12
 

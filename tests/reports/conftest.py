@@ -58,7 +58,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Study]:
 
     def make(
         ids: list[str],
-        goal: asktell.goals.Goal,
+        goal: asktell.problem.goals.Goal,
         budget: int,
         examples: int | None = 30,
         method: str = "auto",

@@ -12,8 +12,8 @@ import asktell
 from asktell import reports
 from asktell.reports.cells import MOST_CELLS, Grid, examples_that_tell, heat_map, ranking, spending
 from asktell.reports.told import Told
+from asktell.results.convergence import CHECKPOINTS, at
 from asktell.results.evaluations import Evaluation
-from asktell.results.settling import CHECKPOINTS, at
 from asktell.studies.study import Study
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})

@@ -17,9 +17,9 @@ from asktell import (
     at_most,
     minimize,
 )
-from asktell.goals import Goal
 from asktell.numerics.pareto import pareto_mask
-from asktell.results.fronts import hypervolume, layers
+from asktell.problem.goals import Goal
+from asktell.results.result import hypervolume, layers
 
 
 def result(goal: Goal, *rows: Sequence[float]) -> Result:

@@ -16,8 +16,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Selector, at_most, minimize
-from asktell.results.lettering import MOST_LABELS, drawable
-from asktell.results.plot import draw_history
+from asktell.results.plot import MOST_LABELS, draw_history, drawable
 
 
 @pytest.fixture(autouse=True)

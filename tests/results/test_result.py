@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, minimize, run
-from asktell.results.fronts import dominators
-from asktell.results.sample_errors import student
-from asktell.terminal import with_doubt
+from asktell._util.terminal import with_doubt
+from asktell.results.result import dominators
+from asktell.results.summary import student
 
 GOAL = BestFeasible("rouge", {"brevity": 0.5})
 PROMPTS = {"short": "Be brief.", "long": "Write\na lot,\tplease. " + "Really. " * 40, "odd": "\x1b[31m \u202e \u2603"}

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from asktell import BestFeasible, ParetoSet, Selector, at_least, maximize
-from asktell.results.sample_errors import student
+from asktell.results.summary import student
 
 
 def errors(

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from asktell import BestFeasible, ParetoSet, Selector, Trial, minimize
-from asktell.goals import Goal
-from asktell.results import unresolved as separation
+from asktell.problem.goals import Goal
+from asktell.results import summary
 from asktell.testing.fakes import Table
 
 New = Callable[..., Selector]
@@ -142,16 +142,16 @@ def test_of_a_large_set_some_members_speak_for_all(monkeypatch: pytest.MonkeyPat
         behind = 0.4 * (int(trial.prompt_id) >= 20)
         selector.tell(trial, (np.array([place, 20 - place]) - behind + 0.3 * rng.normal(size=2)).tolist())
     answer = [int(entry.id) for entry in selector.result().selected]
-    everyone = separation.unresolved(selector.state, answer)
+    everyone = summary.unresolved(selector.state, answer)
     calls: list[int] = []
-    against = separation._against
-    monkeypatch.setattr(separation, "_against", lambda member, *rest: calls.append(member) or against(member, *rest))
-    monkeypatch.setattr(separation, "_MEMBERS", 5)
-    few = separation.unresolved(selector.state, answer)
+    against = summary._against
+    monkeypatch.setattr(summary, "_against", lambda member, *rest: calls.append(member) or against(member, *rest))
+    monkeypatch.setattr(summary, "_MEMBERS", 5)
+    few = summary.unresolved(selector.state, answer)
     assert (len(calls), calls[0], calls[-1]) == (5, answer[0], answer[-1])
     assert set(everyone) <= set(few)
     calls.clear()
-    assert not len(separation.unresolved(selector.state, list(range(40))))
+    assert not len(summary.unresolved(selector.state, list(range(40))))
     assert not calls
 
 

@@ -10,7 +10,7 @@ import pytest
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, Race, Selector, Study, maximize
 from asktell.running.again import n_repeats, to_repeat
-from asktell.state.repeated import repeated
+from asktell.state.history import repeated
 from asktell.storages.memory import MemoryStorage
 
 GOAL = BestFeasible(maximize("a", range=(0, 1)))

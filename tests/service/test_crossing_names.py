@@ -13,8 +13,8 @@ from matplotlib import pyplot
 
 import asktell
 from asktell import BestFeasible, InvalidArgumentError, ParetoSet, RemoteStudy, Selector, Study, Trial
+from asktell.problem.candidates import ById
 from asktell.results import PromptResult
-from asktell.trial import ById
 from asktell_adapters.cli import main as cli
 from asktell_adapters.optimizers import improve
 from asktell_adapters.optimizers._generations import read

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asktell import ParetoSet, Race
 from asktell.methods import preset
-from asktell.records import dump_state
+from asktell.serialization import dump_state
 from asktell.state import (
     Added,
     Asked,

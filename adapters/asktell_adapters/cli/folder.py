@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asktell._util.files import replacing, write_atomically
 from asktell.errors import FolderBusyError, InvalidStateError, StudyNotFoundError
-from asktell.files import replacing, write_atomically
 from asktell.results.evaluations import Evaluation
 from asktell.selector import Selector
 from asktell.studies.study import Study

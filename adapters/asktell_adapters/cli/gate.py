@@ -11,21 +11,20 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from asktell.arguments import in_words
+from asktell._util.files import write_atomically
+from asktell._util.terminal import safe, with_error
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
-from asktell.files import write_atomically
-from asktell.goals import Goal, ParetoSet
-from asktell.methods.evidence import Evidence, columns_of
-from asktell.records import dump_goal, load_goal
+from asktell.methods.certainty import Evidence, columns_of
+from asktell.problem.candidates import ById
+from asktell.problem.checks import in_words
+from asktell.problem.goals import Goal, ParetoSet
 from asktell.results import Comparison, PromptResult, Result
-from asktell.results.premises import of_repeats
+from asktell.results.comparison import of_repeats
 from asktell.running.run import run
 from asktell.selector import Selector
+from asktell.serialization import dump_goal, load_goal
 from asktell.state import State, initial
-from asktell.state.repeated import repeated
-from asktell.state.turns import turns_out
-from asktell.terminal import safe, with_error
-from asktell.trial import ById
+from asktell.state.history import repeated, turns_out
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.price import confirm
 from asktell_adapters.metrics import range_of

@@ -11,8 +11,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from asktell._util.terminal import safe
 from asktell.errors import AsktellError, EvaluatorError, FolderBusyError, InvalidArgumentError, StorageError
-from asktell.terminal import safe
 from asktell_adapters.cli.arguments import PICTURES, Command, make_parser
 from asktell_adapters.cli.output import report, save_plot, show
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals

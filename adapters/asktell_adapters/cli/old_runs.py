@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from asktell.errors import AsktellError, InvalidStateError
+from asktell.problem.candidates import ById, Trial
 from asktell.running.outcomes import goal_scores
 from asktell.selector import Selector
-from asktell.trial import ById, Trial
 
 _MALFORMED = (ValueError, KeyError, TypeError, RecursionError)
 _DETAILS = ("output", "seconds")

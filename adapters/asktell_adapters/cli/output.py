@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asktell.arguments import MOST_EVALUATIONS, some
-from asktell.extras import needs_extra
+from asktell._util.extras import needs_extra
+from asktell._util.terminal import filled, in_blocks, one_line, safe, with_error
+from asktell.problem.checks import MOST_EVALUATIONS, some
 from asktell.results import PromptResult, Result
-from asktell.results.failures import in_words
-from asktell.results.result import WIDTH, failed, heading, probabilities
-from asktell.terminal import filled, in_blocks, one_line, safe, with_error
+from asktell.results.result import WIDTH, failed, heading, in_words, probabilities
 from asktell_adapters.prompts import unread_fields
 
 if TYPE_CHECKING:

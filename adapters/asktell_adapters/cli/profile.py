@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
+from asktell._util.files import write_atomically
+from asktell._util.terminal import aligned
 from asktell.errors import AsktellError, InvalidArgumentError
-from asktell.files import write_atomically
-from asktell.profiles.profile import ExampleProfile
-from asktell.terminal import aligned
+from asktell.posterior.profile import ExampleProfile
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import Place, needs_name
 

@@ -5,10 +5,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from asktell._util.terminal import aligned
 from asktell.results import Result
 from asktell.studies.leases import Holding
 from asktell.studies.study import Study
-from asktell.terminal import aligned
 from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.growth import growth_of
 from asktell_adapters.cli.output import overview, show

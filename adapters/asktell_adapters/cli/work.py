@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from asktell._util.terminal import safe
 from asktell.errors import InvalidArgumentError, InvalidStateError, StudyExistsError
-from asktell.examples import changes
+from asktell.problem.candidates import Trial
+from asktell.problem.examples import changes
 from asktell.results import Result
 from asktell.running.failures import FIRST_ALIKE, FailureLimit
 from asktell.running.outcomes import one_each
 from asktell.running.run import run
 from asktell.selector import Selector
 from asktell.studies.study import Study
-from asktell.terminal import safe
-from asktell.trial import Trial
 from asktell_adapters.cli import growth
 from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.folder import RunFolder

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.arguments import nearest
 from asktell.errors import ConfigError
-from asktell.goals import Goal
-from asktell.records.goal_words import TYPES, parse_goal
+from asktell.problem.checks import nearest
+from asktell.problem.goals import Goal
+from asktell.serialization.problem import TYPES, parse_goal
 from asktell_adapters.config.tables import Table, is_number, listed
 
 

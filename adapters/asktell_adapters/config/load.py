@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from asktell.budget import Budget
 from asktell.errors import ConfigError
 from asktell.methods import stopping
+from asktell.problem.budget import Budget
 from asktell.selector import Selector
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.cache import read_cache

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from asktell.errors import AsktellError, ConfigError
-from asktell.profiles.profile import ExampleProfile
+from asktell.posterior.profile import ExampleProfile
 from asktell.studies.study import Study
 from asktell_adapters.config.tables import KEYS, Table
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from asktell.arguments import short
-from asktell.examples import Changes, changes
+from asktell.problem.checks import short
+from asktell.problem.examples import Changes, changes
 from asktell_adapters.config.data import DataSet, Prompts, digest, distinct, items
 from asktell_adapters.config.metrics import turned_on
 from asktell_adapters.config.model import TUNING

@@ -1,1 +1,1 @@
-"""Embeddings of prompts: texts to a (K, p) matrix; `asktell.features.pca` reduces it to features."""
+"""Embeddings of prompts: texts to a (K, p) matrix; `asktell.problem.features.pca` reduces it to features."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.extras import import_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.extras import import_extra
 from asktell_adapters.llms._answers import http_client
 
 # Bytes of an answer, at most: ten thousand numbers and more for a vector, and a megabyte for the rest.

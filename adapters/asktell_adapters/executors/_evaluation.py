@@ -5,11 +5,11 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from asktell.arguments import in_words
 from asktell.errors import EvaluatorError
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import in_words
 from asktell.running.outcomes import Outcome, cost_of, one_each
 from asktell.running.run import Calling, Evaluator, attempt, attempt_async
-from asktell.trial import Trial
 
 
 @final

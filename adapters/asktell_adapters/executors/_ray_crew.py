@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.problem.candidates import Trial
 from asktell.running.outcomes import Outcome
 from asktell.running.run import Evaluator, attempt
-from asktell.trial import Trial
 from asktell_adapters.executors._evaluation import BatchEvaluation, plain_error
 
 _Batch = TypeVar("_Batch")

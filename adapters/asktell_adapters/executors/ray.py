@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asktell.arguments import check_seconds, short, whole
+from asktell._util.extras import import_extra
 from asktell.errors import InvalidArgumentError
-from asktell.extras import import_extra
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import check_seconds, short, whole
 from asktell.results import Result
 from asktell.running.board import Board, OnTell, open_board
 from asktell.running.failures import FIRST_ALIKE, FailureLimit
 from asktell.running.run import Evaluator
-from asktell.trial import Trial
 from asktell_adapters.executors._ray_crew import Crew, Lost
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import asktell
-from asktell.arguments import whole
+from asktell._util.extras import needs_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyNotFoundError
-from asktell.extras import needs_extra
-from asktell.goals import BestFeasible, Goal
 from asktell.methods import Method
+from asktell.problem.checks import whole
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.results import PromptResult, Result
 from asktell.storages import Location
 from asktell_adapters.evaluators import Price

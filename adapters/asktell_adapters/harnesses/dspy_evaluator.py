@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from numbers import Real
 from typing import Any, final
 
-from asktell.arguments import in_words
+from asktell._util.extras import needs_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.extras import needs_extra
+from asktell.problem.checks import in_words
 from asktell_adapters._scores import number
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import candidates_of

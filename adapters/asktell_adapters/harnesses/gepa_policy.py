@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import asktell
-from asktell.arguments import whole
 from asktell.methods import Method
+from asktell.problem.checks import whole
 from asktell.results import PromptResult
 
 _log = logging.getLogger("asktell")

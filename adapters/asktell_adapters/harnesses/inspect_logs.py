@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from asktell._util.extras import import_extra
 from asktell.errors import AsktellError, InvalidArgumentError
-from asktell.extras import import_extra
-from asktell.trial import AnyPrompt, Prompts
+from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell_adapters.harnesses.inspect_scores import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any

@@ -11,9 +11,9 @@ from functools import update_wrapper
 from typing import Any, TypeVar, final
 
 from asktell import Selector, Trial
-from asktell.arguments import in_words, whole
+from asktell._util.extras import needs_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.extras import needs_extra
+from asktell.problem.checks import in_words, whole
 from asktell.results import Result
 from asktell.running.board import Board, OnTell, open_board
 from asktell.running.failures import FIRST_ALIKE, FailureLimit

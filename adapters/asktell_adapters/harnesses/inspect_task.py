@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from asktell import Trial
-from asktell.arguments import in_words
+from asktell._util.extras import import_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.extras import import_extra
+from asktell.problem.checks import in_words
 from asktell.running.run import outside_of_loops
 from asktell_adapters.harnesses.inspect_samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
 from asktell_adapters.harnesses.inspect_scores import Scoring, ValueToFloat

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from typing import Any
 
-from asktell.extras import import_extra
+from asktell._util.extras import import_extra
 
 MOST_BYTES = 16 * 2**20
 """The most bytes of one answer in JSON, which takes several times its size when it is read."""

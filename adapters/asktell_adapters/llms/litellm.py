@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
-from asktell.arguments import short
+from asktell._util.extras import check_extra, import_extra
 from asktell.errors import InvalidArgumentError
-from asktell.extras import check_extra, import_extra
+from asktell.problem.checks import short
 from asktell_adapters.llms._remote import RemoteChat, without_secrets
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 

@@ -17,10 +17,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
-from asktell.arguments import check_seconds, whole
+from asktell._util.extras import check_extra
+from asktell._util.forks import fresh_after_fork
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.extras import check_extra
-from asktell.forks import fresh_after_fork
+from asktell.problem.checks import check_seconds, whole
 from asktell_adapters.llms._machine import fingerprint, physical_cores
 from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
 from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from asktell.arguments import short
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.numerics import counters
+from asktell.problem.checks import short
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import Completion, Example, Request

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.goals import BestFeasible
+from asktell.problem.goals import BestFeasible
 from asktell.results import PromptResult, Result
 from asktell.results.evaluations import Evaluation
 from asktell.state import FAILED, RETIRED, Added, Extended, State

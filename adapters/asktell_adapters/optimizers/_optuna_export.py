@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from asktell._util.extras import needs_extra
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.extras import needs_extra
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from asktell.results import Result
 from asktell.selector import Selector
 from asktell.state import Failed, Told

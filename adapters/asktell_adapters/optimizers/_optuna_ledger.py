@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asktell._util.extras import needs_extra
 from asktell.errors import InvalidArgumentError
-from asktell.extras import needs_extra
 from asktell.methods import Method
+from asktell.problem.candidates import Prompts
 from asktell.results import Result
 from asktell.results.summary import summarize
 from asktell.state import Asked, Decided, Failed, Observed, State, Told, apply, decide
-from asktell.trial import Prompts
 from asktell_adapters.optimizers._optuna_trials import Reader
 
 with needs_extra("optuna"):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from asktell.arguments import check_cost, short
+from asktell._util.extras import needs_extra
 from asktell.errors import AsktellError, IncompatibleMethodError, InvalidArgumentError
-from asktell.extras import needs_extra
-from asktell.goals import BestFeasible, Goal, Objective, ParetoSet, Threshold, at_most
+from asktell.problem.checks import check_cost, short
+from asktell.problem.goals import BestFeasible, Goal, Objective, ParetoSet, Threshold, at_most
 from asktell.state import Problem
 
 with needs_extra("optuna"):

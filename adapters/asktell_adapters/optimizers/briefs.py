@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from asktell.goals import Goal
+from asktell.problem.goals import Goal
 from asktell.results import PromptResult
 
 

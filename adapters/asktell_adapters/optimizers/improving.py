@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
-from asktell.arguments import MOST_EVALUATIONS, check_number, in_words, short, whole
-from asktell.budget import Budget
+from asktell._util.terminal import one_line
 from asktell.errors import AsktellError, EvaluatorError, IncompatibleMethodError, InvalidArgumentError
 from asktell.methods import Adaptive, Race
+from asktell.problem.budget import Budget
+from asktell.problem.checks import MOST_EVALUATIONS, check_number, in_words, short, whole
 from asktell.results import PromptResult, Result
 from asktell.results.evaluations import Evaluations
 from asktell.running.board import OnTell
@@ -19,7 +20,6 @@ from asktell.selector import Selector
 from asktell.state import Problem, State
 from asktell.studies.study import Study
 from asktell.studies.worker import Worker
-from asktell.terminal import one_line
 from asktell_adapters.optimizers._generations import (
     MOST_PARENTS,
     Begun,

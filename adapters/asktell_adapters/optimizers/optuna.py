@@ -12,8 +12,8 @@ from contextlib import suppress
 from threading import RLock
 from typing import Any, final
 
+from asktell._util.extras import needs_extra
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.extras import needs_extra
 from asktell.methods.adaptive import Adaptive
 from asktell.results import Result
 from asktell.selector import Selector

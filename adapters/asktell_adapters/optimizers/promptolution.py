@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from asktell.arguments import in_words
+from asktell._util.extras import import_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.extras import import_extra
+from asktell.problem.checks import in_words
 from asktell.selector import Selector
 from asktell_adapters._scores import number
 from asktell_adapters.evaluators.llm import TrialLike

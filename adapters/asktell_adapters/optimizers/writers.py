@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
+from asktell._util.extras import import_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.extras import import_extra
-from asktell.goals import BestFeasible, Goal
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.results import PromptResult
 from asktell.running.run import outside_of_loops
 from asktell_adapters.generation import distinct_prompts, generation_prompt

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell.files import write_atomically
+from asktell._util.files import write_atomically
 from asktell.storages import sqlite
 from asktell.studies import worker
 from asktell_adapters.cli import main as cli
@@ -599,7 +599,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
     def fail(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("asktell.files.os.fsync", fail)
+    monkeypatch.setattr("asktell._util.files.os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, "new")
     assert path.read_text() == "old"

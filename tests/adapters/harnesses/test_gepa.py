@@ -60,7 +60,7 @@ class TestContractOfDataLoaders(EvaluatorContract):
         return lambda script: GEPAEvaluator(Scripted(script), pool(), ListDataLoader(["0", "1", "2", "3"]))
 
 
-def full(evaluator: GEPAEvaluator, goal: asktell.goals.Goal, n_examples: int = 4) -> asktell.Selector:
+def full(evaluator: GEPAEvaluator, goal: asktell.problem.goals.Goal, n_examples: int = 4) -> asktell.Selector:
     budget = len(evaluator.prompts) * n_examples
     return asktell.Selector(evaluator.prompts, goal, budget, "uniform", examples=n_examples)
 

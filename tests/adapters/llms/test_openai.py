@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.trial import Trial
+from asktell.problem.candidates import Trial
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
     Completion,

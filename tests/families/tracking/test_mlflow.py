@@ -64,7 +64,7 @@ def test_a_selection_is_a_run(table: Table, new_selector: NewSelector, store: An
         result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
     run = store.get_run(tracker.run_id)
     assert run.info.status == "FINISHED"
-    assert run.data.params["asktell.budget"] == "30"
+    assert run.data.params["asktell.problem.budget"] == "30"
     metric = result.goal.metrics[0]
     history = store.get_metric_history(tracker.run_id, f"evaluation/{metric}")
     assert [(m.step, m.value) for m in history] == list(enumerate(selector.state.history.scores()[:, 0].tolist(), 1))

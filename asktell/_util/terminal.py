@@ -1,0 +1,71 @@
+"""Text for a terminal: nothing in it steers one, whatever a prompt, an id or an error holds."""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from textwrap import wrap
+from typing import TypeAlias
+
+from asktell._util.chats import readable
+
+Columns: TypeAlias = Sequence[Sequence[str]]
+
+_LEAST_TEXT = 24  # of a table's last column
+
+
+def safe(text: str) -> str:
+    """The text with everything escaped that is not printable, line breaks too."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+
+
+def one_line(text: str, width: int) -> str:
+    """Safe, in one line, and cut to a width; a chat as its turns."""
+    flat = safe(" ".join(readable(text)[: 4 * width].split()))
+    return flat if len(flat) <= width else flat[: width - 3] + "..."
+
+
+def with_error(mean: float | None, error: float | None) -> str:
+    """An estimate and its standard error, as far as they are known."""
+    if mean is None:
+        return "-"
+    return f"{mean:.4g}" if error is None else f"{mean:.4g} +- {error:.2g}"
+
+
+def with_doubt(probability: float | None) -> str:
+    """A probability as far as a few hundred draws tell it."""
+    if probability is None:
+        return "-"
+    return "<0.01" if probability < 0.005 else ">0.99" if probability > 0.995 else f"{probability:.2f}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A safe line per row, all of the same width, with the columns below each other."""
+    cells = [[safe(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+
+
+def in_blocks(keys: Columns, columns: Columns, texts: Sequence[str], width: int) -> Iterator[str]:
+    """A table, in several blocks below each other where it is wider than `width`; each begins with the keys.
+
+    Args:
+        keys: columns that name the rows, their heads first.
+        columns: the others, of which a block has as many as fit, and one at least.
+        texts: the last column of the last block, cut to the room that there is; its head first.
+        width: characters of a line.
+    """
+    room = width - sum(map(_wide, keys))
+    while columns and sum(map(_wide, columns)) + _LEAST_TEXT > room:
+        n = sum(end <= room for end in accumulate(map(_wide, columns)))
+        here, columns = columns[: max(n, 1)], columns[max(n, 1) :]
+        yield from (line.rstrip() for line in aligned(list(zip(*keys, *here, strict=True))))
+    for line, text in zip(aligned(list(zip(*keys, *columns, strict=True))), texts, strict=True):
+        yield f"{line}  {one_line(text, max(_LEAST_TEXT, width - len(line) - 2))}".rstrip()
+
+
+def _wide(column: Sequence[str]) -> int:
+    return max(len(safe(cell)) for cell in column) + 2
+
+
+def filled(text: str, width: int) -> list[str]:
+    """A sentence in lines that are no wider, the second and later ones indented."""
+    return wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]

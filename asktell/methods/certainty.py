@@ -1,0 +1,338 @@
+"""What is certain about means and differences, from scores in one shared order of the examples."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+
+from asktell.intervals.asymptotic import Asymptotic
+from asktell.intervals.betting import Betting
+from asktell.intervals.noisy import NoisyBetting, bounded
+from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector
+from asktell.numerics.rounding import decimal, mostly_equal
+from asktell.posterior.two_way import Cells
+from asktell.problem.goals import BestFeasible, Goal
+from asktell.state import Failures, Problem, State
+from asktell.state.history import in_turns
+
+_ROUNDING = 1e-12
+_MOST_NUMBERS = 1 << 21  # in one array
+
+
+class Column(NamedTuple):
+    """A column of the goal's values: the lowest and the highest there can be, None if unknown."""
+
+    limits: tuple[float, float] | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Values of every arm on the first examples of the shared order, larger is better; round by round if noisy.
+
+    Each statement is ever wrong with probability `error`. Of examples of which some scores are out nothing is used,
+    nor of those behind them, so that it does not matter if scores come late because of what they are.
+    """
+
+    problem: Problem
+    error: float
+    columns: tuple[Column, ...]
+    counts: Counts  # (K,)
+    means: Means  # (K, q), NaN without scores
+    _starts: Indices  # (K + 1,) where each arm's rows begin
+    _places: Indices  # (n,) by arm, ascending
+    _values: Values  # (n, q)
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        missing: Failures,
+        trials: Indices,
+        arms: Indices,
+        examples: Indices,
+        values: Values,
+        columns: tuple[Column, ...],
+        reach: int | None,
+        error: float,
+    ) -> "Evidence":
+        """The evidence in rows of scores.
+
+        `reach`: the first place in the order of all pulls (without one, the first trial) that is out.
+        """
+        if problem.population is None:
+            order = np.lexsort((trials, arms))
+            usable = order if reach is None else order[trials[order] < reach]
+            starts = np.searchsorted(arms[usable], np.arange(problem.n_arms + 1))
+            places = np.arange(len(usable)) - starts[arms[usable]]
+            arms, values = arms[usable], values[usable]
+        else:
+            arms, places, values = in_turns(problem, missing, trials, arms, examples, values, reach)
+            starts = np.searchsorted(arms, np.arange(problem.n_arms + 1))
+        counts = np.diff(starts)
+        totals = np.stack([np.bincount(arms, column, minlength=problem.n_arms) for column in values.T], axis=1)
+        means = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
+        return cls(problem, error, columns, counts, means, starts, places, values)
+
+    def ahead(self, arms: Indices, others: Indices, column: int, claim: float, or_equal: bool = False) -> Mask:
+        """(P,) whether each arm is certainly ahead of the other of its pair by more than the claim."""
+        limits = self.columns[column].limits
+        width = None if limits is None else limits[1] - limits[0]
+        pairs = [self._pair(int(i), int(j), column) for i, j in zip(arms, others, strict=True)]
+        return self._above(pairs, None if width is None else (-width, width), claim, column, or_equal)
+
+    def all_at_least(self, arms: Indices, columns: Iterable[int]) -> Mask:
+        """(A,) whether an arm's mean is certainly 0 or more in each of the columns."""
+        kept = np.ones(len(arms), dtype=bool)
+        for q in columns:
+            own = [self._own(int(arm), q) for arm in arms[kept]]
+            kept[kept] = self._above(own, self.columns[q].limits, 0.0, q, or_equal=True)
+        return kept
+
+    def below(self, arms: Indices, column: int) -> Mask:
+        """(A,) whether an arm's mean is certainly below 0."""
+        limits = self.columns[column].limits
+        mirrored = None if limits is None else (-limits[1], -limits[0])
+        return self._above([-self._own(int(arm), column) for arm in arms], mirrored, 0.0, column, or_equal=False)
+
+    def is_exhausted(self, arms: Indices) -> bool:
+        """Whether the arms are known exactly: they have seen every example, whose scores are not noisy."""
+        return self.problem.exhausted_at is not None and bool((self.counts[arms] == self.problem.exhausted_at).all())
+
+    def _own(self, arm: int, column: int) -> Values:
+        return self._values[self._starts[arm] : self._starts[arm + 1], column]
+
+    def _pair(self, a: int, b: int, column: int) -> Values:
+        """Differences on common examples, in their order, round by round."""
+        of_a, of_b = (slice(self._starts[arm], self._starts[arm + 1]) for arm in (a, b))
+        places_a, places_b = self._places[of_a], self._places[of_b]
+        n = min(len(places_a), len(places_b))
+        x, y = self._values[of_a, column], self._values[of_b, column]
+        if np.array_equal(places_a[:n], places_b[:n]):
+            return x[:n] - y[:n]
+        _, in_a, in_b = np.intersect1d(places_a, places_b, assume_unique=True, return_indices=True)
+        return x[in_a] - y[in_b]
+
+    def _above(
+        self, rows: list[Values], limits: tuple[float, float] | None, claim: float, column: int, or_equal: bool
+    ) -> Mask:
+        """(P,) whether the mean of each row is certainly above the claim."""
+        found = np.zeros(len(rows), dtype=bool)
+        problem = self.problem
+        by_length: dict[int, list[int]] = {}
+        rounding = _ROUNDING * (1.0 + abs(claim))
+        for i, row in enumerate(rows):
+            # What does not even look so is not looked at.
+            if len(row) and row.mean() >= claim - rounding:
+                by_length.setdefault(len(row), []).append(i)
+        for n, of_length in by_length.items():
+            size = max(1, _MOST_NUMBERS // (8 * n))
+            for start in range(0, len(of_length), size):
+                chunk = of_length[start : start + size]
+                x = np.array([rows[i] for i in chunk])
+                if n == problem.exhausted_at:
+                    mean = x.mean(axis=1)
+                    found[chunk] = mean >= claim - rounding if or_equal else mean > claim + rounding
+                elif limits is None:
+                    found[chunk] = self._asymptotically_above(x, claim, column)
+                elif problem.population is not None and problem.rounds is not None:
+                    noisy = NoisyBetting(*limits, problem.population, problem.rounds)
+                    found[chunk] = noisy.refutes(x, claim, self.error)
+                else:
+                    betting = Betting(*limits, problem.population)
+                    certain = betting.certain(x)
+                    refuted = betting.log_capital(x, np.full(len(x), claim)).max(axis=1) >= -np.log(self.error)
+                    found[chunk] = (refuted & (certain.high > claim)) | (certain.low > claim + rounding)
+        return found
+
+    def _asymptotically_above(self, x: Values, claim: float, column: int) -> Mask:
+        values = self._values[:, column]
+        x = decimal(x, float(np.abs(values).max()))
+        scale = np.where(mostly_equal(x), np.ptp(values), 0.0)
+        return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error, scale) > claim)
+
+
+def columns_of(goal: Goal, scores: Values) -> tuple[Column, ...]:
+    """The limits of every column of the goal's values, where they are known."""
+    limits: dict[str, tuple[float, float]] = dict(goal.ranges)
+    for metric, x in zip(goal.metrics, scores.T, strict=True):
+        if metric in limits and len(x) and not limits[metric][0] <= x.min() <= x.max() <= limits[metric][1]:
+            del limits[metric]  # told before ranges were enforced
+        if metric not in limits and len(x) and np.isin(x, (0.0, 1.0)).all():
+            limits[metric] = (0.0, 1.0)
+    return columns_in(goal, limits)
+
+
+def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
+    """The limits of every column of the goal's values, from the ranges of metrics."""
+    ends = goal.values(np.array([[ranges.get(m, (np.nan, np.nan))[k] for m in goal.metrics] for k in (0, 1)]))
+    return tuple(Column(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b)))) for a, b in ends.T)
+
+
+_FEW_VALUES = 8  # of a metric: what it was so far is taken for its range
+LARGEST_PART = 0.3
+"""Of the squares about a mean: where a single score takes more, larger ones may be to come, and nothing is proven."""
+
+_TRIED = 3  # members of a Pareto set that may dominate a prompt, those that are most ahead
+
+
+class Proofs:
+    """The scores of all prompts as values, larger is better, and the bounds that follow."""
+
+    def __init__(self, state: State) -> None:
+        problem, history = state.seen, state.history
+        self.goal: Goal = problem.goal
+        self.population, self.exhausted_at = problem.population, problem.exhausted_at
+        self._rounds = problem.rounds
+        rows = history.arms(), history.examples(), history.scores()
+        if self.population is None:
+            arms, _, scores, _ = Cells.of(*rows, None)
+            self._places = np.full(len(arms), -1, dtype=np.int64)
+        else:
+            arms, self._places, scores = in_turns(problem, state.missing, history.trials(), *rows)
+        self._values = self.goal.values(scores)
+        self._ends = np.searchsorted(arms, np.arange(problem.n_arms + 1))
+        columns = columns_in(self.goal, self.goal.ranges)
+        self._ranges = [_range(column, values) for column, values in zip(columns, self._values.T, strict=True)]
+
+    def count(self, arm: int) -> int:
+        """How many examples a prompt has seen."""
+        return int(self._ends[arm + 1] - self._ends[arm])
+
+    def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
+        """Whether it is proven that one prompt is ahead of another by at most so much."""
+        range_ = self._ranges[column]
+        if self.population is None:
+            upper = -self._lower(-self._of(arm)[:, column], range_.mirrored, error / 2)
+            return upper - self._lower(self._of(over)[:, column], range_, error / 2) <= most + _ROUNDING
+        one, other = (self._places[self._ends[a] : self._ends[a + 1]] for a in (arm, over))
+        _, mine, theirs = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+        behind = self._of(over)[theirs, column] - self._of(arm)[mine, column]
+        return self._lower(behind, range_.of_differences, error) >= -most - _ROUNDING
+
+    def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
+        """Whether it is proven that a prompt's value is at least so much."""
+        return self._lower(self._of(arm)[:, column], self._ranges[column], error) >= least - _ROUNDING
+
+    def misses(self, arm: int, column: int, error: float) -> bool:
+        """Whether it is proven that a prompt's value is below 0."""
+        return self._lower(-self._of(arm)[:, column], self._ranges[column].mirrored, error) > _ROUNDING
+
+    def _of(self, arm: int) -> Matrix:
+        return self._values[self._ends[arm] : self._ends[arm + 1]]
+
+    def _lower(self, observed: Vector, range_: "Range", error: float) -> float:
+        low, high, spread, largest = range_
+        if len(observed) < 2 or spread == 0.0:
+            # That all scores agree so far tells nothing of how far another may be off.
+            return float(observed.mean()) if len(observed) == self.exhausted_at else -np.inf
+        if np.isfinite(high):
+            return float(bounded(low, high, self.population, self._rounds).lower(np.clip(observed, low, high), error))
+        squares = (observed - observed.mean()) ** 2
+        if len(observed) != self.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
+            return -np.inf
+        observed = decimal(observed, largest)
+        scale = spread if mostly_equal(observed) else 0.0
+        return float(Asymptotic(self.exhausted_at).lower(observed, error, scale))
+
+
+class Range(NamedTuple):
+    """Bounds on a metric's values, infinite if unknown, how far apart those seen are, and the largest of them."""
+
+    low: float
+    high: float
+    spread: float
+    largest: float
+
+    @property
+    def mirrored(self) -> "Range":
+        """That of the values with the other sign."""
+        return self._replace(low=-self.high, high=-self.low)
+
+    @property
+    def of_differences(self) -> "Range":
+        """That of one value minus another."""
+        return self._replace(low=self.low - self.high, high=self.high - self.low)
+
+
+def _range(column: Column, values: Vector) -> Range:
+    seen, counts = np.unique(values, return_counts=True)
+    spread = float(np.ptp(seen)) if len(seen) else 0.0
+    largest = float(np.abs(seen).max(initial=0.0))
+    if column.limits is not None and len(seen) and column.limits[0] <= seen[0] and seen[-1] <= column.limits[1]:
+        return Range(*column.limits, spread, largest)
+    # Few scores are of few values too: each has to have come again.
+    if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
+        return Range(float(seen[0]), float(seen[-1]), spread, largest)
+    return Range(-np.inf, np.inf, spread, largest)
+
+
+def unproven(state: State, answer: list[int], means: Means, error: float, tolerance: float) -> Indices:
+    """The prompts whose scores are to prove more, on either side of every open claim; empty: the answer is right.
+
+    It is then wrong in the sense of `asktell.posterior.membership.settled` with a probability of at most `error`, at
+    whatever look. `means` (K, m) only decide what is tried.
+    """
+    evidence, rivals = Proofs(state), np.setdiff1d(state.active, answer)
+    if isinstance(state.problem.goal, BestFeasible):
+        return _unproven_best(evidence, answer[0], rivals, error, tolerance)
+    values = state.problem.goal.values(means)
+    return _unproven_front(evidence, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
+
+
+def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
+    """An answer is wrong if it misses a constraint, or one prompt is better: of its claims one must be wrong."""
+    n_constraints = len(evidence.goal.constraints)
+    part = error / 2 if n_constraints else error
+    of_rival = part / max(1, len(rivals) + n_constraints)
+    slacks = range(1, n_constraints + 1)
+    open_ = [
+        int(rival)
+        for rival in rivals
+        if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival)
+        and not any(evidence.misses(rival, k, of_rival) for k in slacks)
+    ]
+    if open_ or not all(
+        evidence.keeps(best, k, -tolerance, part / ((len(rivals) + 1) * n_constraints)) for k in slacks
+    ):
+        open_.append(best)
+    return np.array(open_, dtype=np.int64)
+
+
+def _unproven_front(
+    evidence: Proofs, members: Indices, rivals: Indices, values: Matrix, error: float, tolerance: float
+) -> Indices:
+    """The prompts of unproven place.
+
+    The claims share `error`: of any two prompts, either way and in all objectives, and of any prompt and constraint,
+    which it either keeps within the tolerance or misses, so that only one of the two can be wrong.
+    """
+    goal, everyone = evidence.goal, np.union1d(members, rivals)
+    columns, slacks = range(len(goal.objectives)), range(len(goal.objectives), values.shape[1])
+    values = values[:, : len(columns)]
+    each = error / max(1, len(everyone) * ((len(everyone) - 1) * len(columns) + len(slacks)))
+
+    def misses(arm: int) -> bool:
+        return any(evidence.misses(arm, k, each) for k in slacks)
+
+    def at_most(arm: int, over: int, column: int) -> bool:
+        return evidence.lead_is_at_most(arm, over, column, tolerance, each)
+
+    def below(arm: int, over: int, column: int) -> bool:
+        return at_most(arm, over, column) if tolerance else evidence.lead_is_at_most(arm, over, column, -1e-9, each)
+
+    infeasible = {rival for rival in rivals.tolist() if misses(rival)}
+    open_ = {m for m in members.tolist() if not all(evidence.keeps(m, k, -tolerance, each) for k in slacks)}
+    for rival in sorted(set(rivals.tolist()) - infeasible):
+        behind = (values[rival] - values[members]).max(axis=1)
+        likely = members[np.argsort(behind, kind="stable")[:_TRIED]]
+        if not any(all(at_most(rival, member, k) for k in columns) for member in likely):
+            open_ |= {rival, int(likely[0])}
+    for member in members.tolist():
+        for other in sorted(set(everyone.tolist()) - infeasible - {member}):
+            by_lead = np.argsort(values[other] - values[member], kind="stable")
+            if any(below(other, member, int(k)) for k in by_lead) or all(at_most(other, member, k) for k in columns):
+                continue
+            open_ |= {member, other}
+    return np.array(sorted(open_), dtype=np.int64)

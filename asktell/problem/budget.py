@@ -1,0 +1,167 @@
+"""What may be spent, and what evaluations cost."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, final
+
+import numpy as np
+from immutables import Map
+
+from asktell.errors import InvalidArgumentError
+from asktell.numerics.arrays import Vector
+from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, short, whole
+
+_PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own
+
+
+@final
+@dataclass(frozen=True)
+class Budget:
+    """Evaluations allowed, money allowed, or both: `Selector(..., budget=asktell.Budget(cost=5.0))`.
+
+    Args:
+        evaluations: how many, as a plain number for `budget` says too.
+        cost: how much, in the unit of what is told: every `tell(trial, scores, cost=...)` then needs a cost.
+        max_cost_per_evaluation: no evaluation costs more than this, as the caller knows. With it `cost` is never
+            exceeded.
+
+    A trial is handed out only if what was told, and a reserve for it and for every trial that is out, fits into `cost`.
+    The reserve is `max_cost_per_evaluation`; without that it is a guess: what the prompt is expected to cost, but at
+    least the most that it has cost before; for a prompt of which no cost is known, the most that any has cost. Then
+    `cost` is exceeded by no more than what the trials out at that time cost above their reserves. Before the first
+    cost is known, one trial is out at a time.
+
+    Raises:
+        InvalidArgumentError: neither limit is given, or a number makes no sense.
+    """
+
+    evaluations: int | None = None
+    cost: float | None = None
+    max_cost_per_evaluation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if self.evaluations is None and self.cost is None:
+            raise InvalidArgumentError("Budget needs evaluations=..., cost=..., or both.")
+        if self.evaluations is not None:
+            whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
+        for name in ("cost", "max_cost_per_evaluation"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value <= LARGEST:
+                raise InvalidArgumentError(f"{name} of Budget must be a finite number above 0, got {short(value)}.")
+            object.__setattr__(self, name, float(value))
+        if self.max_cost_per_evaluation is None:
+            return
+        if self.cost is None:
+            raise InvalidArgumentError("max_cost_per_evaluation of Budget goes with cost=...")
+        if self.max_cost_per_evaluation > self.cost:
+            raise InvalidArgumentError(
+                f"A budget of cost={self.cost:g} pays for no evaluation that may cost {self.max_cost_per_evaluation:g}."
+            )
+
+
+class Spent(NamedTuple):
+    """Costs that were told of a prompt, or of all."""
+
+    n: int = 0
+    total: float = 0.0
+    highest: float = 0.0
+
+    def plus(self, cost: float) -> "Spent":
+        """The sum with one more cost."""
+        return Spent(self.n + 1, self.total + cost, max(self.highest, cost))
+
+
+class HasArm(Protocol):
+    """A pull, as far as costs go."""
+
+    @property
+    def arm(self) -> int:
+        """The arm that is pulled."""
+
+
+class Out(Protocol):
+    """Pulls that are out."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[HasArm]: ...
+
+
+class Allowance(NamedTuple):
+    """The part of a budget that is money: `cost` in all, and `per_evaluation` at most; None: any."""
+
+    cost: float | None = None
+    per_evaluation: float | None = None
+
+    def part(self, spent: float) -> float:
+        """Which part of it is spent, 1 at most; 0 if there is no limit."""
+        return 0.0 if self.cost is None else min(1.0, spent / self.cost)
+
+    def allows(self, arm: int, spent: float, costs: "Costs", out: Out, reserved: float | None) -> bool:
+        """Whether there is enough for one more pull of an arm beside those `out`; see `Budget`.
+
+        `reserved` is what `costs` reserves for those, None: to be added up.
+        """
+        if self.cost is None:
+            return True
+        if self.per_evaluation is not None:
+            return spent + self.per_evaluation * (1 + len(out)) <= self.cost
+        if not costs.pool.n:
+            return not out
+        own = costs.reserve(arm)
+        left = self.cost - (spent + own + (costs.reserved(out) if reserved is None else reserved))
+        # Rounding depends on the order of summation: where it may decide, one order does.
+        if abs(left) > 1e-15 * (2 + len(out)) * self.cost:
+            return left > 0
+        return spent + sum([own, *costs.reserves(out)]) <= self.cost
+
+
+class Costs(NamedTuple):
+    """Costs that were told, of evaluations and of failures, by arm and of all."""
+
+    by_arm: "Map[int, Spent]" = Map()
+    pool: Spent = Spent()
+
+    def plus(self, arm: int, cost: float | None) -> "Costs":
+        """The costs with one more; None: none was told."""
+        if cost is None:
+            return self
+        return Costs(self.by_arm.set(arm, self.by_arm.get(arm, Spent()).plus(cost)), self.pool.plus(cost))
+
+    def expected(self, arm: int) -> float:
+        """The expected cost of the arm's next pull: its mean cost, shrunk to that of all; there must be a cost."""
+        own, pool = self.by_arm.get(arm, Spent()), self.pool
+        return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
+
+    def expected_all(self, n_arms: int) -> Vector:
+        """(K,) of every arm's next pull; ones as long as there is no cost."""
+        if not self.pool.total:
+            return np.ones(n_arms)
+        result = np.full(n_arms, self.pool.total / self.pool.n)
+        for arm in self.by_arm:
+            result[arm] = self.expected(arm)
+        return result
+
+    def reserves(self, out: Iterable[HasArm]) -> Iterator[float]:
+        """What each of the pulls may cost; there must be a cost."""
+        return (self.reserve(pull.arm) for pull in out)
+
+    def reserved(self, out: Iterable[HasArm]) -> float:
+        """What the pulls may cost together; there must be a cost."""
+        return sum(self.reserves(out))
+
+    def reserve(self, arm: int) -> float:
+        """What the arm's next pull may cost, as a guess on the safe side; there must be a cost."""
+        own = self.by_arm.get(arm)
+        return self.pool.highest if own is None else max(own.highest, self.expected(arm))
+
+
+def spending(spent: int, budget: int, cost: float, max_cost: float | None) -> str:
+    """What was spent of what, in words: evaluations, unless any number is allowed, and money, if that is bounded."""
+    if max_cost is None:
+        return f"{spent} of {budget} evaluations"
+    counted = f"{spent} evaluations" if budget >= MOST_EVALUATIONS else f"{spent} of {budget} evaluations"
+    return f"{counted} and a cost of {cost:.4g} of {max_cost:.4g}"

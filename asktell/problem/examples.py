@@ -1,0 +1,157 @@
+"""The examples of a selection, by position and by id."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+import numpy as np
+
+from asktell.errors import InvalidArgumentError
+from asktell.problem.checks import MOST_EXAMPLES, nearest, short, some, whole
+
+_SHOWN = 5
+
+
+@final
+class Examples:
+    """The ids of a selection's N examples by position: which example is which, in every process and in every study.
+
+    Args:
+        ids: distinct texts.
+
+    Raises:
+        InvalidArgumentError: an id is no text, empty, or given twice; or there is none.
+    """
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.ids = tuple(ids)
+        for position, id_ in enumerate(self.ids):
+            if not isinstance(id_, str) or not id_:
+                raise InvalidArgumentError(
+                    f"examples must be a number, or a list of ids: texts that are not empty; got {short(id_)} at "
+                    f"position {position}. Give len(dataset), or [str(id), ...]."
+                )
+        if not 1 <= len(self.ids) <= MOST_EXAMPLES:
+            raise InvalidArgumentError(f"examples must be 1 to {MOST_EXAMPLES} ids, got {len(self.ids)}.")
+        self._positions = {id_: position for position, id_ in enumerate(self.ids)}
+        if len(self._positions) < len(self.ids):
+            again = [i for i, id_ in enumerate(self.ids) if self._positions[id_] != i]
+            last = self._positions
+            listed = "; ".join(f"{short(self.ids[i])} at {i} and {last[self.ids[i]]}" for i in again[:_SHOWN])
+            raise InvalidArgumentError(f"The ids of examples must be distinct, but some come again: {listed}.")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def with_more(self, ids: Sequence[str]) -> "Examples":
+        """These, and further ones after them.
+
+        Raises:
+            InvalidArgumentError: an id is no text, empty, given twice, or there already.
+        """
+        return Examples((*self.ids, *ids))
+
+    def position(self, id_: str) -> int:
+        """Where the example with an id is.
+
+        Raises:
+            InvalidArgumentError: there is none.
+        """
+        found = self._positions.get(id_)
+        if found is None:
+            raise InvalidArgumentError(
+                f"There is no example {short(id_)}{nearest(id_, self.ids)}. Name one by its position, or by its id: "
+                f"{some(self.ids)}."
+            )
+        return found
+
+
+def numbered(examples: object) -> tuple[int | None, Examples | None]:
+    """How many examples there are, and their ids, from what users pass in: a number, a list of ids, or None.
+
+    Raises:
+        InvalidArgumentError: it is neither; or ids are not distinct texts.
+    """
+    if examples is None:
+        return None, None
+    if callable(getattr(examples, "tolist", None)) and getattr(examples, "ndim", 0) == 1:  # numpy's, pandas'
+        examples = examples.tolist()  # type: ignore[attr-defined]
+    if isinstance(examples, Sequence) and not isinstance(examples, str | bytes):
+        ids = Examples(examples)
+        return len(ids), ids
+    if not isinstance(examples, int | np.integer) or isinstance(examples, bool):
+        raise InvalidArgumentError(
+            f"examples must be a number, or a list of distinct ids (texts); got {short(examples)}."
+        )
+    return whole("examples", examples, 1, MOST_EXAMPLES), None
+
+
+def check_examples(what: str, n: int | None, ids: Examples | None, given: object) -> None:
+    """Refuse `given` examples that are not those of a selection: `n` of them, with `ids` if it has some; None: any.
+
+    Raises:
+        InvalidArgumentError: there are other ones, and which; `what` has those of before.
+    """
+    if given is None:
+        return
+    n_given, given_ids = numbered(given)
+    if ids is not None and given_ids is not None:
+        changed = str(changes(ids.ids, given_ids.ids))
+    else:
+        changed = "" if n == n_given else f"{n} then, {n_given} now"
+    if changed:
+        raise InvalidArgumentError(f"{what} was made with other examples: {changed}. Give the same in the same order.")
+
+
+class Changes(NamedTuple):
+    """The ids of examples that are not as they were."""
+
+    edited: Sequence[str] = ()
+    moved: Sequence[str] = ()
+    added: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return any(self[:])
+
+    def __str__(self) -> str:
+        return self.in_words(short)
+
+    def in_words(self, name: Callable[[str], str]) -> str:
+        """How many are not as they were, and some of them by the names that `name` gives them."""
+        return "; ".join(
+            f"{len(ids)} {what} ({', '.join(map(name, ids[:_SHOWN]))}{', ...' if len(ids) > _SHOWN else ''})"
+            for what, ids in zip(self._fields, self, strict=True)
+            if ids
+        )
+
+
+def changes(before: Sequence[str], after: Sequence[str]) -> Changes:
+    """What became of distinct ids; those that count as moved are as few as explain the new order."""
+    was = {id_: position for position, id_ in enumerate(before)}
+    common = [id_ for id_ in after if id_ in was]
+    stay = _longest_rising([was[id_] for id_ in common])
+    remains = set(common)
+    return Changes(
+        moved=[id_ for place, id_ in enumerate(common) if place not in stay],
+        added=[id_ for id_ in after if id_ not in was],
+        missing=[id_ for id_ in before if id_ not in remains],
+    )
+
+
+def _longest_rising(numbers: Sequence[int]) -> set[int]:
+    """The places of a longest rising part of distinct numbers (patience sorting)."""
+    tops: list[int] = []
+    places: list[int] = []  # of the tops
+    previous: list[int] = []  # place of the top of the pile before, -1 for none
+    for place, number in enumerate(numbers):
+        pile = bisect_left(tops, number)
+        tops[pile : pile + 1] = [number]
+        places[pile : pile + 1] = [place]
+        previous.append(places[pile - 1] if pile else -1)
+    found = set[int]()
+    place = places[-1] if places else -1
+    while place >= 0:
+        found.add(place)
+        place = previous[place]
+    return found

@@ -1,0 +1,438 @@
+"""What is wanted: the best feasible prompt, or the Pareto set. Directions, thresholds and scales live here only.
+
+Scores, estimates and saved files keep each metric in its own units and direction; a goal turns means into `values`,
+where larger is better, for the elimination rules.
+"""
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeGuard, final
+
+import numpy as np
+
+from asktell.errors import InvalidArgumentError, InvalidScoresError
+from asktell.numerics.arrays import Means, Values, Vector
+from asktell.problem.checks import LARGEST, SMALLEST_RANGE, nearest, short, some
+
+__all__ = [
+    "BestFeasible",
+    "Constraint",
+    "Goal",
+    "Objective",
+    "ParetoSet",
+    "Scores",
+    "SubjectTo",
+    "Threshold",
+    "at_least",
+    "at_most",
+    "maximize",
+    "minimize",
+]
+
+
+LESS_IS_BETTER = frozenset(
+    [
+        *["cost", "costs", "price", "prices", "money", "spend", "spending", "usd", "eur", "dollars", "cents"],
+        *["latency", "delay", "duration", "time", "runtime", "seconds", "ms", "milliseconds", "minutes"],
+        *["tokens", "length", "size", "words", "characters", "chars", "bytes", "calls", "requests", "steps", "turns"],
+        *["error", "errors", "loss", "perplexity", "distance", "mse", "rmse", "mae", "wer", "cer", "memory"],
+        *["toxicity", "harm", "bias", "risk", "hallucination", "hallucinations", "failures", "violations", "penalty"],
+    ]
+)
+"""Words; a metric of whose name they are a part (`cost`, `latency_ms`, `outputTokens`) is one of these."""
+
+
+def less_may_be_better(metric: str) -> bool:
+    """Whether a metric's name has one of these words in it."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
+    return not LESS_IS_BETTER.isdisjoint(word.lower() for word in words)
+
+
+@final
+@dataclass(frozen=True)
+class Objective:
+    """A metric with a direction, and optionally the range of its scores.
+
+    The range puts metrics on a common scale, and what is guaranteed of a difference rests on it: scores outside are
+    refused.
+    """
+
+    metric: str
+    minimize: bool = False
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an empty name or an empty range."""
+        if not isinstance(self.metric, str) or not self.metric:
+            raise InvalidArgumentError(f"A metric's name must be a non-empty str, got {short(self.metric)}.")
+        if self.range is not None:
+            try:
+                low, high = (float(x) for x in self.range)
+            except (TypeError, ValueError, OverflowError):
+                low = high = math.nan
+            if not (-LARGEST <= low < high <= LARGEST and high - low >= SMALLEST_RANGE):
+                raise InvalidArgumentError(
+                    f"The range of {self.metric!r} must be two finite numbers, low < high; got {short(self.range)}."
+                )
+            object.__setattr__(self, "range", (low, high))
+
+    @property
+    def scale(self) -> float:
+        """Width of the range, 1 without one; in metric units."""
+        return 1.0 if self.range is None else self.range[1] - self.range[0]
+
+    @property
+    def sign(self) -> float:
+        """1 if larger is better, -1 if smaller is."""
+        return -1.0 if self.minimize else 1.0
+
+    def __str__(self) -> str:
+        return f"{'minimize' if self.minimize else 'maximize'} {self.metric}"
+
+
+def maximize(metric: str, *, range: tuple[float, float] | None = None) -> Objective:  # noqa: A002 - the metric's range
+    """A metric of which more is better; the same as its bare name."""
+    return Objective(metric, False, range)
+
+
+def minimize(metric: str, *, range: tuple[float, float] | None = None) -> Objective:  # noqa: A002 - the metric's range
+    """A metric of which less is better, such as latency or cost."""
+    return Objective(metric, True, range)
+
+
+@final
+@dataclass(frozen=True)
+class Threshold:
+    """A bound on a metric's mean, in the metric's own units; made by `at_least` and `at_most`."""
+
+    bound: float
+    at_most: bool
+
+
+def at_least(bound: float) -> Threshold:
+    """Bound a metric's mean from below, as in `subject_to={"brevity": asktell.at_least(0.5)}`."""
+    return Threshold(finite("at_least()", bound), at_most=False)
+
+
+def at_most(bound: float) -> Threshold:
+    """Bound a metric's mean from above, as in `subject_to={"latency": asktell.at_most(2.0)}`."""
+    return Threshold(finite("at_most()", bound), at_most=True)
+
+
+@final
+@dataclass(frozen=True)
+class Constraint:
+    """`metric` must be at least, or at most, `bound` on average; violations are measured in units of `scale`.
+
+    `range`: the lowest and the highest score there can be, None if unknown.
+    """
+
+    metric: str
+    bound: float
+    at_most: bool = False
+    scale: float = 1.0
+    range: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
+
+
+def finite(what: str, number: object) -> float:
+    """The number, checked; `what` it is says the error.
+
+    Raises:
+        InvalidArgumentError: it is no number, or not a finite one.
+    """
+    if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
+        raise InvalidArgumentError(f"{what} needs a number, got {short(number)}.")
+    try:
+        value = float(number)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"{what} needs a single finite number: {error}.") from error
+    if not -LARGEST <= value <= LARGEST:
+        raise InvalidArgumentError(f"{what} needs a finite number, at most {LARGEST} in size; got {short(value)}.")
+    return value
+
+
+Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
+
+SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold] | Sequence[Constraint]
+"""Constraints, as a goal takes them: metric to bound."""
+
+_AT_THE_LIMIT = 1e-9  # of a range: a score that rounding has put so far outside is taken as its limit
+
+# Averages of decimal fractions miss a threshold they meet by some units in the last place; and so do scores in single
+# precision, as models on a GPU give them, whose last place is 6e-8 of the score.
+_ROUNDING = 1e-12
+_SINGLE = 1e-7
+
+
+class Goal(ABC):
+    """What a selector looks for: `objectives` as good as can be, among the prompts that keep all `constraints`."""
+
+    objectives: tuple[Objective, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether there is a constraint."""
+        return bool(self.constraints)
+
+    def limits(self, metric: str) -> tuple[float, float] | None:
+        """The range of a metric's scores, in metric units; None unless it is an objective that names one."""
+        return next((o.range for o in self.objectives if o.metric == metric), None)
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics, in the order of score vectors."""
+
+    @property
+    @abstractmethod
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """The ranges of the metrics that have one."""
+
+    @property
+    def minimized(self) -> frozenset[str]:
+        """The metrics of which less is better: minimized objectives, and others that are bounded from above."""
+        wanted = {o.metric: o.minimize for o in self.objectives}
+        bounded = {c.metric for c in self.constraints if c.at_most and c.metric not in wanted}
+        return frozenset({metric for metric, is_less in wanted.items() if is_less} | bounded)
+
+    @abstractmethod
+    def values(self, means: Means) -> Values:
+        """(A, m) means in metric units to (A, q) values, larger is better, for the goal's elimination rule.
+
+        A column per objective, then a slack per constraint, in units of its scale: 0 or more where it is kept.
+        """
+
+    def _slacks(self, means: Means) -> list[Vector]:
+        index = {name: j for j, name in enumerate(self.metrics)}
+        columns = []
+        for c in self.constraints:
+            slack = (means[:, index[c.metric]] - c.bound) * (-1.0 if c.at_most else 1.0)
+            slack[np.abs(slack) <= max(_ROUNDING, _SINGLE * abs(c.bound))] = 0.0
+            slack /= c.scale
+            columns.append(slack)
+        return columns
+
+    def vector(self, scores: object) -> tuple[float, ...]:
+        """Scores of one trial as floats in the order of `metrics`.
+
+        Raises:
+            InvalidScoresError: a metric is missing, unknown, not a number, NaN, infinite or outside its range, or the
+                length is wrong.
+        """
+        metrics, ranges = self.metrics, self.ranges
+        if isinstance(scores, Mapping):
+            if len(scores) != len(metrics) or any(name not in scores for name in metrics):
+                raise InvalidScoresError(_wrong_names(scores, metrics))
+            items: list[Any] = [scores[name] for name in metrics]
+        elif _is_sequence(scores):
+            items = list(scores)
+            if len(items) != len(metrics):
+                raise InvalidScoresError(
+                    f"Got {len(items)} scores, expected {len(metrics)}, in the order {list(metrics)}. "
+                    "Pass one number per metric, or a mapping from metric to number."
+                )
+        elif len(metrics) == 1 and hasattr(scores, "__float__"):
+            items = [scores]
+        else:
+            bare = ", or a number" if len(metrics) == 1 else ""
+            raise InvalidScoresError(
+                f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}; "
+                f"got {short(scores)} ({type(scores).__name__})."
+            )
+        return tuple([_score(name, item, ranges.get(name)) for name, item in zip(metrics, items, strict=True)])
+
+
+@final
+@dataclass(frozen=True, init=False)
+class BestFeasible(Goal):
+    """The best mean of one metric among the prompts that keep every constraint.
+
+    `BestFeasible("rouge", subject_to={"brevity": 0.5})`: a bare number is a least value for a maximized metric.
+    `subject_to={"latency": at_most(2.0)}` or `{minimize("latency"): 2.0}` bounds from above, and
+    `{maximize("brevity", range=(0, 1)): 0.5}` says the range of the scores. A bare number for a metric of whose name a
+    word of `asktell.problem.goals.LESS_IS_BETTER` is a part (`cost`, `latency_ms`, `output_tokens`, `toxicity`) is
+    refused, since it may be meant either way. Without constraints, simply the best prompt. A mean that equals its bound
+    is feasible.
+    """
+
+    objective: Objective
+    constraints: tuple[Constraint, ...]
+
+    def __init__(self, objective: str | Objective, subject_to: SubjectTo = ()) -> None:
+        object.__setattr__(self, "objective", _objective(objective))
+        object.__setattr__(self, "objectives", (self.objective,))
+        constraints = _constraints(subject_to, self.objectives)
+        object.__setattr__(self, "constraints", constraints)
+        names = (self.objective.metric, *(c.metric for c in constraints))
+        object.__setattr__(self, "_metrics", tuple(dict.fromkeys(names)))
+        object.__setattr__(self, "_ranges", _ranges((self.objective, *constraints)))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The objective, then the constrained metrics in the order given."""
+        return self._metrics  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """The ranges of the objective and of the constraints."""
+        return self._ranges  # type: ignore[attr-defined,no-any-return]
+
+    def values(self, means: Means) -> Values:
+        """Column 0: the objective, sign flipped if minimized; then a slack per constraint, in units of its scale."""
+        index = self.metrics.index(self.objective.metric)
+        return np.stack([self.objective.sign * means[:, index], *self._slacks(means)]).T
+
+    def __str__(self) -> str:
+        return str(self.objective) + _subject_to(self.constraints)
+
+
+@final
+@dataclass(frozen=True, init=False)
+class ParetoSet(Goal):
+    """Every prompt that no other prompt dominates: `ParetoSet("rouge", minimize("cost"))`.
+
+    `ParetoSet("rouge", minimize("cost"), subject_to={"toxicity": at_most(0.1)})`: the front among the prompts that keep
+    every constraint. Constraints are given as in `BestFeasible`, on other metrics or on the objectives themselves; of
+    an objective a bare number is the least, or the most where it is minimized. A mean that equals its bound is
+    feasible. Where no prompt is feasible, the answer is the one that violates its constraints least.
+
+    The set does not depend on the metrics' units, but the gaps that decide who leaves first do: give metrics on
+    very different scales their range, `minimize("latency", range=(0, 10))`. Scores outside their range are refused.
+    """
+
+    objectives: tuple[Objective, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    def __init__(self, *objectives: str | Objective, subject_to: SubjectTo = ()) -> None:
+        if not objectives:
+            raise InvalidArgumentError('ParetoSet needs at least one metric: ParetoSet("rouge", "brevity").')
+        if isinstance(objectives[-1], Mapping):
+            raise InvalidArgumentError(
+                f"ParetoSet takes constraints by name: ParetoSet(..., subject_to={objectives[-1]!r})."
+            )
+        object.__setattr__(self, "objectives", tuple(_objective(o) for o in objectives))
+        names = tuple(o.metric for o in self.objectives)
+        if len(set(names)) < len(names):
+            raise InvalidArgumentError(f"ParetoSet got a metric twice: {list(names)}.")
+        constraints = _constraints(subject_to, self.objectives)
+        object.__setattr__(self, "constraints", constraints)
+        object.__setattr__(self, "_metrics", tuple(dict.fromkeys((*names, *(c.metric for c in constraints)))))
+        object.__setattr__(self, "_ranges", _ranges((*self.objectives, *constraints)))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The objectives, then the constrained metrics, in the order given."""
+        return self._metrics  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """The ranges of the objectives and of the constraints."""
+        return self._ranges  # type: ignore[attr-defined,no-any-return]
+
+    def values(self, means: Means) -> Values:
+        """A column per objective, sign flipped if minimized, in units of its scale; then a slack per constraint."""
+        weights = np.array([o.sign / o.scale for o in self.objectives])
+        wanted = np.asarray(means[:, : len(weights)] * weights, dtype=np.float64)
+        return np.stack([*wanted.T, *self._slacks(means)]).T if self.constraints else wanted
+
+    def __str__(self) -> str:
+        return "Pareto set: " + ", ".join(str(o) for o in self.objectives) + _subject_to(self.constraints)
+
+
+def _objective(objective: str | Objective) -> Objective:
+    if isinstance(objective, Objective):
+        return objective
+    if isinstance(objective, str):
+        return Objective(objective)
+    raise InvalidArgumentError(
+        f'An objective must be a metric\'s name or asktell.minimize("name"), got {short(objective)}.'
+    )
+
+
+def _constraints(subject_to: object, objectives: tuple[Objective, ...]) -> tuple[Constraint, ...]:
+    if isinstance(subject_to, Mapping):
+        known = {o.metric: o for o in objectives}
+        named = [(known.get(m, m) if isinstance(m, str) else m, bound) for m, bound in subject_to.items()]
+        return tuple(_constraint(metric, bound) for metric, bound in named)
+    if isinstance(subject_to, Sequence) and all(isinstance(c, Constraint) for c in subject_to):
+        return tuple(subject_to)
+    raise InvalidArgumentError(
+        f'subject_to must be a mapping from metric to bound, such as {{"brevity": 0.5}}; got {short(subject_to)}.'
+    )
+
+
+def _constraint(metric: str | Objective, bound: object) -> Constraint:
+    objective = _objective(metric)
+    if not isinstance(bound, Threshold):
+        value = finite(f"the bound on {objective.metric!r}", bound)
+        if not isinstance(metric, Objective) and less_may_be_better(objective.metric):
+            name = objective.metric
+            raise InvalidArgumentError(
+                f"subject_to={{{name!r}: {bound!r}}} may be meant either way, since of {name!r} less is often better. "
+                f"Say which: asktell.at_most({bound!r}), or asktell.at_least({bound!r})."
+            )
+        bound = Threshold(value, at_most=objective.minimize)
+    return Constraint(objective.metric, bound.bound, bound.at_most, objective.scale, objective.range)
+
+
+def _subject_to(constraints: tuple[Constraint, ...]) -> str:
+    return " subject to " + ", ".join(map(str, constraints)) if constraints else ""
+
+
+def _ranges(parts: Sequence[Objective | Constraint]) -> dict[str, tuple[float, float]]:
+    ranges: dict[str, tuple[float, float]] = {}
+    for part in parts:
+        if part.range is not None and ranges.setdefault(part.metric, part.range) != part.range:
+            raise InvalidArgumentError(
+                f"The metric {part.metric!r} is given two ranges, {ranges[part.metric]} and {part.range}; give one."
+            )
+    return ranges
+
+
+def _is_sequence(scores: object) -> TypeGuard[Sequence[Any]]:
+    if isinstance(scores, np.ndarray):
+        return scores.ndim > 0
+    return isinstance(scores, Sequence) and not isinstance(scores, (str, bytes))
+
+
+def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
+    if type(item) is not float:
+        if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
+            raise InvalidScoresError(f"The score of {name!r} must be a number, got {short(item)}.")
+        try:
+            item = float(item)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidScoresError(f"The score of {name!r} must be a single finite number: {error}.") from error
+    if not -LARGEST <= item <= LARGEST:
+        limit = f", and at most {LARGEST} in size" if math.isfinite(item) else ""
+        raise InvalidScoresError(
+            f"The score of {name!r} must be finite{limit}; got {short(item)}. "
+            "The trial stays open: tell() other scores, release() it, or fail() it with a reason."
+        )
+    if span is not None and not span[0] <= item <= span[1]:
+        rounding = _AT_THE_LIMIT * (span[1] - span[0])
+        if not span[0] - rounding <= item <= span[1] + rounding:
+            raise InvalidScoresError(
+                f"The score of {name!r} must be within its range [{span[0]:g}, {span[1]:g}]; got {short(item)}. "
+                "The trial stays open: tell() other scores, or make the range of the goal's metric wider."
+            )
+        item = min(max(item, span[0]), span[1])
+    return item  # type: ignore[no-any-return]
+
+
+def _wrong_names(scores: Mapping[Any, Any], metrics: tuple[str, ...]) -> str:
+    missing = [name for name in metrics if name not in scores]
+    unknown = [name for name in scores if name not in metrics]
+    parts = [f"Scores must have exactly the metrics {list(metrics)}"]
+    if missing:
+        parts.append(f"missing: {missing}")
+    if unknown:
+        parts.append(f"unknown: [{some(unknown)}]{nearest(unknown[0], missing)}")
+    return "; ".join(parts) + "."

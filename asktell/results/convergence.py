@@ -1,0 +1,143 @@
+"""How the answer settled: what would have been said at some moments of the run, from what was known by then."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from immutables import Map
+
+from asktell.methods import Adaptive, Method
+from asktell.methods.belief import by_chance
+from asktell.problem.goals import BestFeasible
+from asktell.state import FAILED, RETIRED, Departure, Retired, State, grown, initial
+
+CHECKPOINTS = 20
+PATIENCE = 10.0
+"""Seconds that may be spent on them."""
+
+
+def settling(
+    state: State,
+    method: Method,
+    answer: list[int],
+    costs: Mapping[int, float] | None = None,
+    patience: float = PATIENCE,
+) -> list[dict[str, Any]]:
+    """Points of the run: evaluations and money by then, the answer, its estimates, how likely it is right.
+
+    Args:
+        state: of now.
+        method: that was used.
+        answer: of now.
+        costs: of trials, as far as they are known.
+        patience: seconds for recomputing; moments are taken from coarse to fine, and the last one always.
+
+    "p_right" is the posterior probability that the answer is the best feasible prompt, "agreement" the expected F1 of
+    the answer and the true front; None for methods that state neither.
+    """
+    n_rows = len(state.history)
+    if not n_rows:
+        return []
+    costs = costs or {}
+    spent = np.cumsum([costs.get(trial, 0.0) for trial in state.history.trials().tolist()])
+    found = {n_rows: _point(state, method, answer)}
+    stop = time.monotonic() + patience
+    for rows in _from_coarse_to_fine(n_rows):
+        if time.monotonic() > stop:
+            break
+        then = at(state, rows)
+        found[rows] = _point(then, method, None)
+    return [{"evaluations": rows, "cost": float(spent[rows - 1]), **found[rows]} for rows in sorted(found)]
+
+
+def at(state: State, rows: int) -> State:
+    """The state when so many scores had been told, as far as answers and estimates depend on it.
+
+    Prompts that joined later were no rivals then; who was retired or failed later was one.
+    """
+    history = state.history.first(rows)
+    spent = int((history.trials() >= 0).sum())
+    growth = tuple(each for each in state.growth if each.spent <= spent)
+    problem = state.origin
+    for each in growth:
+        problem = grown(problem, each.event)
+    decisions = tuple(made for made in state.decisions if made[0] <= rows and not made[1].finished)
+    left = {d.arm: (decided.round, d) for _, decided in decisions for d in decided.departures}
+    last = int(history.trials().max(initial=-1))
+    # Whoever failed too often was asked no more.
+    failed = dict(zip(state.failures.arms().tolist(), state.failures.trials().tolist(), strict=True))
+    left |= {
+        arm: (round_, departure)
+        for arm, (round_, departure) in state.left.items()
+        if departure.status == FAILED and arm in failed and failed[arm] < last
+    }
+    left |= {
+        each.event.arm: (each.decisions, Departure(each.event.arm, RETIRED, each.event.reason))
+        for each in growth
+        if isinstance(each.event, Retired)
+    }
+    return initial(problem)._replace(
+        origin=state.origin,
+        growth=growth,
+        history=history,
+        spent=spent,
+        left=Map(left),
+        decisions=decisions,
+    )
+
+
+def _from_coarse_to_fine(n_rows: int) -> Iterator[int]:
+    """Numbers of rows below all of them, spread evenly: the middle, the quarters, and so on."""
+    n = min(CHECKPOINTS, n_rows)
+    marks = sorted({round(n_rows * i / n) for i in range(1, n)} - {0, n_rows})
+    seen: set[int] = set()
+    parts = 2
+    while len(seen) < len(marks):
+        for i in range(1, parts):
+            mark = marks[min(len(marks) - 1, len(marks) * i // parts)]
+            if mark not in seen:
+                seen.add(mark)
+                yield mark
+        parts *= 2
+
+
+def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, Any]:
+    problem = state.problem
+    p_right = agreement = None
+    tally = state.current_tally()
+    means, errors = tally.means, tally.standard_errors(problem.population)
+    belief = method.statement(state) if isinstance(method, Adaptive) else None
+    if belief is not None:
+        means, errors = belief.means, belief.errors
+        if answer is None:
+            allowed = np.intersect1d(state.active, np.unique(state.history.arms()))
+            answer = belief.answer(problem.goal, problem.seed, by_chance(problem, allowed))
+        if answer and not belief.is_guess:
+            if isinstance(problem.goal, BestFeasible):
+                p_right = float(belief.p_optimal[answer[0]])
+            else:
+                agreement = _agreement(belief.members, answer)
+    if answer is None:
+        answer = method.answer(state)
+    first = answer[0] if answer else None
+    return {
+        "answer": answer[:50],
+        "size": len(answer),
+        "estimate": None if first is None else _numbers(means[first]),
+        "error": None if first is None else _numbers(errors[first]),
+        "p_right": p_right,
+        "agreement": agreement,
+    }
+
+
+def _agreement(members: Any, answer: list[int]) -> float | None:
+    """The expected F1 of a set and the front, over draws of the front."""
+    if members is None:
+        return None
+    hits = members[:, answer].sum(axis=1)
+    return float((2.0 * hits / (len(answer) + members.sum(axis=1))).mean())
+
+
+def _numbers(row: Any) -> list[float | None]:
+    return [None if np.isnan(x) else float(x) for x in row.tolist()]
