@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell.errors import InvalidArgumentError
-from asktell.problem.candidates import readable
+from asktell._util.chats import readable
 from asktell_adapters.datasets import load_examples, load_prompts
 from asktell_adapters.evaluators import (
     Completion,
