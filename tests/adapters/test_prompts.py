@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asktell
-from asktell.errors import InvalidArgumentError
 from asktell._util.chats import readable
+from asktell.errors import InvalidArgumentError
 from asktell_adapters.datasets import load_examples, load_prompts
 from asktell_adapters.evaluators import (
     Completion,
