@@ -103,9 +103,9 @@ def __getattr__(name: str) -> Any:
 
         return jax_cache
     if name == "__version__":
-        from importlib.metadata import version
+        from asktell._util.extras import own_version
 
-        return version("asktell")
+        return own_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

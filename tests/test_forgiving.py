@@ -142,7 +142,7 @@ def test_a_goal_that_was_saved_with_such_a_bound_loads() -> None:
 
 def test_a_misspelt_metric_is_answered_with_the_nearest() -> None:
     selector = new(ParetoSet("rouge", "brevity"))
-    with pytest.raises(InvalidScoresError, match=r"unknown: \['bervity'\] \(did you mean 'brevity'\?\)"):
+    with pytest.raises(InvalidScoresError, match=r"got \['bervity'\] \(did you mean 'brevity'\?\)"):
         selector.tell(selector.ask(1)[0], {"rouge": 1, "bervity": 1})
 
 

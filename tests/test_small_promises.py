@@ -1,7 +1,9 @@
 """Copies, notes, cells observed twice, and runs in which everything fails."""
 
 import copy
+import importlib.metadata
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,3 +141,34 @@ def test_a_result_before_any_estimate_has_no_notes() -> None:
     s.tell(s.ask() or 0, [1.0, 2.0, 3.0])
     assert s.result().notes == ()
     assert Selector(["x"], asktell.ParetoSet("a", "b", "c"), 6, "uniform").result().notes == ()
+
+
+def test_keys_that_are_no_metrics_are_ignored() -> None:
+    s = Selector(["x", "y"], BestFeasible("q"), 4, examples=2)
+    trial = s.ask()
+    assert trial is not None
+    s.tell(trial, {"reason": "short and right", "q": 1.0, "tokens": 17})
+    s.observe("y", {"q": 0.5, "why": None}, example=1)
+    assert [entry.estimate["q"] is not None for entry in s.result().prompts] == [True, True]
+    assert s.result().spent == 1
+
+
+def test_a_name_in_other_letters_is_answered_with_the_right_one() -> None:
+    with pytest.raises(asktell.InvalidArgumentError, match=r"did you mean 'csr'\?"):
+        Selector(["x", "y"], BestFeasible("q"), 4, method="CSR")
+
+
+def test_dir_lists_what_is_loaded_late() -> None:
+    assert {"Study", "RemoteStudy", "Selector", "run", "__version__"} <= set(dir(asktell))
+
+
+def test_a_checkout_that_is_not_installed_saves_and_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    s = Selector(["x", "y"], BestFeasible("q"), 4, examples=2)
+    assert asktell.__version__ == "unknown"
+    assert Selector.from_json(s.to_json()).result().spent == 0
+    s.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 0

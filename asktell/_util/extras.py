@@ -50,3 +50,13 @@ def import_extra(module: str, extra: str) -> Any:
     """
     with needs_extra(extra):
         return importlib.import_module(module)
+
+
+def own_version() -> str:
+    """The version of asktell; "unknown" in a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # here, to keep the import of asktell light
+
+    try:
+        return version("asktell")
+    except PackageNotFoundError:
+        return "unknown"

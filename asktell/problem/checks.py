@@ -39,9 +39,9 @@ def nearest(name: object, known: Collection[object]) -> str:
     """The known name that is nearest to one that is not known, as a question in brackets; empty if none is near."""
     import difflib
 
-    names = [other for other in itertools.islice(known, _COMPARED) if isinstance(other, str)]
-    close = difflib.get_close_matches(name, names, 1) if isinstance(name, str) else []
-    return f" (did you mean {short(close[0])}?)" if close else ""
+    names = {other.lower(): other for other in itertools.islice(known, _COMPARED) if isinstance(other, str)}
+    close = difflib.get_close_matches(name.lower(), names, 1) if isinstance(name, str) else []
+    return f" (did you mean {short(names[close[0]])}?)" if close else ""
 
 
 def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:

@@ -220,16 +220,16 @@ class Goal(ABC):
         return columns
 
     def vector(self, scores: object) -> tuple[float, ...]:
-        """Scores of one trial as floats in the order of `metrics`.
+        """Scores of one trial as floats in the order of `metrics`; other keys of a mapping are ignored.
 
         Raises:
-            InvalidScoresError: a metric is missing, unknown, not a number, NaN, infinite or outside its range, or the
-                length is wrong.
+            InvalidScoresError: a metric is missing, not a number, NaN, infinite or outside its range, or the length is
+                wrong.
         """
         metrics, ranges = self.metrics, self.ranges
         if isinstance(scores, Mapping):
-            if len(scores) != len(metrics) or any(name not in scores for name in metrics):
-                raise InvalidScoresError(_wrong_names(scores, metrics))
+            if any(name not in scores for name in metrics):
+                raise InvalidScoresError(_missing(scores, metrics))
             items: list[Any] = [scores[name] for name in metrics]
         elif _is_sequence(scores):
             items = list(scores)
@@ -427,12 +427,8 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     return item  # type: ignore[no-any-return]
 
 
-def _wrong_names(scores: Mapping[Any, Any], metrics: tuple[str, ...]) -> str:
+def _missing(scores: Mapping[Any, Any], metrics: tuple[str, ...]) -> str:
     missing = [name for name in metrics if name not in scores]
-    unknown = [name for name in scores if name not in metrics]
-    parts = [f"Scores must have exactly the metrics {list(metrics)}"]
-    if missing:
-        parts.append(f"missing: {missing}")
-    if unknown:
-        parts.append(f"unknown: [{some(unknown)}]{nearest(unknown[0], missing)}")
-    return "; ".join(parts) + "."
+    others = [name for name in scores if name not in metrics]
+    got = f"; got [{some(others)}]{nearest(others[0], missing)}" if others else ""
+    return f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}."

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from asktell._util.chats import readable
+from asktell._util.extras import own_version
 from asktell.methods import Method
 from asktell.problem.candidates import Prompts
 from asktell.reports import words
@@ -255,13 +256,11 @@ def _counts(grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float
 
 def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, Any] | None) -> dict[str, Any]:
     """How it was made."""
-    from importlib.metadata import version
-
     problem, history = state.problem, state.history
     told = [column.tobytes() for column in (history.arms(), history.examples(), history.scores())]
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"asktell": version("asktell"), "python": platform.python_version(), "numpy": np.__version__},
+        "versions": {"asktell": own_version(), "python": platform.python_version(), "numpy": np.__version__},
         "method": _settings(method),
         "seed": str(problem.seed),
         "sampling": problem.sampling,

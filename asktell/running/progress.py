@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from asktell.selector import Selector
     from asktell.studies.worker import Worker
 
-_SECONDS_BETWEEN_LOOKS = 2.0  # at the best so far
+_SECONDS_BETWEEN_LOOKS = 0.5  # at the best so far, so that what is shown is not stale
+_SHARE_OF_LOOKS = 0.05  # of the time, at most: a result of very many prompts takes long
 
 
 def progress_of(selector: "Selector | Worker", wanted: bool) -> "Bar | Cell":
@@ -30,7 +31,7 @@ class Bar:
     def __init__(self, selector: "Selector | Worker", wanted: bool) -> None:
         self._selector = selector
         self._bar: Any = None
-        self._looked = 0.0
+        self._next_look = 0.0
         if wanted:
             from tqdm.auto import tqdm
 
@@ -53,7 +54,7 @@ class Bar:
         if self._bar is None:
             return
         self._bar.update(self._done - self._bar.n)
-        if time.monotonic() - self._looked > _SECONDS_BETWEEN_LOOKS:
+        if time.monotonic() >= self._next_look:
             self._look()
 
     @property
@@ -62,15 +63,16 @@ class Bar:
         return self._selector.spent if max_cost is None else min(self._selector.cost, max_cost)
 
     def _look(self) -> None:
-        self._looked = time.monotonic()
+        started = time.monotonic()
         result = self._selector.result()
+        looked = time.monotonic()
+        self._next_look = looked + max(_SECONDS_BETWEEN_LOOKS, (looked - started) / _SHARE_OF_LOOKS)
         self._bar.total = result.budget if result.max_cost is None else result.max_cost  # it may have been extended
         parts = [] if result.max_cost is None else [result.spending]
         parts.append(f"{self._selector.n_active} active")
         if len(result.selected) > 1:
             parts.append(f"{len(result.selected)} on the front")
-        elif result.selected:
-            best = result.selected[0]
+        elif (best := result.best) is not None and best.pulls:
             scores = ", ".join(f"{name} {mean:.3g}" for name, mean in best.estimate.items() if mean is not None)
             infeasible = " (infeasible)" if best.feasible is False else ""
             parts.append(f"best {best.id!s:.20}: {scores}{infeasible}")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from asktell._util.extras import own_version
 from asktell.errors import InvalidStateError
 from asktell.methods import Elimination, Method, check_method
 from asktell.problem.candidates import Prompts
@@ -21,12 +22,10 @@ VERSIONS = (1, 2)
 
 def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
     """A selector as data; `prompts` and everything beside the state as they were before the first pull."""
-    from importlib.metadata import version  # here, to keep the import of asktell light
-
     return {
         "format": FORMAT,
         "version": VERSIONS[1] if state.growth else VERSIONS[0],
-        "asktell": version("asktell"),
+        "asktell": own_version(),
         "prompts": {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)},
         "method": dump_part(method),
         **dump_problem(state.origin),

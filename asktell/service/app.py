@@ -1,7 +1,6 @@
 """The application: its operations, its pages, and what it answers when something goes wrong."""
 
 import logging
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -9,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from asktell._util.extras import own_version
 from asktell._util.terminal import safe
 from asktell.errors import AsktellError, StorageError
 from asktell.service.feeds import Feeds
@@ -35,7 +35,7 @@ def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Hea
     """
     storage = storage or Health(studies.check)
     feeds, overview = Feeds(studies), Overview(studies)
-    app = FastAPI(title="asktell", version=version("asktell"), docs_url=None, redoc_url=None)
+    app = FastAPI(title="asktell", version=own_version(), docs_url=None, redoc_url=None)
     add_health(app, metrics, storage, overview)
     add_studies(app, studies, feeds)
     add_trials(app, studies)

@@ -2,10 +2,10 @@
 
 import argparse
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
+import asktell
 from asktell_adapters.cli.study_arguments import Add, add_growth, add_profile, add_serve, add_studies
 
 Command: TypeAlias = Callable[[argparse.Namespace], int]
@@ -61,7 +61,7 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         epilog=_EXAMPLE,
         formatter_class=formatter,
     )
-    parser.add_argument("--version", action="version", version=f"asktell {version('asktell')}")
+    parser.add_argument("--version", action="version", version=f"asktell {asktell.__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
