@@ -90,7 +90,7 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
         ([0, "a", "text"], InvalidArgumentError, "4 items, id, prompt_id, prompt, example; got"),
         ([], InvalidArgumentError, "4 items"),
         ({"prompt": "text"}, InvalidArgumentError, "has 'id', 'prompt_id', 'prompt', 'example'; got ['prompt']"),
-        ({"id": 0, "example": 1}, InvalidArgumentError, "got ['example', 'id']"),
+        ({"id": 0, "example": 1}, InvalidArgumentError, "got ['id', 'example']"),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
         ([True, "a", "text", 0], InvalidArgumentError, "whole number, got True"),
         ([0, "b", "text", 0], UnknownTrialError, "Trial 0 is prompt 'a' on example"),

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
+from asktell._util.forks import cached_property
 from asktell.numerics.arrays import Counts, Features
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.forks import cached_property
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Indices, Vector

@@ -265,14 +265,19 @@ class World:
         state = handle.state
         history = state.history
         rows = zip(history.trials().tolist(), map(tuple, history.scores().tolist()), strict=True)
-        there = [(trial, scores) for trial, scores in rows if trial >= 0]
+        asked = [(trial, scores) for trial, scores in rows if trial >= 0]
+        failed = [(trial, scores) for trial, scores in asked if trial in state.failures]
+        counted = [] if (worst := state.problem.failure_scores) is None else state.failures.trials().tolist()
+        if failed != [(trial, worst) for trial in counted]:
+            raise BrokenPromiseError(f"failures count as {worst}, and what is there of {counted} is {failed}")
+        there = [(trial, scores) for trial, scores in asked if trial not in state.failures]
         if sorted(there) != sorted(self.told.items()):
             raise BrokenPromiseError(
                 f"what was told is not what is there: {difference(sorted(there), sorted(self.told.items()))}"
             )
-        if state.spent != len(there) or state.spent > handle.budget:
+        if state.spent != len(asked) or state.spent > handle.budget:
             raise BrokenPromiseError(
-                f"{len(there)} evaluations were told, {state.spent} are counted, {handle.budget} are allowed"
+                f"{len(asked)} evaluations were told, {state.spent} are counted, {handle.budget} are allowed"
             )
         if not math.isclose(state.cost, self.cost, rel_tol=1e-9, abs_tol=1e-9):
             raise BrokenPromiseError(f"a cost of {self.cost:g} was told, and {state.cost:g} is counted")

@@ -10,6 +10,7 @@ The format is a `.npz` (numpy, compressed, no pickle) with these arrays; K promp
 | `scores`      | (K, N, m)  | float     | finite                                                              |
 | `prompts`     | (K,)       | text      | no two alike                                                        |
 | `examples`    | (N,)       | text      | optional: ids, no two alike                                         |
+| `segments`    | (N,)       | text      | optional: the group that each example is in, such as its subject    |
 | `embeddings`  | (K, p)     | float     | optional: of the prompts; finite                                    |
 | `outputs`     | (K, N)     | text      | optional: what the LLM wrote                                        |
 | `provenance`  | ()         | text      | optional: a JSON object: model, data, command, versions ...         |
@@ -30,7 +31,7 @@ import numpy.typing as npt
 
 FORMAT, VERSION = "asktell-scores", 1
 _REQUIRED = ("format", "version", "metrics", "scores", "prompts")
-_OPTIONAL = ("examples", "embeddings", "outputs", "provenance")
+_OPTIONAL = ("examples", "segments", "embeddings", "outputs", "provenance")
 
 Array = npt.NDArray[np.float64]
 
@@ -106,7 +107,7 @@ def read_table(path: Path) -> Table:
         if name in arrays:
             _expect(arrays[name].dtype.kind == "f", f"{path}: {name} must be of a float type, not {arrays[name].dtype}")
     k, n, _ = _shape(arrays["scores"])
-    for name, shape in (("examples", (n,)), ("outputs", (k, n))):
+    for name, shape in (("examples", (n,)), ("segments", (n,)), ("outputs", (k, n))):
         if name in arrays:
             _expect(arrays[name].shape == shape, f"{path}: {name} has shape {arrays[name].shape}, expected {shape}")
     examples = arrays.get("examples", np.arange(n))

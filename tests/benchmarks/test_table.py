@@ -15,6 +15,7 @@ def arrays(**changes: Any) -> dict[str, Any]:
         "prompts": np.array(["x", "y", "z"]),
         "examples": np.array(["1", "2", "3", "4"]),
         "embeddings": np.eye(3),
+        "segments": np.array(["law", "law", "law", "physics"]),
         "outputs": np.full((3, 4), "text"),
         "provenance": np.array('{"model": "m"}'),
     }
@@ -35,7 +36,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_optional_arrays_may_be_missing(tmp_path: Path) -> None:
     path = tmp_path / "made.npz"
-    write_table(path, **arrays(examples=None, embeddings=None, outputs=None, provenance=None))
+    write_table(path, **arrays(examples=None, segments=None, embeddings=None, outputs=None, provenance=None))
     assert read_table(path).features is None
 
 
@@ -53,6 +54,7 @@ def test_optional_arrays_may_be_missing(tmp_path: Path) -> None:
         ({"examples": np.array(["1", "2"])}, "examples has shape (2,)"),
         ({"examples": np.array(["1", "1", "2", "3"])}, "example's id occurs twice"),
         ({"embeddings": np.eye(2)}, "features (2, 2) for 3 prompts"),
+        ({"segments": np.full(3, "law")}, "segments has shape"),
         ({"outputs": np.full((4, 3), "text")}, "outputs has shape"),
         ({"provenance": np.array("{")}, "not JSON"),
         ({"provenance": np.array("[]")}, "not a JSON object"),
