@@ -12,6 +12,8 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy.ma  # noqa: F401, np.unique imports it when first called, and a child forked meanwhile would wait for ever
+
 _T = TypeVar("_T")
 _renewals: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
