@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +24,11 @@ from asktell.results.evaluations import Evaluation
 from asktell.selector import Selector
 from asktell.studies.study import Study
 from asktell_adapters.cli.locks import is_locked, try_lock
-from asktell_adapters.cli.old_runs import OldRun
 
 if TYPE_CHECKING:
     from asktell_adapters.config.data import DataSet
 
-FORMAT, VERSION = "asktell.run", 2
-VERSIONS = (1, VERSION)
-"""The versions of a folder that are read. The first one had no study: see `old_runs`."""
+FORMAT, VERSION = "asktell.run", 1
 
 _SECONDS_FOR_LOCK = 0.5  # `asktell status` holds it for a moment
 
@@ -108,10 +105,10 @@ class RunFolder:
         data = _read_json(self.setup_file)
         if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("setup"), dict):
             raise InvalidStateError(f"{self.setup_file} is not that of an asktell run.")
-        if data.get("version") not in VERSIONS:
+        if data.get("version") != VERSION:
             raise InvalidStateError(
-                f"{self.setup_file} has version {data.get('version')!r}, this asktell reads up to {VERSION}; "
-                "finish the run with the version that began it."
+                f"{self.setup_file} has version {data.get('version')!r}, this asktell reads {VERSION}. Finish the run "
+                "with the asktell that started it."
             )
         return dict(data["setup"])
 
@@ -139,17 +136,13 @@ class RunFolder:
         """
         name = self.study_name
         if name is None:
-            if OldRun(self.path):
-                raise InvalidStateError(
-                    f"The run in {str(self.path)!r} is an earlier asktell's. Take it over: asktell run CONFIG.toml"
-                )
             raise InvalidStateError(f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml")
         return Study.open(self.study_file, name)
 
-    def make_study(self, name: str, selector: Selector, details: Iterable[tuple[int, Mapping[str, Any]]] = ()) -> Study:
+    def make_study(self, name: str, selector: Selector) -> Study:
         """A new study, in a file for its owner's eyes only."""
         os.close(os.open(self.study_file, os.O_WRONLY | os.O_CREAT, 0o600))
-        return Study.create(self.study_file, name, selector, details=details)
+        return Study.create(self.study_file, name, selector)
 
     # What people read
 

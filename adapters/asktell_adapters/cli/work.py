@@ -22,7 +22,6 @@ from asktell.studies.study import Study
 from asktell_adapters.cli import growth
 from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.old_runs import OldRun
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.places import AnyStudy, is_service, open_study
 from asktell_adapters.cli.price import confirm, say_estimate
@@ -142,22 +141,11 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
 
 
 def _opened(config: "Config", folder: RunFolder) -> Study:
-    """The folder's study, made if there is none: new, or of what an earlier asktell has left."""
+    """The folder's study, created if there is none."""
     if folder.study_name is not None:
         return folder.open_study()
-    selector, old = config.selector, OldRun(folder.path)
-    details: dict[int, Any] = {}
-    if old:
-        selector, details = old.load(selector)
     folder.write_setup(config.setup)
-    study = folder.make_study(config.path.stem, selector, details.items())
-    if old:
-        print(
-            f"Took over {study.spent} evaluations of a run by an earlier asktell into {folder.study_file.name}; its "
-            f"files are in {safe(str(old.put_away()))}",
-            file=sys.stderr,
-        )
-    return study
+    return folder.make_study(config.path.stem, config.selector)
 
 
 def _join(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -> Outcome:

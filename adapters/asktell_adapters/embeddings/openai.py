@@ -9,11 +9,6 @@ import numpy.typing as npt
 
 from asktell._util.extras import import_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.llms._answers import http_client
-
-# Bytes of an answer, at most: ten thousand numbers and more for a vector, and a megabyte for the rest.
-_MOST_PER_VECTOR = 2**18
-_MOST_OTHER = 2**20
 
 
 def embed(
@@ -27,7 +22,7 @@ def embed(
 
     The key comes from the environment (OPENAI_API_KEY) and appears in no message; `base_url` comes from
     OPENAI_BASE_URL unless given, and a server with one may have no key. Or pass a ready `client` (an
-    `openai.OpenAI`). Retries are the client's; so is what it reads of an endless answer, if it is yours.
+    `openai.OpenAI`). Retries and time limits are the client's.
 
     Raises:
         EvaluatorError: there is no key, a request failed, or the answer is not one vector of finite numbers per prompt.
@@ -37,7 +32,7 @@ def embed(
     if batch_size < 1:
         raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size!r}.")
     if client is None:
-        with _client(base_url, _MOST_OTHER + min(batch_size, len(prompts)) * _MOST_PER_VECTOR) as own:
+        with _client(base_url) as own:
             return embed(prompts, model, batch_size=batch_size, client=own)
     rows: list[npt.NDArray[np.float64]] = []
     for start in range(0, len(prompts), batch_size):
@@ -76,15 +71,13 @@ def _vectors(answer: Any, expected: int) -> list[npt.NDArray[np.float64]]:
     return [found[place] for place in range(expected)]
 
 
-def _client(base_url: str | None, most_bytes: int) -> Any:
+def _client(base_url: str | None) -> Any:
     openai = import_extra("openai", "openai")
     base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
     key = os.environ.get("OPENAI_API_KEY")
     if not key and base_url is None:
         raise EvaluatorError("no API key: set the environment variable OPENAI_API_KEY")
-    return openai.OpenAI(
-        api_key=key or "none", base_url=base_url, http_client=http_client(most_bytes)
-    )  # The SDK insists on a key.
+    return openai.OpenAI(api_key=key or "none", base_url=base_url)  # The SDK insists on a key.
 
 
 def _redact(text: str, client: Any) -> str:

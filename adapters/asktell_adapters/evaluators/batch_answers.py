@@ -13,9 +13,8 @@ from asktell.studies.leases import Holding
 from asktell.studies.worker import SharedStudy
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms._answers import MOST_BYTES
 from asktell_adapters.llms.base import Completion, CompletionError
-from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.openai import MOST_BYTES, OpenAIChat
 
 _NOT_REACHED = ("batch_expired", "batch_cancelled")
 

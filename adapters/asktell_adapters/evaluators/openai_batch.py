@@ -30,10 +30,8 @@ from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.batch_answers import Answers, BatchStudy, Collected, Taker
 from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms._answers import MOST_BYTES as MOST_JSON
-from asktell_adapters.llms._answers import http_client, parsed
 from asktell_adapters.llms._remote import MOST_SAID
-from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.openai import OpenAIChat, parsed
 
 PREFIX = "openai-batch-"
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one batch, by the API
@@ -303,14 +301,19 @@ class OpenAIBatch:
         collected.duplicates += answers.duplicates
 
     def _files(self, batch: ServedBatch) -> Iterator[bytes]:
-        with self._client(self.most_answer_bytes) as client:
+        with self._client() as client:
             for file in batch.files:
-                yield client.files.content(file).read()
+                with client.files.with_streaming_response.content(file) as raw:
+                    data = bytearray()
+                    for part in raw.iter_bytes():
+                        data += part
+                        if len(data) > self.most_answer_bytes:
+                            raise ValueError(f"a file of more than {self.most_answer_bytes} bytes")
+                yield bytes(data)
 
-    def _client(self, most_bytes: int = MOST_JSON) -> Any:
+    def _client(self) -> Any:
         openai = import_extra("openai", "openai")
-        settings = {"base_url": self._llm.base_url, "timeout": self.timeout, "http_client": http_client(most_bytes)}
-        return openai.OpenAI(api_key=self._llm.key(), **settings)
+        return openai.OpenAI(api_key=self._llm.key(), base_url=self._llm.base_url, timeout=self.timeout)
 
     def _explained(self, what: str, error: BaseException) -> BaseException:
         if not isinstance(error, Exception):

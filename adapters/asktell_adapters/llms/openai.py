@@ -1,14 +1,17 @@
 """OpenAI-compatible APIs: async, many at once, retries with backoff, tokens and cost counted over all attempts."""
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
 from asktell._util.extras import check_extra, import_extra
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.llms._answers import async_http_client, parsed
 from asktell_adapters.llms._remote import RemoteChat, without_secrets
 from asktell_adapters.llms.chat_api import ChatAPI, Price
+
+MOST_BYTES = 16 * 2**20
+"""The longest answer that is read: JSON takes several times its size in memory."""
 
 
 @final
@@ -98,23 +101,24 @@ class OpenAIChat(RemoteChat):
         }
 
     async def _send(self, body: Mapping[str, Any]) -> object:
+        create = self._client.chat.completions.with_streaming_response.create
         # Through extra_body, the SDK sends any field.
-        raw = await self._client.chat.completions.with_raw_response.create(
-            model=body["model"], messages=body["messages"], extra_body=body
-        )
+        async with create(model=body["model"], messages=body["messages"], extra_body=body) as raw:
+            data = bytearray()
+            try:
+                async for part in raw.iter_bytes():
+                    data += part
+                    if len(data) > MOST_BYTES:
+                        break
+            except Exception as error:  # the connection broke: httpx's exception, which the SDK does not see here
+                raise import_extra("openai", "openai").APIConnectionError(request=raw.http_request) from error
         # Not by the SDK, which makes whatever comes look like a completion.
-        return parsed(raw.http_response.content)
+        return parsed(data)
 
     def _connect(self) -> Any:
         openai = import_extra("openai", "openai")
         # Retries are ours, so that each one is counted.
-        client = openai.AsyncOpenAI(
-            api_key=self.key(),
-            base_url=self.base_url,
-            timeout=self.timeout,
-            max_retries=0,
-            http_client=async_http_client(),
-        )
+        client = openai.AsyncOpenAI(api_key=self.key(), base_url=self.base_url, timeout=self.timeout, max_retries=0)
         self._loop.at_close(client.close)
         return client
 
@@ -151,3 +155,17 @@ class OpenAIChat(RemoteChat):
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.api.model!r}, base_url={self.base_url!r})"
+
+
+def parsed(data: bytes | bytearray) -> object:
+    """The JSON of an answer.
+
+    Raises:
+        ValueError: it is not JSON, or longer than `MOST_BYTES`.
+    """
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES} bytes")
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("brackets are nested too deeply") from None

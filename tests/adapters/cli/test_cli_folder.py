@@ -1,7 +1,5 @@
-"""The output folder of `asktell run`: what joins it, what reads it, and what an earlier asktell left in it."""
+"""The output folder of `asktell run`: what joins it, and what reads it."""
 
-import json
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -12,11 +10,8 @@ import pytest
 
 import asktell
 from asktell_adapters.cli import main as cli
-from asktell_adapters.cli.old_runs import Line, replay
 from asktell_adapters.cli.places import location
 from tests.adapters.cli.test_cli import Project
-
-OLD = Path(__file__).parents[2] / "assets" / "run-v1"
 
 
 @pytest.fixture
@@ -104,95 +99,3 @@ def test_a_run_at_a_url_keeps_the_answers_too(project: Project) -> None:
         kept = list(study.evaluations())
     assert len(kept) == 24
     assert all(e.details and e.details["output"] and set(e.details["scores"]) > set(e.scores or ()) for e in kept)
-
-
-# Runs of asktell 0.1
-
-
-def old_run(project: Project) -> Path:
-    folder = project.folder.path
-    shutil.copytree(OLD, folder)
-    data = json.loads((folder / "run.json").read_text())
-    assert data["version"] == 1
-    data["setup"]["model"] |= {"loader": f"{project.module}:Sync", "arguments": project.arguments}
-    (folder / "run.json").write_text(json.dumps(data))
-    return folder
-
-
-@pytest.mark.parametrize("state", [True, False])
-@pytest.mark.parametrize("torn", [b"", b'{"trial": 9, "pro', b"\x00\x00"])
-def test_a_run_of_an_earlier_asktell_is_taken_over(project: Project, state: bool, torn: bytes, capsys: Any) -> None:
-    project.write(broken=["noise 3"])
-    folder = old_run(project)
-    lines = [json.loads(line) for line in (OLD / "evaluations.jsonl").read_text().splitlines()]
-    told = [line for line in lines if "scores" in line]
-    with (folder / "evaluations.jsonl").open("ab") as file:
-        file.write(torn)
-    if not state:
-        (folder / "state.json").unlink()
-    assert cli.main(["status", str(folder)]) == 2
-    assert "an earlier asktell's. Take it over" in capsys.readouterr().err
-    assert project.run("--as-it-is") == 0
-    assert "Took over" in capsys.readouterr().err
-    cells = {(line["prompt"], line["example"]): line for line in told}
-    with project.folder.open_study() as study:
-        evaluations = list(study.evaluations())
-        assert study.spent == 24
-    again = {(e.prompt, e.example): e for e in evaluations}
-    assert len(again) == len(evaluations)  # nothing was told twice
-    for cell, line in cells.items():
-        if state or cell in again:
-            found = again[cell]
-            assert found.scores == {name: line["scores"][name] for name in ("token_f1", "brevity")}
-            assert found.details == {name: line[name] for name in ("scores", "output", "seconds")}
-    names = {project.prompts[prompt]: prompt for prompt in project.prompts}
-    inputs = [json.loads(line)["input"] for line in (project.home / "data.jsonl").read_text().splitlines()]
-    assert not {(names[prompt], inputs.index(text)) for prompt, text in project.paid} & set(cells)
-    if state:
-        assert len(project.lines) == 24 + sum("error" in line for line in project.lines)
-        assert [line for line in project.lines if "error" in line] != []
-    assert json.loads(project.folder.setup_file.read_text())["version"] == 2
-    assert (folder / "before-study" / "evaluations.jsonl").exists()
-    assert (folder / "before-study" / "state.json").exists() == state
-    assert project.run() == 0  # there is nothing to take over any more
-    assert "Took over" not in capsys.readouterr().err
-
-
-def test_what_is_damaged_in_an_old_run_is_named(project: Project, capsys: Any) -> None:
-    folder = old_run(project)
-    lines = (OLD / "evaluations.jsonl").read_bytes().splitlines(keepends=True)
-    (folder / "evaluations.jsonl").write_bytes(b"".join([*lines[:3], b'{"trial": 1}\n', *lines[3:]]))
-    assert project.run("--as-it-is") == 2
-    assert "line 4: not an evaluation" in capsys.readouterr().err
-    (folder / "evaluations.jsonl").write_bytes(b"".join(lines))
-    (folder / "state.json").write_text("{")
-    assert project.run("--as-it-is") == 2
-    assert "Delete this file" in capsys.readouterr().err
-    assert not (folder / "before-study").exists()
-    (folder / "state.json").unlink()
-    assert project.run("--as-it-is") == 0
-
-
-@pytest.mark.parametrize("sampling", ["shared", "iid"])
-@pytest.mark.parametrize("examples", [4, None])
-def test_replay_uses_each_evaluation_once(sampling: str, examples: int | None) -> None:
-    def selector() -> asktell.Selector:
-        goal = asktell.BestFeasible("a")
-        return asktell.Selector(["x", "y", "z"], goal, 12, examples=examples, sampling=sampling, method="uniform")
-
-    first, lines = selector(), []
-    saved = []
-    while trial := first.ask():
-        saved.append(first.to_json())
-        scores = {"a": trial.id / 7}
-        first.tell(trial, scores)
-        lines.append(Line(trial.id, trial.prompt_id, trial.example, scores))
-    for text in saved:
-        for order in (1, -1):
-            again = asktell.Selector.from_json(text)
-            assert replay(again, lines[::order]) == []
-            assert again.done
-            if examples and sampling == "shared":
-                assert str(again.result()) == str(first.result())
-    stranger = Line(99, 2, 3 if examples else None, {"a": 1.0})
-    assert replay(selector(), [*lines, stranger]) == [stranger]

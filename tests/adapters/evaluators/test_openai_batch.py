@@ -25,7 +25,7 @@ from asktell_adapters.evaluators import (
     openai_batch,
 )
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
-from asktell_adapters.llms._answers import MOST_BYTES
+from asktell_adapters.llms.openai import MOST_BYTES
 from asktell_adapters.testing.batch_server import BatchServer, Fault
 from asktell_adapters.testing.llm_server import Reply, content
 
@@ -567,7 +567,7 @@ def test_answers_without_end_are_a_problem_of_their_batch(
     batches.submit(study, 2)
     server.end()
     server.files[server.batches["batch-0"].data["output_file_id"]] += b" " * 10_000
-    assert "an answer of more than 10000 bytes" in str(batches.collect(study))
+    assert "a file of more than 10000 bytes" in str(batches.collect(study))
     assert len(study.pending) == 2
     assert make(server, clock).collect(study).told == 2
 

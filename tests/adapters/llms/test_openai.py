@@ -8,11 +8,9 @@ import pickle
 import socket
 import time
 import traceback
-import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,8 +29,8 @@ from asktell_adapters.evaluators import (
     Request,
 )
 from asktell_adapters.generation import generate_prompts
-from asktell_adapters.llms._answers import MOST_BYTES
 from asktell_adapters.llms._pace import Pace
+from asktell_adapters.llms.openai import MOST_BYTES
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 
@@ -173,42 +171,13 @@ def test_whole_numbers_may_be_written_as_others() -> None:
     assert (good.prompt_tokens, good.completion_tokens, good.cached_tokens) == (10, 0, 0)
 
 
-BOMB = gzip.compress(b" " * (MOST_BYTES + 1))
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply(body=b" " * 2**20, endless=True),
-        Reply(body=b" " * 2**20, endless=True, status=400),
-        Reply(body=b" " * 2**20, endless=True, status=302, headers={"Location": "/elsewhere"}),
-        Reply(body=BOMB, headers={"Content-Encoding": "gzip"}),
-        Reply(body=BOMB, headers={"Content-Encoding": "gzip"}, status=400),
-        Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}),
-        Reply(body=b"anything", headers={"Content-Encoding": "br"}),
-        Reply(body=b"anything", headers={"Content-Encoding": "gzip, gzip"}),
-    ],
-    ids=["endless", "endless error", "endless redirect", "bomb", "bomb of an error", "no gzip", "br", "twice"],
-)
-def test_what_is_no_answer_is_not_read_to_its_end(reply: Reply) -> None:
-    with FaultyLLMServer([reply]) as server, client(server.base_url) as llm:
+def test_an_endless_answer_is_not_read_to_its_end() -> None:
+    with FaultyLLMServer([Reply(body=b" " * 2**20, endless=True)]) as server, client(server.base_url) as llm:
         failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
-        assert isinstance(failed, CompletionError)
-        assert "the server sent an answer" in str(failed)
-        assert failed.attempts == 1
-        assert isinstance(good, Completion)
-
-
-def test_a_bomb_takes_no_more_memory_than_the_limit() -> None:
-    bomb = Reply(body=gzip.compress(b" " * 2**27), headers={"Content-Encoding": "gzip"})
-    with FaultyLLMServer([Reply(), bomb]) as server, client(server.base_url) as llm:
-        llm.complete([HELLO])  # what is loaded once
-        tracemalloc.start()
-        (failed,) = llm.complete([HELLO])
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert "an answer of more than" in str(failed)
-    assert peak < 4 * MOST_BYTES
+    assert isinstance(failed, CompletionError)
+    assert f"more than {MOST_BYTES} bytes" in str(failed)
+    assert failed.attempts == 1
+    assert isinstance(good, Completion)
 
 
 def test_a_compressed_answer_is_read() -> None:
@@ -493,17 +462,3 @@ def test_a_page_in_place_of_an_api_is_said() -> None:
     with FaultyLLMServer([Reply(status=404, body=b"<html>Not found</html>")]) as server, client(server.base_url) as llm:
         (failed,) = llm.complete([HELLO])
     assert "answered 404, and not as an API does; base_url must be its root, ending in /v1" in str(failed)
-
-
-def test_certificates_are_read_once_and_those_of_other_settings_anew(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from asktell_adapters.llms._answers import async_http_client, http_client
-
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    one, other = http_client(), async_http_client()
-    assert one._transport._pool._ssl_context is other._transport._pool._ssl_context
-    one.close()
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
-    with pytest.raises(FileNotFoundError):
-        http_client()
