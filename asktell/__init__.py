@@ -1,7 +1,9 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from asktell._util.extras import own_version
 from asktell.errors import (
     AccessDeniedError,
     AsktellError,
@@ -31,10 +33,10 @@ from asktell.problem.budget import Budget
 from asktell.problem.candidates import Tell, Trial
 from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
 from asktell.results import Comparison, Difference, PromptResult, Result
-from asktell.running.run import run
 from asktell.selector import Selector
 
 if TYPE_CHECKING:
+    from asktell.running.run import run
     from asktell.service.client import RemoteStudy
     from asktell.studies.study import Study
 
@@ -85,29 +87,23 @@ __all__ = [
 ]
 
 
+_LATE = {  # what not everybody needs, to keep the import light
+    "RemoteStudy": "asktell.service.client",
+    "Study": "asktell.studies.study",
+    "run": "asktell.running.run",
+}
+_LATE_MODULES = {"features": "asktell.problem.features", "jax_cache": "asktell._util.jax_cache"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "Study":  # late, to keep the import light
-        from asktell.studies.study import Study
-
-        return Study
-    if name == "RemoteStudy":
-        from asktell.service.client import RemoteStudy
-
-        return RemoteStudy
-    if name == "features":
-        from asktell.problem import features
-
-        return features
-    if name == "jax_cache":
-        from asktell._util import jax_cache
-
-        return jax_cache
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    if name in _LATE_MODULES:
+        return import_module(_LATE_MODULES[name])
     if name == "__version__":
-        from asktell._util.extras import own_version
-
         return own_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "features", "jax_cache"]
+    return sorted([*__all__, *_LATE_MODULES, "__version__"])
