@@ -1,4 +1,4 @@
-"""How large asktell is: `python -m benchmarks.size`. What is printed may not exceed `[tool.asktell.size]` of pyproject.toml.
+"""How large asktell is: `python -m benchmarks.size`. `[tool.asktell.size]` of pyproject.toml says how large it may be.
 
 A room is a file or a folder directly in `asktell/`; an arrow says that one room imports another, wherever in a file the
 import stands; floors are the rooms of the longest chain of arrows. `asktell/__init__.py` is a room, too.
