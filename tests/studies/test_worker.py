@@ -42,30 +42,30 @@ class Batch:
 
 @pytest.mark.parametrize("kind", ["plain", "batch", "executor", "async"])
 def test_a_study_is_run_as_a_selector_is(kind: str, study: Study, selector: Selector, table: Table) -> None:
-    expected = asktell.run(selector, table, progress=False)
+    expected = asktell.run(selector, table, progress=False, repeatable=True)
     if kind == "executor":
         with ThreadPoolExecutor(3) as executor:
-            result = asktell.run(study, table, executor, progress=False)
+            result = asktell.run(study, table, executor, progress=False, repeatable=True)
     elif kind == "async":
 
         async def evaluate(prompt: str, example: int) -> Any:
             return table(prompt, example)
 
-        result = asktell.run(study, evaluate, progress=False)
+        result = asktell.run(study, evaluate, progress=False, repeatable=True)
     else:
-        result = asktell.run(study, Batch(table) if kind == "batch" else table, progress=True)
+        result = asktell.run(study, Batch(table) if kind == "batch" else table, progress=True, repeatable=True)
     assert result.to_dict() == expected.to_dict()
     assert study.pending == []
 
 
 def test_several_runs_share_a_study(study: Study, selector: Selector, table: Table) -> None:
-    expected = asktell.run(selector, table, progress=False)
+    expected = asktell.run(selector, table, progress=False, repeatable=True)
     n_calls = len(table.calls)
     results = []
 
     def work(concurrency: int) -> None:
         with Study.open(study._replica.storage.path, "s") as mine:  # type: ignore[attr-defined]
-            results.append(asktell.run(mine, Batch(table), concurrency=concurrency, progress=False))
+            results.append(asktell.run(mine, Batch(table), concurrency=concurrency, progress=False, repeatable=True))
 
     threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 5)]
     for thread in threads:

@@ -13,6 +13,7 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.running.again import n_repeats
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script, good
 from asktell_adapters.harnesses.gepa import AsktellPolicy, GEPAEvaluator
 
@@ -68,7 +69,9 @@ def full(evaluator: GEPAEvaluator, goal: asktell.problem.goals.Goal, n_examples:
 def test_a_batch_is_one_call_for_each_candidate() -> None:
     adapter = Scripted(good)
     evaluator = GEPAEvaluator(adapter, pool(), ["0", "1", "2", "3"])
-    asktell.run(full(evaluator, asktell.BestFeasible("score")), evaluator, concurrency=16, progress=False)
+    asktell.run(
+        full(evaluator, asktell.BestFeasible("score")), evaluator, concurrency=16, progress=False, repeatable=True
+    )
     assert adapter.batches == [4, 4, 4, 4]
 
 
@@ -290,7 +293,9 @@ def test_selection_over_gepas_pool_starts_with_what_gepa_knows() -> None:
     adapter.calls.clear()
     found = asktell.run(selector, evaluator, concurrency=4, progress=False)
     assert not known & set(adapter.calls)
-    assert len(adapter.calls) == found.spent <= 30
+    assert found.spent <= 30
+    assert len(adapter.calls) == found.spent + n_repeats(found.spent)
+    assert len(set(adapter.calls)) == found.spent
     best = max(int(c["instruction"]) for c in result.candidates)
     assert int(evaluator.candidate(found.selected[0].prompt)["instruction"]) >= min(best, 9)
     two = asktell.Selector(evaluator.prompts, asktell.ParetoSet("score", "brevity"), 30, examples=20)
