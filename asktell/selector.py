@@ -13,7 +13,7 @@ from asktell.errors import InvalidArgumentError
 from asktell.growing import Growing
 from asktell.methods import Method, preset
 from asktell.posterior.profile import ExampleProfile
-from asktell.problem.budget import Budget, spending
+from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts, Tell, Trial, all_taken
 from asktell.problem.checks import check_cost, check_prompts, check_reason, needed_cost, whole
 from asktell.problem.goals import Goal, Scores
@@ -361,14 +361,9 @@ class Selector(Growing, Saved, Reported):
         return self._state.problem.budget
 
     @property
-    def cost(self) -> float:
+    def spent_cost(self) -> float:
         """What was told to have been spent, in the unit of `tell(..., cost=...)`, on failures too."""
         return self._state.cost
-
-    @property
-    def spending(self) -> str:
-        """What was spent of what, in words."""
-        return spending(self.spent, self.budget, self.cost, self.max_cost)
 
     @property
     def max_cost(self) -> float | None:
@@ -420,4 +415,6 @@ class Selector(Growing, Saved, Reported):
 
     def __repr__(self) -> str:
         n_out = len(self._state.pending)
-        return f"<Selector: {len(self._prompts)} prompts, {safe(str(self.goal))}; {self.spending}, {n_out} out>"
+        return (
+            f"<Selector: {len(self._prompts)} prompts, {safe(str(self.goal))}; {describe_spending(self)}, {n_out} out>"
+        )

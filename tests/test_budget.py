@@ -69,7 +69,7 @@ def test_evaluations_and_cost_both_bind() -> None:
         while trial := s.ask():
             s.tell(trial, [0.5, 0.5], cost=1.0)
         assert (s.spent, s.done) == (spent, True)
-        assert s.result().cost == spent
+        assert s.result().spent_cost == spent
 
 
 @settings(max_examples=25, deadline=None)
@@ -120,7 +120,7 @@ def test_the_budget_is_never_exceeded_in_any_order(
     assert s.done
     assert not s.pending
     result = s.result()
-    assert result.cost <= limit * (1 + 1e-12) + (0.0 if most is not None else surprise)
+    assert result.spent_cost <= limit * (1 + 1e-12) + (0.0 if most is not None else surprise)
     assert evaluations is None or s.spent <= evaluations
     assert result.max_cost == limit
     assert result.to_dict()["max_cost"] == limit
@@ -190,7 +190,7 @@ def test_alone_and_without_surprises_it_keeps_to_the_cost_and_spends_it() -> Non
     s = Selector(prompts(4), PARETO, Budget(cost=40), examples=100)
     while trial := s.ask():
         s.tell(trial, rng.random(2).tolist(), cost=price[int(trial.prompt_id)])
-    assert 40 - min(price) - 0.5 < s.result().cost <= 40
+    assert 40 - min(price) - 0.5 < s.result().spent_cost <= 40
     pulls = [entry.pulls for entry in s.result().prompts]
     assert pulls[0] > pulls[3]  # the scores say nothing; the cheap prompt is evaluated more
 
@@ -202,7 +202,7 @@ def test_what_is_planned_and_too_dear_by_now_makes_room_for_cheaper_prompts() ->
     dear, cheap = s.result().prompts
     assert dear.pulls <= 3
     assert cheap.pulls >= 5
-    assert 30 - 1 - 8 / 3 < s.result().cost <= 30  # what is left would pay for no cheap pull, as far as is known
+    assert 30 - 1 - 8 / 3 < s.result().spent_cost <= 30  # what is left would pay for no cheap pull, as far as is known
 
 
 @pytest.mark.parametrize("goal", [BEST, PARETO])
@@ -298,7 +298,7 @@ def test_run_takes_the_cost_from_the_scores(tmp_path: Path) -> None:
     for goal in (BestFeasible("a"), ParetoSet("a", asktell.minimize("cost"))):
         s = Selector(["x", "yy", "zzz"], goal, Budget(cost=2), examples=10)
         result = asktell.run(s, evaluate, progress=False)
-        assert (result.spent, result.cost, result.done) == (8, 2.0, True)
+        assert (result.spent, result.spent_cost, result.done) == (8, 2.0, True)
 
 
 def test_a_budget_saved_by_version_1_goes_on() -> None:
@@ -310,10 +310,10 @@ def test_a_budget_saved_by_version_1_goes_on() -> None:
     assert [(t.id, t.prompt_id, t.example) for t in s.pending] == [(9, "id2", 1), (10, "id1", 1)]
     assert s.ask() == Trial(11, "id4", "prompt 4", 7)
     result = s.result()
-    assert result.cost == 2.625
+    assert result.spent_cost == 2.625
     assert sum(entry.failures for entry in result.prompts) == 1
     while trials := s.pending or s.ask(1):
         for trial in trials:
             s.tell(trial, [0.5, 0.5], cost=1.0)
     assert s.done
-    assert s.result().cost <= 9.0
+    assert s.result().spent_cost <= 9.0

@@ -202,7 +202,7 @@ def test_a_failure_that_counts_is_told_once() -> None:
     trial = selector.ask()
     assert trial is not None
     selector.fail(trial, "down", cost=0.5)
-    assert (selector.spent, selector.cost) == (1, 0.5)
+    assert (selector.spent, selector.spent_cost) == (1, 0.5)
     for scores in ([0.0], [1.0]):
         with pytest.raises(UnknownTrialError, match="Trial 0 has failed already"):
             selector.tell(trial, scores)

@@ -172,7 +172,7 @@ def test_costs_are_summed() -> None:
     selector = four()
     for trial, cost in zip(selector.ask(3), [0.5, None, np.float32(0.25)], strict=True):
         selector.tell(trial, [1, 1], cost=cost)
-    assert selector.result().cost == 0.75
+    assert selector.result().spent_cost == 0.75
 
 
 # Releasing and failing
@@ -372,10 +372,10 @@ def test_what_was_paid_for_observed_scores_or_for_none_is_booked(budget: Any) ->
     selector.observe("alpha", None, 4, cost=0.25)
     selector = Selector.from_json(selector.to_json())
     assert selector.spent == selector.result().spent == 0
-    assert selector.cost == selector.result().cost == 2.0
+    assert selector.spent_cost == selector.result().spent_cost == 2.0
     assert [entry.pulls for entry in selector.result().prompts[:2]] == [0, 1]
     selector.observe("beta", None, cost=9.0)  # was paid, though it is more than there was
-    assert selector.cost == 11.0
+    assert selector.spent_cost == 11.0
     assert bool(selector.ask()) == (budget == 40)
     with pytest.raises(asktell.InvalidScoresError):
         selector.observe("beta", None)

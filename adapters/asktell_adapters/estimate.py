@@ -189,7 +189,7 @@ def estimate(
         for name, metric in evaluator.metrics.items()
         if isinstance(metric, Judge) and samples
     ]
-    money = None if result.max_cost is None else max(0.0, result.max_cost - result.cost)
+    money = None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
     if money is not None:
         evaluations = min(evaluations, _paid_for(money, call, 1 - known, opinions))
     repeats = 0 if evaluator.repeatable else n_repeats(selection.spent + evaluations) - n_repeats(selection.spent)

@@ -159,9 +159,30 @@ class Costs(NamedTuple):
         return self.pool.highest if own is None else max(own.highest, self.expected(arm))
 
 
-def spending(spent: int, budget: int, cost: float, max_cost: float | None) -> str:
-    """What was spent of what, in words: evaluations, unless any number is allowed, and money, if that is bounded."""
+class HasSpent(Protocol):
+    """A selection, or its result, as far as money and evaluations go."""
+
+    @property
+    def spent(self) -> int:
+        """Evaluations told."""
+
+    @property
+    def budget(self) -> int:
+        """Maximum number of evaluations."""
+
+    @property
+    def spent_cost(self) -> float:
+        """Cost told."""
+
+    @property
+    def max_cost(self) -> float | None:
+        """Maximum cost; None if unlimited."""
+
+
+def describe_spending(selection: HasSpent) -> str:
+    """A phrase such as "12 of 500 evaluations", with the cost where it is limited."""
+    spent, budget, max_cost = selection.spent, selection.budget, selection.max_cost
     if max_cost is None:
         return f"{spent} of {budget} evaluations"
     counted = f"{spent} evaluations" if budget >= MOST_EVALUATIONS else f"{spent} of {budget} evaluations"
-    return f"{counted} and a cost of {cost:.4g} of {max_cost:.4g}"
+    return f"{counted} and a cost of {selection.spent_cost:.4g} of {max_cost:.4g}"

@@ -16,6 +16,7 @@ import numpy as np
 from asktell._util.chats import readable
 from asktell._util.extras import own_version
 from asktell.methods import Method
+from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import Prompts
 from asktell.reports import words
 from asktell.reports.cells import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
@@ -84,9 +85,9 @@ def document(
         "done": result.done,
         "spent": result.spent,
         "budget": result.budget,
-        "cost": result.cost,
+        "spent_cost": result.spent_cost,
         "max_cost": result.max_cost,
-        "spending": result.spending,
+        "spending": describe_spending(result),
         "examples": state.problem.n_examples,
         "whole": _whole(state, result),
         "notes": list(result.notes),

@@ -13,6 +13,7 @@ import numpy as np
 
 from asktell._util.extras import needs_extra
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.budget import describe_spending
 from asktell.problem.goals import Goal, ParetoSet
 from asktell.results.result import PromptResult, Shown
 
@@ -353,7 +354,7 @@ def _letter(legend: Any) -> None:
 
 
 def _title(result: Shown) -> str:
-    return f"{result.goal}\n{result.spending}, {len(result.prompts)} prompts"
+    return f"{result.goal}\n{describe_spending(result)}, {len(result.prompts)} prompts"
 
 
 def _label(goal: Goal, metric: str) -> str:

@@ -13,7 +13,7 @@ from asktell._util.forks import cached_property
 from asktell._util.terminal import filled, in_blocks, safe, with_doubt, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
-from asktell.problem.budget import spending
+from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.comparison import UNDECIDED, Comparer, Comparison, compare_two
@@ -75,7 +75,13 @@ class Shown(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
-    def spending(self) -> str: ...  # noqa: D102
+    def spent(self) -> int: ...  # noqa: D102
+    @property
+    def budget(self) -> int: ...  # noqa: D102
+    @property
+    def spent_cost(self) -> float: ...  # noqa: D102
+    @property
+    def max_cost(self) -> float | None: ...  # noqa: D102
     @property
     def sentence(self) -> str | None: ...  # noqa: D102
 
@@ -188,10 +194,10 @@ class Result:
     left over because every prompt in the last round had no evaluation left. `feasible`: whether every selected
     prompt keeps every constraint (None without constraints; see `PromptResult`).
     `examples`: how many there are for a prompt to see, None for any number. `repeats`: how often it may see each; above
-    1 scores are noisy, and estimates speak of what is scored on average. `cost` is the sum of what was told, `max_cost`
-    what was allowed (None: any). `notes`: what else there is to know, in sentences. `baseline`: id of the prompt that
-    is in use today, where the selector was given one. `example_ids`: the examples' ids by position, where the selector
-    was given some. `failures`: the evaluations that failed, by their reasons, the most common one first.
+    1 scores are noisy, and estimates speak of what is scored on average. `spent_cost`: sum of the costs told.
+    `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `baseline`: id
+    of the prompt in use today, if the selector was given one. `example_ids`: the examples' ids by position, if the
+    selector was given some. `failures`: the evaluations that failed, by their reasons, the most common one first.
 
     A Pareto set of `auto` is chosen for its expected quality, in which a prompt counts that may well be optimal. So it
     can hold a prompt whose estimate another selected one dominates, or whose estimate misses a constraint by little; a
@@ -204,7 +210,7 @@ class Result:
     unresolved: list[PromptResult]
     spent: int
     budget: int
-    cost: float
+    spent_cost: float
     done: bool
     feasible: bool | None
     examples: int | None = None
@@ -300,11 +306,6 @@ class Result:
         return {known[i].id: known[by].id for i, by in enumerate(found) if by is not None}
 
     @property
-    def spending(self) -> str:
-        """What was spent of what, in words."""
-        return spending(self.spent, self.budget, self.cost, self.max_cost)
-
-    @property
     def early(self) -> str:
         """Why budget was left over, in words; empty if none was."""
         if self.stopped_early or not self.finished_early:
@@ -332,7 +333,7 @@ class Result:
             "unresolved": [entry.to_dict() for entry in self.unresolved],
             "spent": self.spent,
             "budget": self.budget,
-            "cost": self.cost,
+            "spent_cost": self.spent_cost,
             "max_cost": self.max_cost,
             "done": self.done,
             "stopped_early": self.stopped_early,
@@ -379,7 +380,7 @@ class Result:
         if self._moments is None:
             raise InvalidArgumentError("This result holds no history: it was not made by a selector or a study here.")
         name = self.goal.objectives[0].metric if metric is None else self._known_metric(metric, "plot_history()")
-        return draw_history(self.goal, self._moments(), name, f"{self.goal}\n{self.spending}", ax)
+        return draw_history(self.goal, self._moments(), name, f"{self.goal}\n{describe_spending(self)}", ax)
 
     def _known_metric(self, name: str, who: str) -> str:
         if name not in self.goal.metrics:
@@ -451,7 +452,7 @@ class Result:
         ids = ", ".join(repr(entry.id) for entry in self.selected[:_ROWS_SHOWN])
         more = ", ..." if len(self.selected) > _ROWS_SHOWN else ""
         state = "final" if self.done else "so far"
-        return f"<Result: {safe(str(self.goal))}; selected [{ids}{more}]; {self.spending}, {state}>"
+        return f"<Result: {safe(str(self.goal))}; selected [{ids}{more}]; {describe_spending(self)}, {state}>"
 
     def __str__(self) -> str:
         lines = [part for line in heading(self) for part in filled(line, WIDTH)]
@@ -471,7 +472,7 @@ class Result:
                 else "Not told apart from the answer"
             )
             lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
-        cost = [f"Cost: {self.cost:.4g}."] if self.cost and self.max_cost is None else []
+        cost = [f"Cost: {self.spent_cost:.4g}."] if self.spent_cost and self.max_cost is None else []
         return "\n".join([*lines, *self.notes, *cost, *([self.sentence] if self.sentence else [])])
 
 
@@ -489,7 +490,7 @@ def heading(result: Result) -> list[str]:
     """What was looked for, how far it is, and whether the answer is one."""
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
-    lines = [f"{safe(str(result.goal))} ({state}, {result.spending} spent{early})"]
+    lines = [f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"]
     return [*lines, f"{missed}."] if (missed := result.missed) else lines
 
 

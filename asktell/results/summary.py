@@ -253,7 +253,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         unresolved=[prompts[arm] for arm in _unresolved(state, method, answer)],
         spent=state.spent,
         budget=state.problem.budget,
-        cost=state.cost,
+        spent_cost=state.cost,
         max_cost=state.problem.max_cost,
         notes=(*_notes(state, method, selected), *_of_failures(state, answer)),
         done=state.finished,

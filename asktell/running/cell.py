@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from asktell._util.terminal import safe
+from asktell.problem.budget import describe_spending
 from asktell.results.notebook import as_html
 from asktell.results.result import Result, heading
 
@@ -68,20 +69,24 @@ class Cell:
     def _left(self, result: Result) -> float | None:
         """Seconds until the budget is spent, at the pace of this run; None where it has none yet."""
         first = self._first or result
-        seconds, told, paid = self._clock() - self._start, result.spent - first.spent, result.cost - first.cost
+        seconds, told, paid = (
+            self._clock() - self._start,
+            result.spent - first.spent,
+            result.spent_cost - first.spent_cost,
+        )
         if result.done or told <= 0:
             return None
         left = [(result.budget - result.spent) * seconds / told]
         if result.max_cost is not None and paid > 0:
-            left.append(max(0.0, result.max_cost - result.cost) * seconds / paid)
+            left.append(max(0.0, result.max_cost - result.spent_cost) * seconds / paid)
         return min(left)
 
 
 def meter(result: Result, n_active: int, seconds_left: float | None) -> str:
     """How far a run is, as HTML: a bar, what is spent, and what is left."""
-    share = 0.0 if result.max_cost is None else result.cost / result.max_cost
+    share = 0.0 if result.max_cost is None else result.spent_cost / result.max_cost
     share = min(1.0, max(share, result.spent / result.budget))
-    words = [result.spending, f"{n_active} active"]
+    words = [describe_spending(result), f"{n_active} active"]
     if failed := sum(entry.failures for entry in result.prompts):
         words.append(f"{failed} failed")
     if seconds_left is not None:

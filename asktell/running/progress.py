@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from asktell._util.terminal import safe
+from asktell.problem.budget import describe_spending
 
 if TYPE_CHECKING:
     from asktell.running.cell import Cell
@@ -60,7 +61,7 @@ class Bar:
     @property
     def _done(self) -> float:
         max_cost = self._selector.max_cost
-        return self._selector.spent if max_cost is None else min(self._selector.cost, max_cost)
+        return self._selector.spent if max_cost is None else min(self._selector.spent_cost, max_cost)
 
     def _look(self) -> None:
         started = time.monotonic()
@@ -68,7 +69,7 @@ class Bar:
         looked = time.monotonic()
         self._next_look = looked + max(_SECONDS_BETWEEN_LOOKS, (looked - started) / _SHARE_OF_LOOKS)
         self._bar.total = result.budget if result.max_cost is None else result.max_cost  # it may have been extended
-        parts = [] if result.max_cost is None else [result.spending]
+        parts = [] if result.max_cost is None else [describe_spending(result)]
         parts.append(f"{self._selector.n_active} active")
         if len(result.selected) > 1:
             parts.append(f"{len(result.selected)} on the front")

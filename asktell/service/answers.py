@@ -18,9 +18,8 @@ class Info(BaseModel):
     metrics: Annotated[list[str], Field(description="In the order of score vectors.")]
     goal: str
     budget: Annotated[int, Field(description="Evaluations allowed; 100000000: any number.")]
-    cost: Annotated[float, Field(description="What was told to have been spent.")]
-    max_cost: Annotated[float | None, Field(description="Cost allowed; null: any.")]
-    spending: Annotated[str, Field(description="What was spent of what, in words.")]
+    spent_cost: Annotated[float, Field(description="Sum of the costs told.")]
+    max_cost: Annotated[float | None, Field(description="Maximum cost; null if unlimited.")]
     spent: Annotated[int, Field(description="Evaluations told so far.")]
     pending: Annotated[int, Field(description="Trials that are out.")]
     active: Annotated[int, Field(description="Prompts still in the race.")]
@@ -177,7 +176,7 @@ class ResultModel(BaseModel):
     unresolved: list[PromptModel]
     spent: int
     budget: int
-    cost: float
+    spent_cost: float
     max_cost: float | None
     done: StrictBool
     stopped_early: StrictBool

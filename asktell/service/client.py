@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from asktell import serialization
 from asktell.errors import InvalidArgumentError
 from asktell.methods import Method
-from asktell.problem.budget import spending
 from asktell.problem.candidates import AnyPrompt, ById, Tell, Trial, all_taken
 from asktell.problem.checks import check_cost, check_name, check_reason, check_seconds, short, whole
 from asktell.problem.examples import Examples, check_examples
@@ -306,19 +305,9 @@ class RemoteStudy(Growable, Reported):
         return int(self._info()["spent"])
 
     @property
-    def cost(self) -> float:
+    def spent_cost(self) -> float:
         """What was told to have been spent, in the unit of `tell(..., cost=...)`, on failures too."""
-        return self._cost(self._info())
-
-    def _cost(self, info: Mapping[str, Any]) -> float:
-        return float(info["cost"]) if "cost" in info else self.result().cost  # of an older service
-
-    @property
-    def spending(self) -> str:
-        """What was spent of what, in words."""
-        info = self._info()
-        max_cost = None if self._max_cost is None else float(info["max_cost"])
-        return spending(int(info["spent"]), int(info["budget"]), self._cost(info), max_cost)
+        return float(self._info()["spent_cost"])
 
     @property
     def n_active(self) -> int:

@@ -16,8 +16,8 @@ _MOST_STUDIES = 1000
 _OF_STUDIES = {
     "spent": "Evaluations told.",
     "budget": "Evaluations allowed; 100000000: any number.",
-    "cost": "What was told to have been spent.",
-    "max_cost": "Cost allowed; +Inf: any.",
+    "spent_cost": "Sum of the costs told.",
+    "max_cost": "Maximum cost; +Inf if unlimited.",
     "active": "Prompts still in the race.",
     "pending": "Trials that are out.",
     "failures": "Evaluations that failed.",

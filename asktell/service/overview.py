@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 from asktell.errors import AsktellError, StudyNotFoundError
+from asktell.problem.budget import describe_spending
 from asktell.results import Result
 from asktell.service.studies import Studies
 from asktell.studies.reading import Standing
@@ -130,7 +131,7 @@ def _shown(row: Row) -> dict[str, Any]:
         "name": row.name,
         "state": state,
         "part": standing.spent / standing.budget,
-        "spending": standing.spending,
+        "spending": describe_spending(standing),
         "answer": ", ".join(row.answer or ()),
         "workers": standing.workers,
         "failures": standing.failures,

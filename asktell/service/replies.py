@@ -12,7 +12,16 @@ from asktell.results.result import FailureGroup
 from asktell.service.problems import error_of
 from asktell.studies.leases import Holding
 
-_AS_THEY_ARE = ("spent", "budget", "cost", "max_cost", "done", "stopped_early", "feasible", "examples")  # in a result
+_AS_THEY_ARE = (
+    "spent",
+    "budget",
+    "spent_cost",
+    "max_cost",
+    "done",
+    "stopped_early",
+    "feasible",
+    "examples",
+)  # in a result
 
 
 def record(data: object, *names: str) -> dict[str, Any]:

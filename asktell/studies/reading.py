@@ -38,13 +38,12 @@ class Standing(NamedTuple):
 
     spent: int
     budget: int
-    cost: float
+    spent_cost: float
     max_cost: float | None
     active: int
     pending: int
     failures: int
     workers: int
-    spending: str
     version: str
     paused: bool = False
 
@@ -110,13 +109,12 @@ class Readable:
             return Standing(
                 selector.spent,
                 selector.budget,
-                selector.cost,
+                selector.spent_cost,
                 selector.max_cost,
                 selector.n_active,
                 len(state.pending),
                 len(state.failures),
                 len({lease.worker for lease in logged.leases.by_trial.values()}),
-                selector.spending,
                 _version(logged),
                 logged.leases.paused is not None,
             )
@@ -184,16 +182,10 @@ class Readable:
             return logged.selector.budget
 
     @property
-    def cost(self) -> float:
+    def spent_cost(self) -> float:
         """What was told to have been spent, in the unit of `tell(..., cost=...)`, on failures too."""
         with self._replica.reading() as logged:
-            return logged.selector.cost
-
-    @property
-    def spending(self) -> str:
-        """What was spent of what, in words."""
-        with self._replica.reading() as logged:
-            return logged.selector.spending
+            return logged.selector.spent_cost
 
     @property
     def max_cost(self) -> float | None:

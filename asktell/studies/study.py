@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from asktell.errors import InvalidArgumentError, StudyExistsError
+from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import check_name, check_trials, short, whole
 from asktell.problem.examples import check_examples
@@ -169,7 +170,7 @@ class Study(Tellable):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Study {self._name!r}: {self._replica.logged.selector.spending}>"
+        return f"<Study {self._name!r}: {describe_spending(self._replica.logged.selector)}>"
 
     # Asking and telling
 

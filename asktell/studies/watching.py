@@ -70,7 +70,7 @@ class Watch:
             moments.clear()  # another study of this name, or a clock that was set
         if len(moments) > 1 and moments[-1].time - moments[-2].time < _STEP:
             moments.pop()  # those between are of no use, and there may be many workers
-        moments.append(_Moment(attendance.now, standing.spent, standing.cost, dict(attendance.told)))
+        moments.append(_Moment(attendance.now, standing.spent, standing.spent_cost, dict(attendance.told)))
         while len(moments) > 2 and moments[1].time <= attendance.now - _WINDOW:
             moments.popleft()
 
@@ -113,10 +113,14 @@ class Watch:
         evaluations = None if unlimited else standing.budget - standing.spent
         left = [] if evaluations is None or told <= 0 else [evaluations * seconds / told]
         if standing.max_cost is not None:
-            cost: float | None = max(0.0, standing.max_cost - standing.cost)
+            cost: float | None = max(0.0, standing.max_cost - standing.spent_cost)
             left += [(cost or 0.0) * seconds / paid] if paid > 0 else []
         else:
-            cost = standing.cost * (evaluations or 0) / standing.spent if standing.spent and standing.cost else None
+            cost = (
+                standing.spent_cost * (evaluations or 0) / standing.spent
+                if standing.spent and standing.spent_cost
+                else None
+            )
         return {"evaluations": evaluations, "cost": cost, "seconds": round(min(left)) if left else None}
 
 

@@ -119,8 +119,8 @@ class SharedStudy(Protocol):
         """See `Study.spent`."""
 
     @property
-    def cost(self) -> float:
-        """See `Study.cost`."""
+    def spent_cost(self) -> float:
+        """See `Study.spent_cost`."""
 
     @property
     def budget(self) -> int:
@@ -363,9 +363,9 @@ class Worker:
         return self._persist(lambda: self.study.spent)
 
     @property
-    def cost(self) -> float:
-        """See `Study.cost`: of all workers."""
-        return self._persist(lambda: self.study.cost)
+    def spent_cost(self) -> float:
+        """See `Study.spent_cost`: of all workers."""
+        return self._persist(lambda: self.study.spent_cost)
 
     @property
     def budget(self) -> int:

@@ -76,8 +76,8 @@ def chat_case(name: str) -> None:
             raise BrokenPromiseError(f"it led to a bare {type(answer).__name__}: {answer}")
         elif not 0 <= (getattr(answer, "cost", None) or 0.0) < math.inf:
             raise BrokenPromiseError(f"its failure has the cost {answer.cost!r}")
-    if not 0 <= result.cost < math.inf:
-        raise BrokenPromiseError(f"the result has the cost {result.cost!r}")
+    if not 0 <= result.spent_cost < math.inf:
+        raise BrokenPromiseError(f"the result has the cost {result.spent_cost!r}")
 
 
 def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None) -> None:
@@ -126,7 +126,7 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
             clock[0] += 4000.0
         else:
             raise BrokenPromiseError("the study does not come to its end afterwards")
-        cost = study.result().cost
+        cost = study.result().spent_cost
         if not 0 <= cost < math.inf:
             raise BrokenPromiseError(f"it is believed: the result has the cost {cost!r}")
 

@@ -113,7 +113,7 @@ def test_an_evaluator_scores_the_same_and_pays_nothing(tmp_path: Path) -> None:
         evaluator = LLMEvaluator(llm, examples, metrics, system=None, cache=cache)
         selector = asktell.Selector(["p", "longer"], goal, budget=asktell.Budget(cost=3.0), examples=3, seed=0)
         result = asktell.run(selector, evaluator, progress=False)
-        spent.append(result.cost)
+        spent.append(result.spent_cost)
         asked.append(len(llm.requests))
         assert all(entry.estimate["cost"] == pytest.approx(0.5) for entry in result.prompts)
     assert spent == [pytest.approx(3.0), 0.0]

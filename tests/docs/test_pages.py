@@ -159,9 +159,9 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
     page.run(1, selector=new())
     assert 0 < len(names["trials"]) <= 12
     page.run(1)
-    assert (names["selector"].spent, names["selector"].result().cost) == (1, 0.0026)
+    assert (names["selector"].spent, names["selector"].result().spent_cost) == (1, 0.0026)
     page.run(1)
-    assert names["selector"].result().cost == 0.0026
+    assert names["selector"].result().spent_cost == 0.0026
     lines = page.take().strip().splitlines()
     assert len(lines) == 4
     for line in lines:
@@ -347,7 +347,7 @@ def test_use_an_api(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output)
     assert "Spent(requests=" in shown
     assert isinstance(names["judge"].spent, Spent)
     assert names["selector"].done
-    assert names["selector"].result().cost > 0
+    assert names["selector"].result().spent_cost > 0
     assert isinstance(names["estimate"](names["evaluator"], names["selector"]), Estimate)
     page.run(1)  # LiteLLM
     assert capsys.readouterr().out.strip()

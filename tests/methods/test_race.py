@@ -178,7 +178,7 @@ def test_a_budget_of_cost_is_kept() -> None:
     selector = Selector(["p", "q", "r"], BEST, Budget(cost=5.0, max_cost_per_evaluation=0.1), Race(), examples=100)
     result = play(selector, scores, cost=0.1).result()
     assert result.done
-    assert 4.5 < result.cost <= 5.0
+    assert 4.5 < result.spent_cost <= 5.0
     assert not result.stopped_early
 
 

@@ -40,7 +40,7 @@ def test_it_is_json_and_says_what_the_result_says(done: Study) -> None:
     assert data["prompts"]["errors"] == [list(e.standard_error.values()) for e in result.prompts]
     assert data["prompts"]["p_optimal"] == [e.p_optimal for e in result.prompts]
     assert data["comparison"] == result.comparison.to_dict()  # type: ignore[union-attr]
-    assert (data["spent"], data["budget"], data["cost"]) == (result.spent, result.budget, result.cost)
+    assert (data["spent"], data["budget"], data["spent_cost"]) == (result.spent, result.budget, result.spent_cost)
     assert data["made"]["about"] == {"model": "small"}
     assert data["whole"]["evaluations"] == 180
 
@@ -49,7 +49,7 @@ def test_quantities_are_means_per_prompt_and_failures_stand_by_reason(done: Stud
     data = done.report_data()
     by_name = {each["name"]: each for each in data["quantities"]}
     assert by_name["seconds"]["means"] == [pytest.approx(0.5 + k) for k in range(6)]
-    assert by_name["cost"]["total"] == pytest.approx(done.result().cost)
+    assert by_name["cost"]["total"] == pytest.approx(done.result().spent_cost)
     (group,) = data["failures"]
     assert group["count"] == sum(entry.failures for entry in done.result().prompts)
     assert group["reason"].startswith("TimeoutError")

@@ -105,7 +105,7 @@ def test_evaluations_of_a_study_have_costs_and_answers() -> None:
 def test_a_result_from_elsewhere_has_no_history() -> None:
     result = told(BestFeasible("s")).result()
     bare = asktell.Result(
-        result.goal, result.selected, result.prompts, [], result.spent, result.budget, result.cost, True, None
+        result.goal, result.selected, result.prompts, [], result.spent, result.budget, result.spent_cost, True, None
     )
     with pytest.raises(InvalidArgumentError, match="holds no history"):
         bare.plot_history()

@@ -160,7 +160,7 @@ def test_a_drift_is_told_from_noise() -> None:
 def test_what_a_repeat_costs_is_booked_and_none_is_made_that_cannot_be_paid() -> None:
     table = Table(cost=1.0)
     result = asktell.run(selector(budget=Budget(evaluations=60, cost=63.0)), table, progress=False)
-    assert result.cost == len(table.calls) <= 63
+    assert result.spent_cost == len(table.calls) <= 63
     assert result.spent <= 60
 
 
@@ -178,7 +178,7 @@ def test_a_repeat_that_fails_is_neither_counted_nor_tried_again() -> None:
     result = asktell.run(selector("uniform"), evaluate, progress=False, max_failures_in_a_row=None)
     assert sum(call[2] for call in table.calls) == n_repeats(120)
     assert sum(entry.failures for entry in result.prompts) == 0
-    assert result.cost == 120 * 0.5 + n_repeats(120) * 2.0
+    assert result.spent_cost == 120 * 0.5 + n_repeats(120) * 2.0
 
 
 def test_workers_share_the_repeats_and_a_run_goes_on_where_it_was() -> None:

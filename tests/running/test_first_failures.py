@@ -101,7 +101,7 @@ def test_one_example_that_cannot_be_evaluated_is_no_reason_to_stop() -> None:
 def test_what_was_paid_for_counts() -> None:
     selector = new(Budget(cost=1.0), method="auto")
     result = asktell.run(selector, lambda prompt, example: {"a": float("nan"), "cost": 0.25}, progress=False)
-    assert result.cost == 1.0
+    assert result.spent_cost == 1.0
     assert sum(group.count for group in result.failures) == 4
 
 
@@ -230,6 +230,6 @@ def test_the_reason_is_what_was_tried_again_and_not_that_it_was(caplog: pytest.L
     asktell.run(selector, never, progress=False, max_failures_in_a_row=None)
     assert "CostlyError: the server is down" in str(selector.result())
     assert "RetryError" not in str(selector.result()) + caplog.text
-    assert selector.cost == 0.5 * sum(entry.failures for entry in selector.result().prompts) > 0
+    assert selector.spent_cost == 0.5 * sum(entry.failures for entry in selector.result().prompts) > 0
     with pytest.raises(EvaluatorError, match=r"failed.* CostlyError: the server is down\. They count"):
         asktell.run(new(4), never, progress=False, max_failures_in_a_row=2)

@@ -166,11 +166,11 @@ class Played:
         selector = self.selector
         history = selector.state.history
         assert known(selector) == self.ledger.scores
-        assert selector.cost == pytest.approx(self.ledger.cost)
+        assert selector.spent_cost == pytest.approx(self.ledger.cost)
         assert not selector.pending
         self.n_observed = int((history.trials() < 0).sum())
         again = Selector.from_json(selector.to_json())
-        assert (known(again), again.cost) == (known(selector), selector.cost)
+        assert (known(again), again.spent_cost) == (known(selector), selector.spent_cost)
 
 
 def selector_of(rng: random.Random) -> Selector:
@@ -225,7 +225,7 @@ def test_a_study_goes_on_after_a_kill_and_books_nothing_twice() -> None:
             assert known(before) <= played.ledger.scores
             after = Played(seed, "study", ["here", "async"], meddling=0.0)
             after.storage, after.target = copy, Study.open(copy, "s")
-            after.ledger.scores, after.ledger.cost = known(before), before.cost
+            after.ledger.scores, after.ledger.cost = known(before), before.spent_cost
             after.run(3)
             after.check()
     assert n_kills > 5
@@ -260,7 +260,7 @@ def test_what_was_looked_ahead_to_becomes_the_selections_own() -> None:
 
     result = asktell.run(selector, evaluate, progress=False)
     trials = selector.state.history.trials()
-    assert result.cost == result.spent == len(trials) > 5
+    assert result.spent_cost == result.spent == len(trials) > 5
     assert trials.min() >= 0
     assert sum(entry.failures for entry in result.prompts) == 3
 
@@ -284,7 +284,7 @@ def test_scores_that_the_selection_has_no_trial_for_are_observed_and_their_cost_
     selector = target if where == "selector" else target.selector
     assert known(selector)[(*calls[1], 2 / 99)] == 1
     assert int((selector.state.history.trials() < 0).sum()) == 1
-    assert selector.cost == 2.0 * (len(calls) - 1)
+    assert selector.spent_cost == 2.0 * (len(calls) - 1)
     assert selector.spent == len(calls) - 2 > 3
 
 
@@ -312,7 +312,7 @@ def test_an_evaluation_that_is_under_way_when_a_run_ends_is_told(ends: str) -> N
 
     with ThreadPoolExecutor(2) as threads, pytest.raises((asktell.EvaluatorError, KeyboardInterrupt, LookupError)):
         asktell.run(selector, evaluate, threads, 2, False, on_tell=on_tell, max_failures_in_a_row=1)
-    assert selector.cost == 1.0
+    assert selector.spent_cost == 1.0
     assert not selector.pending
 
 
@@ -341,7 +341,7 @@ def test_failures_that_cost_are_paid_although_they_count_against_no_prompt(metho
     selector = Selector(["x0", "x1"], BestFeasible("a"), 12, method, examples=8, max_failure_rate=1)
     with pytest.raises(asktell.EvaluatorError, match="7 evaluations in a row"):
         asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=7)
-    assert selector.cost == 3.5
+    assert selector.spent_cost == 3.5
     assert [entry.failures for entry in selector.result().prompts] == [0, 0]
     assert selector.spent == len(selector.state.history) == 0
 

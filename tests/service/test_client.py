@@ -141,11 +141,11 @@ def test_what_was_observed_may_have_cost_something(kept: Any) -> None:
     study = kept(small())
     study.observe("w", [5.0, 1.0], 3, cost=0.5)
     study.observe("w", None, cost=0.25)
-    assert (study.spent, study.cost) == (0, 0.75)
+    assert (study.spent, study.spent_cost) == (0, 0.75)
     for scores, cost in (([5.0, 1.0], -1.0), (None, None), ([5.0], 1.0)):
         with pytest.raises((InvalidArgumentError, asktell.InvalidScoresError)):
             study.observe("w", scores, cost=cost)
-    assert study.cost == 0.75
+    assert study.spent_cost == 0.75
 
 
 def test_a_run_loses_no_score_that_it_looked_ahead_to(kept: Any) -> None:
@@ -164,7 +164,7 @@ def test_a_run_loses_no_score_that_it_looked_ahead_to(kept: Any) -> None:
     result = asktell.run(study, evaluate, progress=False)
     assert result.spent == study.spent == len(calls) - 2
     assert sum(entry.pulls for entry in result.prompts) == len(calls) - 1
-    assert study.cost == 2.0 * (len(calls) - 1)
+    assert study.spent_cost == 2.0 * (len(calls) - 1)
 
 
 def test_all_take_the_same_steps(kept: Any) -> None:
@@ -195,7 +195,7 @@ def test_all_take_the_same_steps(kept: Any) -> None:
     with pytest.raises(UnknownTrialError, match="no prompt"):
         study.tell("nobody", [1.0, 1.0])
     result = study.result()
-    assert result.cost == 2.75
+    assert result.spent_cost == 2.75
     assert sum(entry.pulls for entry in result.prompts) == 4
     assert fourth in study.ask(9)
 

@@ -58,14 +58,11 @@ def test_money_is_shown_as_money(server: Any, tmp_path: Path, capsys: Any) -> No
     assert "cost         6 of 6.2 (97%)" in status
     assert "  12 evaluations and a cost of 6 of 6.2  " in said(capsys, "studies", server.url)
     with RemoteStudy(server.url, name) as study:
-        assert study.cost == 6.0
-        assert study.spending == study.result().spending == "12 evaluations and a cost of 6 of 6.2"
-        info = study._info()
-        assert (info["cost"], info["spending"]) == (6.0, study.spending)
-        assert study.selector.spending == study.spending
+        assert study.spent_cost == 6.0
+        assert study.selector.spent_cost == study.result().spent_cost == 6.0
     with Study.create(tmp_path / "copy.db", "copy", study.selector) as copy:
         assert repr(copy) == "<Study 'copy': 12 evaluations and a cost of 6 of 6.2>"
-        assert copy.cost == 6.0
+        assert copy.spent_cost == 6.0
 
 
 @pytest.mark.parametrize("budget", ["24", "{ cost = 6.2 }"])

@@ -108,7 +108,7 @@ def look_at(result: Any, n: int) -> None:
     assert json.loads(json.dumps(result.to_dict()))["spent"] == result.spent
     assert ("<table" in result._repr_html_()) == bool(result.selected)
     assert len(result.to_dataframe()) == n == len(result.prompts)
-    _ = (result.comparison, result.sentence, result.dominated, result.spending, result.early)
+    _ = (result.comparison, result.sentence, result.dominated, result.early)
     if result.selected:
         result.plot()
     if isinstance(result.goal, ParetoSet):

@@ -25,7 +25,7 @@ def test_how_far_every_study_is_can_be_drawn(service: Any) -> None:
     for name, value in {
         "spent": 2.0,
         "budget": 6.0,
-        "cost": 0.45,
+        "spent_cost": 0.45,
         "max_cost": "+Inf",
         "active": 2.0,
         "pending": 1.0,

@@ -95,7 +95,7 @@ def test_a_bad_neighbour_costs_nobody_a_score(study: Study, location: str) -> No
     assert len(lines(study)) == n_lines + 1
     with Study.open(location, "s") as again:
         assert again.spent == 4
-        assert again.cost == 0.25
+        assert again.spent_cost == 0.25
         assert [e.details for e in again.evaluations() if e.details] == [{"answer": "two"}]
         assert again.pending == study.pending
 
@@ -142,7 +142,7 @@ def test_a_selector_takes_several_too() -> None:
     assert [each is True for each in caught.value.outcomes] == [True, False, False]
     assert one.pending == sorted(trials[1:])
     assert one.tell_many([(trials[1], 1.0, 0.5), (trials[2], 2.0)]) == [True, True]
-    assert (one.spent, one.cost) == (3, 0.5)
+    assert (one.spent, one.spent_cost) == (3, 0.5)
 
 
 def test_a_worker_has_out_what_was_refused(study: Study) -> None:

@@ -15,6 +15,7 @@ from asktell._util.files import write_atomically
 from asktell._util.terminal import safe, with_error
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
 from asktell.methods.certainty import Evidence, columns_of
+from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import ById
 from asktell.problem.checks import in_words
 from asktell.problem.goals import Goal, ParetoSet
@@ -131,7 +132,9 @@ def gate(arguments: argparse.Namespace) -> int:
             show(remark)
         if verdict != UNDECIDED:
             show(_OF_INTERVALS)
-        show(f"{verdict.capitalize()} with {_certainty(verdict, judge, comparison)}; {result.spending} spent.")
+        show(
+            f"{verdict.capitalize()} with {_certainty(verdict, judge, comparison)}; {describe_spending(result)} spent."
+        )
     return _CODES[verdict]
 
 
@@ -256,7 +259,7 @@ def _markdown(verdict: str, judge: Judge, comparison: Comparison, result: Result
         lines += ["", _OF_INTERVALS]
     lines += [line for remark in remarks for line in ("", cell(remark))]
     certainty = _certainty(verdict, judge, comparison).capitalize()
-    lines += ["", f"{certainty}; margin {judge.margin:g}; {result.spending} spent.", ""]
+    lines += ["", f"{certainty}; margin {judge.margin:g}; {describe_spending(result)} spent.", ""]
     return "\n".join(lines)
 
 

@@ -55,9 +55,11 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
         ("failures", str(sum(entry.failures for entry in result.prompts))),
         *(("", one_line(line, 200)) for line in in_words(result.failures)),
     ]
-    if result.cost or result.max_cost:
-        limit = "" if result.max_cost is None else f" of {result.max_cost:.4g} ({result.cost / result.max_cost:.0%})"
-        rows.append(("cost", f"{result.cost:.4g}{limit}"))
+    if result.spent_cost or result.max_cost:
+        limit = (
+            "" if result.max_cost is None else f" of {result.max_cost:.4g} ({result.spent_cost / result.max_cost:.0%})"
+        )
+        rows.append(("cost", f"{result.spent_cost:.4g}{limit}"))
     if not result.done and seconds_since is not None:
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
     label = "result" if result.done else "best so far"
@@ -110,8 +112,8 @@ def report(result: Result) -> Iterator[str]:
         if entry.status == "retired":
             yield f"{entry.id} was retired" + (f": {one_line(entry.reason, 200)}" if entry.reason else ".")
     yield from result.notes
-    if result.cost:
-        yield f"Cost: {result.cost:.4g}"
+    if result.spent_cost:
+        yield f"Cost: {result.spent_cost:.4g}"
     if result.sentence:
         yield result.sentence
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from asktell._util.terminal import aligned
+from asktell.problem.budget import describe_spending
 from asktell.results import Result
 from asktell.studies.leases import Holding
 from asktell.studies.study import Study
@@ -29,7 +30,7 @@ def list_studies(arguments: argparse.Namespace) -> int:
             at_work = "running" if out else "waiting" if study.spent else "new"
             state = "finished" if finished else "paused" if study.paused else at_work
             counts = [study.n_active, len(out), len(workers)]
-            rows.append([name, study.spending, *map(str, counts), state])
+            rows.append([name, describe_spending(study), *map(str, counts), state])
     for line in aligned(rows):
         show(line.rstrip())
     return 0
@@ -86,8 +87,8 @@ def _pace(before: Result, now: Result, seconds: float) -> str:
     if seconds <= 1 or now.spent == before.spent:
         return ""
     rate, left = (now.spent - before.spent) / seconds, (now.budget - now.spent) / (now.spent - before.spent)
-    if now.max_cost is not None and now.cost > before.cost:
-        left = min(left, (now.max_cost - now.cost) / (now.cost - before.cost))
+    if now.max_cost is not None and now.spent_cost > before.spent_cost:
+        left = min(left, (now.max_cost - now.spent_cost) / (now.spent_cost - before.spent_cost))
     return f", {rate:.3g} evaluations per second, about {max(0.0, left) * seconds / 60:.0f} min to go"
 
 
@@ -120,7 +121,7 @@ def export_study(arguments: argparse.Namespace) -> int:
 def import_study(arguments: argparse.Namespace) -> int:
     """`asktell import`."""
     with Study.import_(arguments.url, arguments.file, arguments.name) as study:
-        show(f"{study.name}: {study.spending}")
+        show(f"{study.name}: {describe_spending(study)}")
     return 0
 
 
@@ -141,5 +142,5 @@ def batch(arguments: argparse.Namespace) -> int:
         else:
             for line in str(batches.collect(study)).splitlines():
                 show(line)
-            show(f"{study.name}: {study.spending}, {len(study.pending)} out")
+            show(f"{study.name}: {describe_spending(study)}, {len(study.pending)} out")
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asktell._util.terminal import safe
 from asktell.errors import InvalidArgumentError, InvalidStateError, StudyExistsError
+from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import Trial
 from asktell.problem.examples import changes
 from asktell.results import Result
@@ -72,7 +73,7 @@ def _show(outcome: Outcome, config: "Config", arguments: argparse.Namespace) -> 
         show(json.dumps(outcome.to_dict(), indent=1))
         return
     show(str(outcome))
-    if "price" in config.model and result.max_cost is None and not result.cost:
+    if "price" in config.model and result.max_cost is None and not result.spent_cost:
         show("Cost: 0, by the tokens that the model reported.")
 
 
@@ -129,7 +130,7 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
             _check_same(config, saved, folder)
         with _opened(config, folder) as study:
             if study.spent and not study.done:
-                print(f"Going on after {study.spending}.", file=sys.stderr)
+                print(f"Going on after {describe_spending(study)}.", file=sys.stderr)
             try:
                 outcome = _work(study, config, arguments, evaluator, _MAIN)
             except BaseException:
@@ -179,7 +180,7 @@ def _work(
         confirm(config, study, evaluator, arguments.yes)
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
     if worker.name != _MAIN:
-        print(f"Worker {worker.name}, after {study.spending}.", file=sys.stderr)
+        print(f"Worker {worker.name}, after {describe_spending(study)}.", file=sys.stderr)
     cure = "mend the cause and repeat the command, or go on all the same with --keep-going"
     limit = None if arguments.keep_going else FailureLimit(10 + 2 * config.concurrency, 5, cure, FIRST_ALIKE.first)
     in_batches = callable(getattr(evaluator, "evaluate_batch", None))
@@ -195,8 +196,8 @@ def _work(
                 max_failures_in_a_row=limit,
             )
         except (KeyboardInterrupt, Terminated):
-            paid = f" Cost so far: {study.cost:.4g}." if study.cost or "price" in config.model else ""
-            print(f"\nStopped after {study.spending}.{paid} The same command goes on.", file=sys.stderr)
+            paid = f" Cost so far: {study.spent_cost:.4g}." if study.spent_cost or "price" in config.model else ""
+            print(f"\nStopped after {describe_spending(study)}.{paid} The same command goes on.", file=sys.stderr)
             raise
 
 

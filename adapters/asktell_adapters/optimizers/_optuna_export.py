@@ -11,6 +11,7 @@ from typing import Any
 
 from asktell._util.extras import needs_extra
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
+from asktell.problem.budget import describe_spending
 from asktell.problem.goals import Goal
 from asktell.results import Result
 from asktell.selector import Selector
@@ -143,7 +144,7 @@ def _describe(study: optuna.Study, result: Result) -> None:
     }
     study.set_user_attr("asktell:goal", str(result.goal))
     study.set_user_attr("asktell:selected", [entry.id for entry in result.selected])
-    study.set_user_attr("asktell:spending", result.spending)
+    study.set_user_attr("asktell:spending", describe_spending(result))
     study.set_user_attr("asktell:prompts", prompts)
     if importlib.util.find_spec("optuna_dashboard") is not None:
         importlib.import_module("optuna_dashboard").save_note(study, f"```\n{result}\n```")

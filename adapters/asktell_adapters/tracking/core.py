@@ -126,7 +126,7 @@ class View:
     def _progress(self) -> dict[str, float]:
         result = self.result
         return {
-            "progress/cost": result.cost,
+            "progress/spent_cost": result.spent_cost,
             "progress/failures": sum(entry.failures for entry in result.prompts),
             "progress/active": sum(1 for entry in result.prompts if entry.status == "active"),
             "progress/selected": len(result.selected),

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from typing import final
 
+from asktell.problem.budget import describe_spending
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 
@@ -41,7 +42,7 @@ class LoggingTracker(Tracker):
             )
             for prompt, status, reason in decision.departures:
                 self.logger.info("prompt %r %s: %s", prompt, status, reason)
-        self.logger.info("%s spent, %d prompts active%s", view.result.spending, *_standing(view))
+        self.logger.info("%s spent, %d prompts active%s", describe_spending(view.result), *_standing(view))
         yield view.extent
 
     def _finish(self, view: View) -> None:

@@ -30,7 +30,7 @@ async function fetched(address, version = null) {
 }
 
 /** How far it is, and what it still takes. */
-function progressOf({ spent, budget, out, cost, max_cost: most, done, live }) {
+function progressOf({ spent, budget, out, spent_cost: cost, max_cost: most, done, live }) {
   const evaluations = budget >= ANY_NUMBER ? `${whole(spent)} evaluations` : `${whole(spent)} of ${whole(budget)} evaluations`;
   const paid = most !== null ? `, ${number(cost)} of ${number(most)} paid` : cost ? `, ${number(cost)} paid` : "";
   if (done || !live) return `${evaluations}, ${whole(out)} out${paid}`;

@@ -95,7 +95,7 @@ function tiedTile(data) {
 
 function spentTile(data) {
   const unlimited = data.max_cost !== null;
-  const part = Math.max(unlimited ? data.cost / data.max_cost : 0, data.budget ? data.spent / data.budget : 0);
+  const part = Math.max(unlimited ? data.spent_cost / data.max_cost : 0, data.budget ? data.spent / data.budget : 0);
   const bar = element("div");
   bar.style.width = `${Math.min(100, 100 * part)}%`;
   const tile = element("div", { class: "tile" },
@@ -103,7 +103,7 @@ function spentTile(data) {
     element("p", { class: "big" }, `${whole(data.spent)} ${data.spent === 1 ? "evaluation" : "evaluations"}`),
     element("div", { class: "meter", role: "img", "aria-label": `${percent(part)} of the budget` }, bar),
     element("p", {}, `${data.spending}`));
-  if (data.cost && !unlimited) tile.append(element("p", {}, `at a cost of ${number(data.cost)}`));
+  if (data.spent_cost && !unlimited) tile.append(element("p", {}, `at a cost of ${number(data.spent_cost)}`));
   if (data.whole) {
     const cost = data.whole.cost === null ? "" : `, at a cost of about ${number(data.whole.cost)}`;
     tile.append(element("p", { class: "soft" },

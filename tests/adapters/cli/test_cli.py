@@ -176,7 +176,7 @@ def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, 
     assert line["output"].startswith("word")
     assert line["seconds"] >= 0
     assert either.result["done"]
-    assert either.result["cost"] == pytest.approx(12)
+    assert either.result["spent_cost"] == pytest.approx(12)
     assert either.result == undisturbed
     with either.folder.open_study() as study:
         assert study.name == "a"
@@ -343,7 +343,7 @@ def test_a_budget_of_cost_is_kept_over_interruptions(project: Project, capsys: A
     assert project.run() == 130
     project.write(changes=cost)
     assert project.run() == 0
-    assert project.result["cost"] == 0.5 * len(project.paid) == 6.0
+    assert project.result["spent_cost"] == 0.5 * len(project.paid) == 6.0
     assert "12 of 48 evaluations and a cost of 6 of 6.2 spent" in capsys.readouterr().out
     assert cli.main(["status", str(project.folder.path)]) == 0
     assert "cost         6 of 6.2 (97%)" in capsys.readouterr().out

@@ -262,4 +262,4 @@ def test_a_run_prints_what_it_has_cost(data: Data, goal: str, capsys: Any) -> No
     data.project.write(changes={"at_least = { brevity = 0.3 }": goal})
     assert data.project.run() == 0
     assert "\nCost: 12.\n" in capsys.readouterr().out
-    assert data.project.result["cost"] == 12.0
+    assert data.project.result["spent_cost"] == 12.0

@@ -134,7 +134,7 @@ def test_a_night_from_ask_to_answer(study: asktell.Study, server: BatchServer, b
     assert study.done
     assert right(study)
     assert len(told(study)) == 18
-    assert study.result().cost == 18 * 10
+    assert study.result().spent_cost == 18 * 10
     server.calls.clear()
     assert batches.collect(study).ended == {}
     assert "GET content" not in server.calls  # nothing is read again
@@ -171,7 +171,7 @@ def test_refused_requests_are_failures_with_their_reasons(
     assert all(word in reasons for word in ("context_length", "status 500", "empty completion", "malformed answer"))
     assert KEY not in reasons
     assert "***" in reasons
-    assert study.result().cost == 2 * (10 * 1 + 5 * 2) / 2  # of the good and the empty one
+    assert study.result().spent_cost == 2 * (10 * 1 + 5 * 2) / 2  # of the good and the empty one
 
 
 def test_an_answer_that_is_missing_is_a_failure(
@@ -310,7 +310,7 @@ def test_a_crash_between_two_tells_loses_nothing(
     assert (again.told, again.passed_over) == (11, 7)
     assert study.done
     assert right(study)
-    assert study.result().cost == 18 * 10
+    assert study.result().spent_cost == 18 * 10
 
 
 def test_another_process_on_another_machine_collects(
@@ -528,7 +528,7 @@ def test_a_malformed_answer_fails_its_trial(
     (reason,) = failures(study)
     assert reason.startswith("CompletionError: ")
     assert len(reason) < 1000
-    assert study.result().cost == 10
+    assert study.result().spent_cost == 10
 
 
 @pytest.mark.parametrize(
@@ -701,7 +701,7 @@ def test_what_a_cache_knows_is_told_at_once_and_the_rest_is_kept(
         assert batches.submit(again, 18) == ["batch-1"]
         assert len(server.batches["batch-1"].requests) == 8
         assert again.spent == 10
-        assert again.result().cost == 0.0
+        assert again.result().spent_cost == 0.0
         assert right(again)
         assert [bool((done.details or {}).get("cached")) for done in again.evaluations()] == [True] * 10
         server.end("batch-1")

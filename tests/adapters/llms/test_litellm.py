@@ -241,7 +241,7 @@ def test_a_run_counts_what_it_costs() -> None:
         assert before.most_cost is not None
         assert before.most_cost > 0
         result = asktell.run(selector, evaluator, progress=False)
-    assert result.cost == pytest.approx(4 * known_price(MODEL).of(10, 5))  # type: ignore[union-attr]
+    assert result.spent_cost == pytest.approx(4 * known_price(MODEL).of(10, 5))  # type: ignore[union-attr]
 
 
 # A configuration
@@ -288,7 +288,7 @@ def test_a_configuration_names_it(tmp_path: Path) -> None:
         result = asktell.run(config.selector, evaluator, progress=False)
         evaluator.llm.close()  # type: ignore[union-attr]
     assert result.selected[0].estimate["exact_match"] == 1.0
-    assert result.cost == pytest.approx(4 * known_price(MODEL).of(10, 5))  # type: ignore[union-attr]
+    assert result.spent_cost == pytest.approx(4 * known_price(MODEL).of(10, 5))  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_money_is_shared_and_never_exceeded() -> None:
     found = loop(
         selector(budget=Budget(cost=9.0, max_cost_per_evaluation=0.5)), budget=Budget(cost=30.0), patience=None
     )
-    assert 25 < found.result.cost <= 30
+    assert 25 < found.result.spent_cost <= 30
     assert len(found.generations) > 2
     both = loop(selector(budget=Budget(evaluations=18, cost=9.0)), budget=Budget(evaluations=40, cost=100.0))
     assert both.result.spent == 40

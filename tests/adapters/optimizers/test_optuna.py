@@ -588,7 +588,7 @@ def test_a_budget_of_cost() -> None:
 
     study.optimize(priced, n_trials=100)
     result = sampler.result(study)
-    assert result.cost == pytest.approx(1.0)
+    assert result.spent_cost == pytest.approx(1.0)
     assert len(study.trials) == 16
 
     silent = AsktellSampler(new_selector(budget=asktell.Budget(cost=1.0)))

@@ -202,7 +202,7 @@ def test_the_selection_so_far_and_its_numbers(table: Table, new_selector: NewSel
     view = View(selector.state, selector.result())
     numbers = view.progress()
     assert numbers["progress/failures"] == 1
-    assert numbers["progress/cost"] == 2.0
+    assert numbers["progress/spent_cost"] == 2.0
     assert numbers["progress/active"] == 6
     trial = selector.ask()
     assert trial is not None

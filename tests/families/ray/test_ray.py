@@ -124,7 +124,7 @@ def test_one_fault_is_the_failure_of_one_trial(fault: Any, reason: str) -> None:
     selector = new_selector()
     run(selector, lambda: evaluate, 2, batch_size=4, progress=False)
     assert reason in only_bad_failed(selector)
-    assert (selector.result().cost or 0) == (2.5 if "_OwnError" in reason else 0)
+    assert (selector.result().spent_cost or 0) == (2.5 if "_OwnError" in reason else 0)
 
 
 def test_a_batch_that_raises_is_tried_in_smaller_ones(tmp_path: Path) -> None:
