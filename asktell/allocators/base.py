@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from asktell._util.forks import cached_property
+from asktell._util.cached import cached_property
 from asktell.numerics.arrays import Counts, Features
 
 

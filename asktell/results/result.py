@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.cached import cached_property
 from asktell._util.extras import needs_extra
-from asktell._util.forks import cached_property
 from asktell._util.terminal import filled, in_blocks, safe, with_doubt, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.forks import cached_property
+from asktell._util.cached import cached_property
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Indices, Vector
