@@ -1,7 +1,7 @@
 """A module `litellm` with the manners of the real one that matter here.
 
 The real one cannot be in one environment with openai 3. This one's calls go to servers by OpenAI's SDK, whose errors
-the real one's derive from. tests/families/litellm runs the same tests against the real package.
+the real one's derive from. `make test-adapters FAMILIES=litellm` runs the same tests against the real package.
 """
 
 from __future__ import annotations

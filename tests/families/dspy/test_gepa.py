@@ -1,1 +1,0 @@
-../../adapters/harnesses/test_gepa.py

@@ -1,1 +1,0 @@
-../../adapters/llms/test_litellm.py

@@ -1,1 +1,0 @@
-../../adapters/optimizers/test_optuna.py
