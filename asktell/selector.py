@@ -1,45 +1,362 @@
-"""Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine."""
+"""Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine.
 
+How a prompt is chosen: all that is known is an immutable `State` (`asktell.state`). `ask` hands out the next pull of
+its plan, a prompt and an example; pulls that were handed back come first. When the plan is used up, `decide` has the
+method (`asktell.methods`) read the state and decide who leaves, who is accepted, and what to pull next. That decision
+is an event, as are what was asked and told, and `apply` folds each event into the next state. So a saved selector, or
+another process that reads the events, stands exactly where this one stands, and decides nothing twice.
+"""
+
+import json
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
+from asktell import serialization
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
-from asktell.errors import InvalidArgumentError
-from asktell.growing import Growing
-from asktell.methods import Method, preset
+from asktell.errors import InvalidArgumentError, NotPicklableError
+from asktell.methods import Method, check_method, preset
 from asktell.posterior.profile import ExampleProfile
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts, Tell, Trial, all_taken
 from asktell.problem.checks import check_cost, check_prompts, check_reason, needed_cost, whole
+from asktell.problem.examples import check_examples, numbered
 from asktell.problem.goals import Goal, Scores
-from asktell.reports.reported import Reported
 from asktell.results import Comparison, Result
+from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.summary import compare, summarize
-from asktell.saving import Saved
-from asktell.state import Asked, Decided, Event, Failed, Observed, Released, State, Told, apply, decide, initial
+from asktell.state import (
+    Added,
+    Asked,
+    Decided,
+    Event,
+    Extended,
+    Failed,
+    Grown,
+    Observed,
+    Released,
+    Retired,
+    State,
+    Told,
+    apply,
+    decide,
+    growth,
+    initial,
+)
 from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, trial_id
 from asktell.state.problem import checked_problem
 from asktell.state.queue import Pull
 
+NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str]
+"""Prompts that join: texts, which are named by their positions, or a mapping from id to text."""
+
+Features: TypeAlias = npt.ArrayLike | Literal["text"] | None
+"""(K, d) numbers that describe the prompts; "text" computes them from the texts."""
+
 Decide: TypeAlias = Callable[[Method, State], Decided | None]
 
 
-class Selector(Growing, Saved, Reported):
+class Selection(ABC):
+    """What a `Selector`, a `Study` and a `RemoteStudy` have in common: asking, telling, going on and reading.
+
+    `tell`, `observe`, `fail` and `release` return True if this call recorded something. They return False if there was
+    nothing left to record: the same scores were told before or, in a study, another worker has had the trial since.
+    Anything else is an error, after which nothing has changed.
+    """
+
+    # Asking and telling
+
+    @overload
+    def ask(self) -> Trial | None: ...
+
+    @overload
+    def ask(self, n: int) -> list[Trial]: ...
+
+    def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
+        """What to evaluate now: a trial, or with `n` a list of up to n, grouped by prompt.
+
+        None, or an empty list, means that the selection is `done`, or waits for the scores of `pending` trials. Never
+        waits for scores.
+
+        Raises:
+            InvalidArgumentError: n is not a whole number of at least 0.
+        """
+        trials = self._ask(1 if n is None else whole("n", n, 0))
+        if n is None:
+            return trials[0] if trials else None
+        return trials
+
+    @abstractmethod
+    def _ask(self, n: int) -> list[Trial]:
+        """Up to n trials."""
+
+    @abstractmethod
+    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
+        """Record the scores of a trial, in any order; False if the same scores were told before.
+
+        Args:
+            trial: the trial (or the list or mapping that JSON makes of it), its id, or the prompt (text or id given as
+                str): its oldest pending trial.
+            scores: mapping from metric to number, or numbers in the goal's order (`metrics`); a bare number if there is
+                one metric. Other keys of a mapping are ignored.
+            cost: what it cost, in a unit of your choice; summed up in `spent_cost`. Required if the budget is a cost.
+
+        After an error the trial is still pending.
+
+        Raises:
+            InvalidScoresError: a metric is missing, NaN, infinite or not a number; or the length is wrong.
+            InvalidArgumentError: the cost is not a finite number of at least 0, or is missing; or the prompt that is
+                named is ambiguous: the id of one and the text of another.
+            UnknownTrialError: the trial was never asked, or has failed.
+            ConflictingTellError: the trial was told before, with other scores.
+        """
+
+    @abstractmethod
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
+        """Record several scores, `(trial, scores)` or `(trial, scores, cost)` each: what `tell` returns, in order.
+
+        An error in one of them affects none of the others.
+
+        Raises:
+            TellManyError: some were refused; all others are recorded. Its `outcomes` say which, and why.
+        """
+
+    @abstractmethod
+    def observe(
+        self,
+        prompt: AnyPrompt,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
+    ) -> bool:
+        """Record scores from elsewhere (a warm start): they inform the estimates and are not part of the budget.
+
+        Args:
+            prompt: the prompt's id or text, or a trial of it.
+            scores: as for `tell`; None if only a cost is to be booked.
+            example: the example they belong to, its position or its id; that is one evaluation less to ask of this
+                prompt. Of several scores of a prompt on the same example the mean counts, once; where they differ, they
+                tell how noisy scores are.
+            cost: what was paid; 0 by default. It counts against a budget of cost, which it may exceed.
+
+        Raises:
+            InvalidScoresError: as for `tell`; or there are neither scores nor a cost.
+            InvalidArgumentError: the prompt is unknown or ambiguous, the example is unknown, or the cost is not a
+                number >= 0.
+        """
+
+    @abstractmethod
+    def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> bool:
+        """Record a failed evaluation; the prompt goes on with its next example, or leaves the race.
+
+        See `on_failure` and `max_failure_rate` of the `Selector`. Unless it counts as scores, a failed trial is not an
+        evaluation of the budget. Its cost, 0 by default, counts against a budget of cost.
+
+        Raises:
+            UnknownTrialError: the trial is not pending.
+            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or the
+                prompt that is named is ambiguous.
+        """
+
+    @abstractmethod
+    def release(self, trial: AnyTrial) -> bool:
+        """Hand a trial back unevaluated; it will be asked again, under the same id.
+
+        Raises:
+            UnknownTrialError: the trial is not pending.
+            InvalidArgumentError: the prompt that is named is ambiguous.
+        """
+
+    # Going on
+
+    @abstractmethod
+    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+        """Let prompts join; returns their ids, in the order given. A selection that was `done` goes on with them.
+
+        Scores told so far stay. The new prompts first take examples that the others have seen, so that they compare.
+        The budget stays what it is: see `extend`.
+
+        Args:
+            prompts: texts where prompts are named by their positions, else a mapping from id to text. One that is
+                there already, with this id and text, is ignored.
+            features: rows of numbers, as for the selector, where the prompts have features. Those made from texts are
+                made of these too, in the basis of the first texts.
+            key: idempotency key: sent again under the same key, the request does nothing and returns the same ids.
+                Another request under that key is refused.
+
+        Raises:
+            InvalidArgumentError: a text or an id is there already, the features are missing or have another width, or
+                an argument cannot be used. Nothing has changed.
+            IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` take new prompts.
+        """
+
+    @abstractmethod
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+        """Take a prompt out: it is asked no more, and is no answer. Its pending trials may still be told.
+
+        Its scores keep informing the estimates of the others. If it was in the final answer, the selection goes on
+        without it. If no prompt is left, the selection is done, with no answer but one of those rejected earlier.
+
+        Args:
+            prompt: its id or text, or its entry of a result.
+            reason: for the result.
+            key: as for `add`.
+
+        Raises:
+            InvalidArgumentError: the prompt is unknown or ambiguous, the baseline, or retired already; or the reason
+                is neither text nor an exception.
+        """
+
+    @abstractmethod
+    def extend(
+        self,
+        evaluations: int | None = None,
+        cost: float | None = None,
+        examples: int | Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        """Add to the budget or the examples; a selection that was `done` goes on.
+
+        Args:
+            evaluations: how many more.
+            cost: how much more, where the budget is a cost.
+            examples: how many more, or their ids; they follow those there were, and are looked at last. The truth
+                becomes the mean over all of them; what is known of a prompt on the others stays.
+            key: as for `add`.
+
+        Raises:
+            InvalidArgumentError: a number is not above 0, none is given, or what it extends has no limit.
+            IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` go on.
+        """
+
+    # Reading
+
+    @property
+    @abstractmethod
+    def pending(self) -> list[Trial]:
+        """Trials that were asked and not told, failed or released, oldest first."""
+
+    @abstractmethod
+    def repeat_of(self, trial: Trial) -> int:
+        """Number of times its prompt was asked on its example before: 0 for the first evaluation, and so on.
+
+        Prompt, example and this number identify an evaluation, in any run: use all three as the key of a cache of
+        answers where `repeats` is above 1, and to derive a sampling seed. Always 0 where `repeats` is 1.
+
+        Raises:
+            InvalidArgumentError: the trial's prompt is none of these.
+        """
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """True once the last decision is made: nothing is asked again, unless prompts or budget are added."""
+
+    @property
+    @abstractmethod
+    def spent(self) -> int:
+        """Evaluations told so far, those of `observe` not counted."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> int:
+        """Maximum number of evaluations."""
+
+    @property
+    @abstractmethod
+    def spent_cost(self) -> float:
+        """Sum of the costs told so far, those of failures and of `observe` included."""
+
+    @property
+    @abstractmethod
+    def max_cost(self) -> float | None:
+        """Maximum cost; None if only evaluations are counted."""
+
+    @property
+    @abstractmethod
+    def example_ids(self) -> tuple[str, ...] | None:
+        """The examples' ids by position (`trial.example`); None if they have none."""
+
+    @property
+    @abstractmethod
+    def goal(self) -> Goal:
+        """The goal, such as `BestFeasible(...)`."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The goal's metrics, in the order of score vectors."""
+        return self.goal.metrics
+
+    @property
+    @abstractmethod
+    def method(self) -> Method:
+        """The method that decides."""
+
+    @property
+    @abstractmethod
+    def n_active(self) -> int:
+        """Number of prompts still in the race."""
+
+    @abstractmethod
+    def result(self) -> Result:
+        """The answer so far: final if `done`, otherwise the best that can be said now."""
+
+    @abstractmethod
+    def compare(
+        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
+    ) -> Comparison:
+        """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`.
+
+        Raises:
+            InvalidArgumentError: a prompt is unknown, both are the same, or a number makes no sense.
+        """
+
+    @abstractmethod
+    def evaluations(self, after: int = 0) -> Evaluations:
+        """Every evaluation that was told or failed; `.to_dataframe()` makes a table.
+
+        A selector lists those that were told in that order, then those that failed. A study lists all in the order in
+        which they came, with their details.
+
+        Args:
+            after: leave out the first so many.
+
+        Raises:
+            InvalidArgumentError: `after` is not a whole number of at least 0.
+        """
+
+    @abstractmethod
+    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+        """Write a self-contained HTML page about the selection, which needs no network and no other file.
+
+        Args:
+            path: of the file; one that is there is replaced.
+            about: what else to show about how it was made, by name: the model, the data, a commit.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+
+
+class Selector(Selection):
     """Chooses which prompt to evaluate next, so that few evaluations find the best feasible prompt or the Pareto set.
 
     Args:
         prompts: the K candidates, as a sequence of texts (then ids are positions) or a mapping from id to text.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        budget: evaluations allowed; never exceeded, trials out included. Or `asktell.Budget(cost=...)`.
+        budget: maximum number of evaluations; never exceeded, pending trials included. Or `asktell.Budget(cost=...)`.
         method: "auto", another preset's name, an `Adaptive`, a `Race`, or a composed `Elimination`.
         examples: N, the number of examples in the data set, or a list of their ids: distinct texts, which are kept,
             so that whoever goes on with other examples is refused. None if the evaluator draws its own.
-        features: (K, d) numbers that describe the prompts, such as `asktell.problem.features.pca` of their embeddings;
+        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
             structured methods need them, "auto" uses them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
@@ -66,12 +383,12 @@ class Selector(Growing, Saved, Reported):
 
     def __init__(
         self,
-        prompts: Sequence[str] | Mapping[str, str],
+        prompts: NewPrompts,
         goal: Goal,
         budget: int | Budget,
         method: str | Method = "auto",
         examples: int | Sequence[str] | None = None,
-        features: npt.ArrayLike | Literal["text"] | None = None,
+        features: Features = None,
         seed: int = 0,
         sampling: str = "shared",
         on_failure: Literal["skip"] | Mapping[str, float] = "skip",
@@ -101,115 +418,77 @@ class Selector(Growing, Saved, Reported):
         self._set(named, method, initial(problem))
 
     def _set(self, prompts: Prompts, method: Method, state: State) -> None:
-        self._first, self._known = prompts, (state.growth[:0], prompts)
+        self._first = prompts  # those before the first pull
+        self._known: tuple[tuple[Grown, ...], Prompts] = state.growth[:0], prompts
         self._method = method
         self._state = state
-        self._sink: Callable[[Event], None] | None = None
-        self._decide: Decide = decide
         self._seen: tuple[State, State] | None = None  # without the decisions that are due, and with them
+        self._sink: Callable[[Event], None] | None = None  # of a study, which keeps a log
+        self._decide: Decide = decide
         self._renew_lock()
         fresh_after_fork(self, Selector._renew_lock)
-
-    def at(self, state: State) -> "Selector":
-        """A selector of the same prompts and method in another state; it shares the scores, so only look at it."""
-        selector = Selector.__new__(Selector)
-        selector._set(self._first, self._method, state)
-        selector._decide, selector._known = self._decide, self._known
-        return selector
-
-    def log_to(self, sink: Callable[[Event], None], decide: "Decide") -> None:
-        """Send every event to `sink` from now on, and decide by `decide(method, state)`, only when somebody asks.
-
-        For whoever keeps a log: a paid score must not wait for, or be lost by, a decision.
-        """
-        self._sink, self._decide = sink, decide
 
     def _renew_lock(self) -> None:
         self._lock = RLock()
 
-    # Asking and telling
+    # Asking
 
-    @overload
-    def ask(self) -> Trial | None: ...
-
-    @overload
-    def ask(self, n: int) -> list[Trial]: ...
-
-    def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
-        """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
-
-        None, or an empty list, means that the selection is `done`, or waits for the scores of trials that are
-        `pending`. Never blocks.
-
-        Raises:
-            InvalidArgumentError: n is not a whole number of at least 0.
-        """
+    def _ask(self, n: int) -> list[Trial]:
         with self._lock:
-            if n is None:
-                return self._ask()
             trials: list[tuple[int, Trial]] = []
-            for _ in range(whole("n", n, 0)):
-                trial = self._ask()
-                if trial is None:
+            for _ in range(n):
+                pull = self._next_pull()
+                if pull is None:  # the plan is used up
+                    self._make_due_decisions()
+                    pull = self._next_pull()
+                if pull is None:
                     break
-                trials.append((self._state.pending[trial.id].arm, trial))
-            # Stable, so that a prompt's examples keep their order.
+                id_ = self._state.asked if pull.trial is None else pull.trial
+                self._take(Asked(id_, pull.arm, pull.example))
+                trials.append((pull.arm, self._prompts.trial(id_, pull.arm, pull.example)))
+            # Grouped by prompt, for prefix caches; stable, so that a prompt's examples keep their order.
             trials.sort(key=operator.itemgetter(0))
             return [trial for _, trial in trials]
 
-    def _ask(self) -> Trial | None:
-        pull = self._affordable()
-        if pull is None:
-            self._advance()
-            pull = self._affordable()
-            if pull is None:
-                return None
-        trial, arm, example = pull
-        if trial is None:
-            trial = self._state.asked
-        self._take(Asked(trial, arm, example))
-        return self._prompts.trial(trial, arm, example)
-
-    def _affordable(self) -> Pull | None:
+    def _next_pull(self) -> Pull | None:
+        """The next pull of the plan, unless the selection is finished or the pull may cost more than is left."""
         # One of the baseline, which never leaves, may have been handed back after the end.
         pull = None if self._state.finished else self._state.next_pull()
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
-    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> None:
-        """Take the scores of a trial, in any order.
+    def _make_due_decisions(self) -> None:
+        while (decided := self._decide(self._method, self._state)) is not None:
+            self._take(decided)
 
-        Args:
-            trial: the trial (as the list or mapping that JSON makes of it, too), its id, or the prompt (text or id
-                given as str): its oldest trial that is out.
-            scores: mapping from metric to number, or numbers in the goal's order (`selector.metrics`); a bare number if
-                there is one metric.
-            cost: what it cost, in any unit you keep to; summed up in the result. Needed if the budget is a cost.
+    def _take(self, event: Event) -> None:
+        """Fold an event: the one way in which the state changes."""
+        self._state = apply(self._state, event)
+        if self._sink is not None:
+            self._sink(event)
 
-        The same scores told twice are harmless. After an error the trial is still out and nothing has changed.
+    def _decide_when_nothing_is_pending(self) -> None:
+        """While trials are pending, `ask` decides, to know every score that has come by then.
 
-        Raises:
-            InvalidScoresError: a metric is missing, unknown, NaN, infinite or not a number; or the length is wrong.
-            InvalidArgumentError: the cost is not a finite number of at least 0, or is missing; or the prompt that is
-                named is two: an id of one and the text of another.
-            UnknownTrialError: the trial was never asked, or has failed.
-            ConflictingTellError: the trial was told before, with other scores.
+        With a log, `ask` always does: a paid score must not wait for a decision, or be lost by one.
         """
+        if self._sink is None and not self._state.pending:
+            self._make_due_decisions()
+
+    # Telling
+
+    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
         with self._lock:
             vector = self._state.problem.goal.vector(scores)
             cost = needed_cost(cost, self.max_cost)
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
                 check_same(self._state, id_, vector)
-                return
+                return False
             self._take(Told(id_, vector, cost))
-            self._advance_when_told()
+            self._decide_when_nothing_is_pending()
+            return True
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
-        """Take several scores: `(trial, scores)` or `(trial, scores, cost)` of each. What is wrong with one harms none.
-
-        Raises:
-            TellManyError: some were refused; the others are taken. Its `outcomes` say which, and why.
-        """
         outcomes: list[bool | Exception] = []
         with self._lock:
             for item in tells:
@@ -217,8 +496,7 @@ class Selector(Growing, Saved, Reported):
                     tell = Tell.of(item)
                     if tell.details is not None:
                         raise InvalidArgumentError("A Selector keeps no details of its trials; a Study does.")
-                    self.tell(tell.trial, tell.scores, tell.cost)
-                    outcomes.append(True)
+                    outcomes.append(self.tell(tell.trial, tell.scores, tell.cost))
                 except Exception as error:  # whatever it is: the next one's scores were paid for, too
                     outcomes.append(error)
         return all_taken(outcomes)
@@ -229,86 +507,78 @@ class Selector(Growing, Saved, Reported):
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
-    ) -> None:
-        """Take scores from elsewhere (a warm start): they inform the estimates, and are no evaluation of the budget.
-
-        Args:
-            prompt: the prompt's id or text, or a trial of it.
-            scores: as for `tell`; None if there are none and only a cost is to be booked.
-            example: the example they belong to, its position or its id; that is one evaluation less to ask of this
-                prompt. Of several scores of a prompt on the same example the mean counts, once; where they differ, they
-                tell how noisy scores are.
-            cost: what was paid, to be summed up in the result and taken off a budget of cost, which it may exceed; by
-                default nothing.
-
-        Raises:
-            InvalidScoresError: as for `tell`; or there are neither scores nor a cost.
-            InvalidArgumentError: the prompt is unknown or ambiguous, the example is unknown, or the cost is not a
-                number >= 0.
-        """
+    ) -> bool:
         with self._lock:
             vector = None if scores is None and cost is not None else self._state.problem.goal.vector(scores)
             cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
             self._take(Observed(arm, find_example(self._state.problem, example), vector, cost))
+            return True
 
-    def release(self, trial: AnyTrial) -> None:
-        """Hand a trial back unevaluated; it will be asked again, under the same id.
-
-        Raises:
-            UnknownTrialError: the trial is not out.
-            InvalidArgumentError: the prompt that is named is ambiguous.
-        """
-        with self._lock:
-            id_ = trial_id(self._state, self._prompts, trial)
-            if id_ not in self._state.pending:
-                raise not_out(self._state, id_)
-            self._take(Released(id_))
-
-    def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> None:
-        """Record a failed evaluation; the prompt goes on with its next example, or leaves the race.
-
-        See `on_failure` and `max_failure_rate`. Unless it counts as scores, a failed trial is not an evaluation of the
-        budget. What it cost is summed up in the result, and taken off a budget of cost; without `cost` that is nothing.
-
-        Raises:
-            UnknownTrialError: the trial is not out.
-            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or the
-                prompt that is named is ambiguous.
-        """
+    def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> bool:
         with self._lock:
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
                 raise not_out(self._state, id_)
             self._take(Failed(id_, check_reason(reason), None if cost is None else check_cost(cost)))
-            self._advance_when_told()
+            self._decide_when_nothing_is_pending()
+            return True
 
-    def restore(self, state: State) -> None:
-        """Stand in another state of the same selection, such as one of before."""
+    def release(self, trial: AnyTrial) -> bool:
         with self._lock:
-            self._state = state
+            id_ = trial_id(self._state, self._prompts, trial)
+            if id_ not in self._state.pending:
+                raise not_out(self._state, id_)
+            self._take(Released(id_))
+            return True
 
-    def _take(self, event: Event) -> None:
-        """Fold an event: the one way in which the state goes on."""
-        self._state = apply(self._state, event)
-        if self._sink is not None:
-            self._sink(event)
+    # Going on
 
-    def _advance(self) -> None:
-        """Make every decision that is due."""
-        while (decided := self._decide(self._method, self._state)) is not None:
-            self._take(decided)
+    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+        with self._lock:
+            known = growth.request(self._state, key, Added)
+            if known is not None:
+                return growth.ids_again(self._prompts, prompts, *known)
+            event, ids = growth.addition(self._state, self._prompts, prompts, features, key)
+            if event is not None:
+                check_method(self._method, event)
+                self._take(event)
+            return ids
 
-    def _advance_when_told(self) -> None:
-        """Decide if nothing is out; otherwise asking decides, so that it knows every score that has come by then."""
-        if self._sink is None and not self._state.pending:
-            self._advance()
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+        with self._lock:
+            known = growth.request(self._state, key, Retired)
+            if known is not None:
+                growth.check_again(key, known[1].arm == self._prompts.arm(prompt))
+                return
+            self._take(growth.retirement(self._state, self._prompts, prompt, reason, key))
+            self._decide_when_nothing_is_pending()
+
+    def extend(
+        self,
+        evaluations: int | None = None,
+        cost: float | None = None,
+        examples: int | Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        with self._lock:
+            known = growth.request(self._state, key, Extended)
+            if known is not None:
+                n_examples, ids = numbered(examples)
+                given = evaluations or 0, cost or 0.0, n_examples or 0, None if ids is None else ids.ids
+                was = known[1].evaluations, known[1].cost, known[1].examples, known[1].ids
+                growth.check_again(key, was == given)
+                return
+            event = growth.extension(self._state, evaluations, cost, examples, key)
+            check_method(self._method, event)
+            self._take(event)
 
     # Reading
 
     @property
     def state(self) -> State:
-        """The immutable state, to look at; with the decisions that are due if nothing is out.
+        """The immutable state, to look at; with the decisions that are due if nothing is pending.
 
         All that is read is of this state. The decisions are made when somebody asks: reading changes nothing. Before
         the first trial none is due.
@@ -325,21 +595,31 @@ class Selector(Growing, Saved, Reported):
             return self._seen[1]
 
     @property
+    def prompts(self) -> Prompts:
+        """The prompts by arm: their ids and texts."""
+        return self._prompts
+
+    @property
+    def _prompts(self) -> Prompts:
+        """Those of the state, whichever process let them join; kept until more of them do."""
+        grown = self._state.growth
+        known, prompts = self._known
+        if known is not grown:
+            n = len(known)
+            if known != grown[:n]:
+                n, prompts = 0, self._first
+            for each in grown[n:]:
+                prompts = growth.prompts_after(prompts, each.event)
+            self._known = grown, prompts
+        return prompts
+
+    @property
     def pending(self) -> list[Trial]:
-        """The trials that are out, oldest first."""
         with self._lock:
             pulls = sorted(self._state.pending.items())
             return [self._prompts.trial(id_, p.arm, p.example) for id_, p in pulls]
 
     def repeat_of(self, trial: Trial) -> int:
-        """How often its prompt was asked on its example before: 0 for the first evaluation of the two, and so on.
-
-        The two and this number name an evaluation, in whatever run: a cache of answers is keyed by all three where
-        `repeats` is above 1, and a sampling seed made of them. Always 0 where `repeats` is 1.
-
-        Raises:
-            InvalidArgumentError: the trial's prompt is none of these.
-        """
         state = self._state
         if not state.problem.is_noisy or trial.example is None:
             return 0
@@ -347,62 +627,42 @@ class Selector(Growing, Saved, Reported):
 
     @property
     def done(self) -> bool:
-        """Whether the last decision has been made: nothing will be asked again, unless prompts or money come."""
         return self.state.finished
 
     @property
     def spent(self) -> int:
-        """Evaluations told so far, those of `observe` not counted."""
         return self._state.spent
 
     @property
     def budget(self) -> int:
-        """Evaluations allowed."""
         return self._state.problem.budget
 
     @property
     def spent_cost(self) -> float:
-        """What was told to have been spent, in the unit of `tell(..., cost=...)`, on failures too."""
         return self._state.cost
 
     @property
     def max_cost(self) -> float | None:
-        """Cost allowed; None if only evaluations are counted."""
         return self._state.problem.max_cost
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
-        """The examples' ids by position (`trial.example`); None if there are none."""
         examples = self._state.problem.examples
         return None if examples is None else examples.ids
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics in the order of score vectors."""
-        return self._state.problem.goal.metrics
-
-    @property
     def goal(self) -> Goal:
-        """What is looked for."""
         return self._state.problem.goal
 
     @property
     def method(self) -> Method:
-        """How it is looked for."""
         return self._method
 
     @property
     def n_active(self) -> int:
-        """How many prompts are still in the race."""
         return len(self._prompts) - len(self.state.left)
 
-    @property
-    def prompts(self) -> Prompts:
-        """The prompts by arm: their ids and texts."""
-        return self._prompts
-
     def result(self) -> Result:
-        """The answer so far: final if `done`, otherwise the best that can be said now. Never raises."""
         with self._lock:
             state, prompts = self.state, self._prompts
         return summarize(state, self._method, prompts)
@@ -410,11 +670,80 @@ class Selector(Growing, Saved, Reported):
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
-        """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
         return compare(self.state, self._method, self._prompts, a, b, confidence, tolerance)
 
+    def evaluations(self, after: int = 0) -> Evaluations:
+        found = islice(evaluations_of(self._state, self._prompts.ids), whole("after", after, 0), None)
+        return Evaluations(found, self.metrics)
+
+    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+        from asktell import reports  # late: whoever selects need not report
+
+        reports.write(path, reports.document(self.state, self._method, self._prompts, about=about))
+
     def __repr__(self) -> str:
-        n_out = len(self._state.pending)
-        return (
-            f"<Selector: {len(self._prompts)} prompts, {safe(str(self.goal))}; {describe_spending(self)}, {n_out} out>"
+        spent, n_pending = describe_spending(self), len(self._state.pending)
+        return f"<Selector: {len(self._prompts)} prompts, {safe(str(self.goal))}; {spent}, {n_pending} pending>"
+
+    # Copying, saving and loading
+
+    def _at(self, state: State) -> "Selector":
+        """A selector of the same prompts and method in another state; it shares the scores, so only look at it."""
+        selector = Selector.__new__(Selector)
+        selector._set(self._first, self._method, state)
+        selector._known = self._known
+        return selector
+
+    def __copy__(self) -> "Selector":
+        return at_state(self, self._state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Selector":
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise NotPicklableError(
+            "A selector is not pickled, since loading a pickle runs code. Save selector.to_json(), and load it with "
+            "asktell.Selector.from_json(text)."
         )
+
+    def to_json(self) -> str:
+        """The whole selector as JSON text; `Selector.from_json` continues it exactly.
+
+        Raises:
+            InvalidStateError: the method has parts that are not asktell's own; see `from_json`.
+        """
+        with self._lock:
+            state = self._state
+        data = serialization.dump_selector(self._first, self._method, state)
+        return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(
+        cls,
+        text: str | bytes | Mapping[str, Any],
+        method: Method | None = None,
+        examples: int | Sequence[str] | None = None,
+    ) -> "Selector":
+        """The selector that `to_json` saved; it goes on as if never interrupted.
+
+        Args:
+            text: the saved JSON, or what `json.loads` makes of it.
+            method: for a method with parts of your own, which a file cannot hold.
+            examples: their number or their ids, to be sure that they are the same as then.
+
+        Raises:
+            InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
+            InvalidArgumentError: the examples are others; the message says which.
+        """
+        data = text if isinstance(text, Mapping) else serialization.parse(text, "The saved selector")
+        selector = cls.__new__(cls)
+        selector._set(*serialization.load_selector(data, method))
+        problem = selector._state.problem
+        check_examples("The saved selector", problem.n_examples, problem.examples, examples)
+        return selector
+
+
+def at_state(selector: Selector, state: State) -> Selector:
+    """A selector of the same prompts and method that goes on from another state, independently of the first."""
+    with selector._lock:
+        return selector._at(state._replace(history=state.history.copy()))

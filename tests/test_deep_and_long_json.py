@@ -70,7 +70,7 @@ def test_data_that_was_parsed_elsewhere() -> None:
     for item in (huge, deep):
         for data in (item, {"format": item}, {"format": "asktell.selector", "version": item}):
             with pytest.raises(InvalidStateError):
-                Selector.from_data(data)
+                Selector.from_json(data)
         known = ExampleProfile.of(told()).to_data()
         for changed in (item, *({**known, key: item} for key in ("version", "studies", "metrics"))):
             with pytest.raises(InvalidStateError):

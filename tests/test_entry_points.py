@@ -51,7 +51,7 @@ def test_representations_are_short_whatever_the_prompts_are(goal: asktell.proble
     selector = Selector([f"{i} " + "long\n" * 1000 for i in range(50)], goal, 100, examples=10)
     trials = selector.ask(2)
     selector.tell(trials[0], [1.0, 1.0])
-    assert repr(selector) == f"<Selector: 50 prompts, {goal}; 1 of 100 evaluations, 1 out>"
+    assert repr(selector) == f"<Selector: 50 prompts, {goal}; 1 of 100 evaluations, 1 pending>"
     shown = repr(selector.result())
     assert shown.startswith(f"<Result: {goal}; selected [")
     assert shown.endswith("; 1 of 100 evaluations, so far>")

@@ -16,6 +16,7 @@ import asktell
 from asktell import Adaptive, BestFeasible, Budget, InvalidStateError, ParetoSet, Selector, Study, maximize
 from asktell.errors import UnknownTrialError
 from asktell.numerics.rates import SURE, is_above
+from asktell.selector import at_state
 from asktell.state import Failure
 from asktell.state.history import in_turns, turns
 from asktell.storages.memory import MemoryStorage
@@ -295,7 +296,7 @@ def test_states_that_went_different_ways_keep_their_own_failures() -> None:
     before = selector.state
     selector.fail(second, "two")
     left = selector.state
-    selector.restore(before)
+    selector = at_state(selector, before)
     selector.fail(third, "three")
     pulls = {trial.id: (trial.id, trial.prompt_id, trial.example) for trial in (first, second, third)}
     assert list(before.failures) == [Failure(*pulls[first.id], "one")]

@@ -64,4 +64,4 @@ def test_a_saved_extension_with_a_wrong_number_of_ids_is_refused() -> None:
     one.extend(examples=["z"])
     data = json.loads(one.to_json().replace('["z"]', '["z", "u"]'))
     with pytest.raises(asktell.InvalidStateError):
-        asktell.Selector.from_data(data)
+        asktell.Selector.from_json(data)

@@ -276,7 +276,7 @@ def test_messages_stay_short_whatever_came() -> None:
     ("text", "said"),
     [
         (None, "must be JSON text, got NoneType"),
-        ({}, "got dict"),
+        ({}, "its format is None"),
         ("", "not whole JSON"),
         ("{", "truncated"),
         (b"\xff\xfe{}", "not whole JSON"),

@@ -348,7 +348,7 @@ class RemoteStudy(Growable, Reported):
     @property
     def selector(self) -> Selector:
         """A selector in the study's present state, independent of it from now on."""
-        return Selector.from_data(self._get("selector"))
+        return Selector.from_json(self._get("selector"))
 
     def result(self) -> Result:
         """The answer so far: final if `done`, otherwise the best that can be said now.

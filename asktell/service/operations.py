@@ -121,7 +121,7 @@ def add_studies(app: FastAPI, studies: Studies, feeds: Feeds) -> None:
         exist_ok: bool = False,
     ) -> Response:
         """Make a study of a saved selector; it starts where that one stands. An existing one is never replaced."""
-        return created(name, Selector.from_data(body.model_dump()), max_attempts, exist_ok)
+        return created(name, Selector.from_json(body.model_dump()), max_attempts, exist_ok)
 
 
 def add_trials(app: FastAPI, studies: Studies) -> None:

@@ -42,7 +42,7 @@ class Document(NamedTuple):
 
     def logged(self) -> LoggedSelector:
         """The study as it was at the start."""
-        return LoggedSelector(Selector.from_data(json.loads(self.selector)))
+        return LoggedSelector(Selector.from_json(json.loads(self.selector)))
 
     def refuse_others(self, other: "Document", name: str) -> None:
         """See that another document of the same name is the same, apart from what had been asked and told by then.

@@ -40,7 +40,7 @@ class LoggedSelector:
         self.new: list[Entry] = []
         self.told: Counter[str] = Counter()
         self._prepared: tuple[State, Decided | None] | None = None
-        selector.log_to(self.note, self._decide)
+        selector._sink, selector._decide = self.note, self._decide
 
     @property
     def state(self) -> State:
@@ -72,7 +72,7 @@ class LoggedSelector:
 
     def go_back(self, mark: Mark) -> None:
         """Stand where the mark was made."""
-        self.selector.restore(mark.state)
+        self.selector._state = mark.state
         self.leases = mark.leases
 
     def replay(self, lines: Iterable[str | bytes]) -> int:
@@ -84,7 +84,7 @@ class LoggedSelector:
         told: Counter[str] = Counter()
         state, leases, n_entries = serialization.checked("A line of the study's log", lambda: self._folded(lines, told))
         self.told.update(told)
-        self.selector.restore(state)
+        self.selector._state = state
         self.leases = leases
         return n_entries
 
@@ -125,7 +125,9 @@ class LoggedSelector:
 
     def view(self) -> Selector:
         """A selector in the same state, with the decisions that are due if nothing is out; only to look at."""
-        return self.selector.at(self.selector.state)
+        selector = self.selector._at(self.selector.state)
+        selector._decide = self._decide
+        return selector
 
     # Looking up
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from asktell import AsktellError, BestFeasible, ParetoSet, Selector, Study
+from asktell.selector import at_state
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import snapshots
 
@@ -178,7 +179,7 @@ def fuzz(cases: int, seed: int = 0) -> dict[str, dict[str, int]]:
         if snapshots.read_covered(head) is not None:
             state, _ = snapshots.load(head, parts, problem)
             prompts = [f"p{i}" for i in range(problem.n_arms)]
-            Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform").at(state).result()
+            at_state(Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform"), state).result()
 
     kinds: dict[str, Callable[[], None]] = {"selector": of_selector, "study": of_study, "snapshot": of_snapshot}
     seen: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}

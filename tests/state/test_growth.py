@@ -524,7 +524,7 @@ def test_growth_that_cannot_have_been_is_refused(entry: Any) -> None:
     data["state"]["growth"] = [[0, 0, 0.0, entry]]
     data["state"]["draws"] += [0] * (entry[0] == "n" if isinstance(entry, list) and entry else 0)
     with pytest.raises(InvalidStateError):
-        Selector.from_data(data)
+        Selector.from_json(data)
 
 
 def test_every_method_has_its_say() -> None:

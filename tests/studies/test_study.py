@@ -98,7 +98,6 @@ def test_what_overlaps_has_the_selectors_signature() -> None:
         assert all(mine[extra].kind == inspect.Parameter.KEYWORD_ONLY for extra in set(mine) - set(theirs))
     for name in ["pending", "done", "spent", "budget", "metrics", "goal", "method", "n_active"]:
         assert isinstance(getattr(Study, name), property)
-        assert getattr(Study, name).__doc__ == getattr(Selector, name).__doc__
 
 
 def test_a_study_starts_where_its_selector_stands(storage: AbstractStorage) -> None:

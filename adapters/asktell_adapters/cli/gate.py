@@ -22,7 +22,7 @@ from asktell.problem.goals import Goal, ParetoSet
 from asktell.results import Comparison, PromptResult, Result
 from asktell.results.comparison import of_repeats
 from asktell.running.run import run
-from asktell.selector import Selector
+from asktell.selector import Selector, at_state
 from asktell.serialization import dump_goal, load_goal
 from asktell.state import State, initial
 from asktell.state.history import repeated, turns_out
@@ -195,7 +195,7 @@ def settle(
     """
     problem, verdict = selector.state.problem, UNDECIDED
     if not getattr(evaluator, "repeatable", False) and problem.repeats == 1:
-        selector.restore(initial(problem.with_noise))
+        selector = at_state(selector, initial(problem.with_noise))
 
     def is_enough(selector: Selector) -> bool:
         nonlocal verdict

@@ -16,7 +16,7 @@ from asktell._util.extras import needs_extra
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.methods.adaptive import Adaptive
 from asktell.results import Result
-from asktell.selector import Selector
+from asktell.selector import Selector, at_state
 from asktell.state import State
 from asktell_adapters.optimizers._optuna_export import to_optuna
 from asktell_adapters.optimizers._optuna_ledger import MARK, Ledger
@@ -118,7 +118,7 @@ class AsktellSampler(BaseSampler):
             InvalidArgumentError: as for `result`.
         """
         with self._lock:
-            return copy.copy(self._selector.at(self._at(_whole(study)).decided()))
+            return at_state(self._selector, self._at(_whole(study)).decided())
 
     # Optuna's interface
 
