@@ -7,7 +7,7 @@ refused whole.
 from asktell.serialization.fields import checked, parse
 from asktell.serialization.methods import dump_part, load_part
 from asktell.serialization.problem import dump_goal, dump_problem, load_goal, load_problem
-from asktell.serialization.selector import FORMAT, VERSIONS, dump_selector, load_selector
+from asktell.serialization.selector import FORMAT, VERSION, dump_selector, load_selector
 from asktell.serialization.state import (
     LETTERS,
     dump_decided,
@@ -23,7 +23,7 @@ from asktell.serialization.state import (
 __all__ = [
     "FORMAT",
     "LETTERS",
-    "VERSIONS",
+    "VERSION",
     "checked",
     "dump_decided",
     "dump_decisions",

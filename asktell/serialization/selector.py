@@ -16,15 +16,14 @@ from asktell.state import State
 from asktell.state.growth import prompts_after
 
 FORMAT = "asktell.selector"
-VERSIONS = (1, 2)
-"""Those that are read; a selection that has grown is of the second."""
+VERSION = 1
 
 
 def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
     """A selector as data; `prompts` and everything beside the state as they were before the first pull."""
     return {
         "format": FORMAT,
-        "version": VERSIONS[1] if state.growth else VERSIONS[0],
+        "version": VERSION,
         "asktell": own_version(),
         "prompts": {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)},
         "method": dump_part(method),
@@ -44,9 +43,9 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     fields.mapping("The saved selector", data)
     if data.get("format") != FORMAT:
         raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")
-    if data.get("version") not in VERSIONS:
+    if data.get("version") != VERSION:
         raise InvalidStateError(
-            f"The saved selector has version {short(data.get('version'))}, this asktell reads {list(VERSIONS)}. "
+            f"The saved selector has version {short(data.get('version'))}, this asktell reads {VERSION}. "
             f"It was written by asktell {short(data.get('asktell'))}: use that version or a newer one."
         )
     return fields.checked("The saved selector", lambda: _load(data, method))
