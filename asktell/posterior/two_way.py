@@ -307,11 +307,17 @@ def _guesses(system: System, first: Variances, expected: Variances | None = None
     prior = _axes(Variances(*_PRIOR_SHARES) if expected is None else expected)
     if system.n_examples is None:
         prior[0] = np.log(0.1 / 0.9)
-    centre = _axes(first)
     freedom = system.n - 1 + _PRIOR_FREEDOM
     # The scale's own prior is that guess too: the spread of the scores, which is 1 here, says nothing of a residual far
     # below it. Where cells are too few to tell a residual from the effects, it is a share of that spread.
     told = system.n - len(distinct(system.arms)) - system.n_columns + 1
+    if told <= 1 and 2 * system.n_columns > system.n:
+        # Nearly every cell has an example of its own: scores tell only the sum of the example's and the residual's
+        # variance, and the most likely residual is 0, of which every other variance would be a multiple without end.
+        sum_, (_, of_example, of_residual) = first.example + first.residual, _PRIOR_SHARES
+        residual = max(first.residual, sum_ * of_residual / (of_example + of_residual))
+        first, told = Variances(first.prompt, sum_ - residual, residual), 2
+    centre = _axes(first)
     own_squares = _PRIOR_FREEDOM * (first.residual if told > 1 else _PRIOR_SHARES[2])
 
     def at(point: Vector) -> tuple[float, Variances]:

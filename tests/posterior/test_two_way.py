@@ -365,3 +365,16 @@ def test_two_different_scores_of_a_single_cell_have_an_error() -> None:
     assert np.isfinite(fit.sd).all()
     assert (fit.sd > 0).all()
     assert fit.mean[0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+def test_errors_are_those_of_the_samples_where_no_example_is_common(averaged: bool) -> None:
+    rng = np.random.default_rng(0)
+    means, per_arm, n_examples = np.array([0.0, 5.0, 5.0, -1.0]), 20, 1000
+    arms = np.repeat(np.arange(4), per_arm)
+    examples = rng.permutation(n_examples)[: len(arms)]
+    y = means[arms] + 0.1 * rng.normal(size=len(arms))
+    fit = posterior(Cells.of(arms, examples, y[:, None], n_examples, False), 0, 4, n_examples, None, None, averaged)
+    textbook = 0.1 / np.sqrt(per_arm)
+    assert (0.5 * textbook < fit.sd).all()
+    assert (fit.sd < 3.0 * textbook).all()  # variances are guessed, and the level is common
