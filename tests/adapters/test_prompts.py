@@ -146,10 +146,6 @@ def test_the_input_comes_after_a_chat_that_names_no_field(messages: Any, become:
     assert turns(chat(messages)) == become
 
 
-def test_a_chats_fields_can_be_turned_off() -> None:
-    assert turns(chat([user("{question}")]), fields=False) == [user("{question}\n\nWhere is Ulm?")]
-
-
 def test_a_prompt_can_be_the_system_turn() -> None:
     asked = [system("Rules: Be {terse}."), user("Where is Ulm?")]
     assert turns("Be {terse}.", system="Rules: {prompt}") == asked
@@ -204,11 +200,6 @@ def test_what_is_wrong_with_a_chat_is_said(messages: Any, said: str) -> None:
     if isinstance(messages, list) and messages and isinstance(messages[0], dict):
         with pytest.raises(InvalidArgumentError, match=re.escape(said)):
             chat_of(json.dumps(messages))
-
-
-def test_a_tool_must_be_a_function() -> None:
-    with pytest.raises(InvalidArgumentError, match="tool 1 of a chat must be"):
-        chat([user("x")], [{"name": "search"}])
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "[]", "{}", '{"a": 1}', "[not JSON", '[{"x": 1}]', "[" * 100_000])
@@ -324,14 +315,6 @@ def test_files_hold_chats(tmp_path: Path, name: str, text: str) -> None:
     assert load_prompts(tmp_path / name) == {"plain": "Answer.", "terse": chat(CHAT)}
 
 
-def test_files_hold_chats_without_ids_and_with_tools(tmp_path: Path) -> None:
-    with_tools = {"messages": CHAT, "tools": [TOOL]}
-    (tmp_path / "p.json").write_text(json.dumps(["Answer.", CHAT, with_tools]))
-    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, ["Answer.", CHAT, with_tools])) + "\n\n")
-    expected = ["Answer.", chat(CHAT), chat(CHAT, [TOOL])]
-    assert load_prompts(tmp_path / "p.json") == load_prompts(tmp_path / "p.jsonl") == expected
-
-
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -356,13 +339,3 @@ def test_the_inputs_column_is_a_field_by_its_own_name(tmp_path: Path) -> None:
     assert turns("{context}: {question}", row, fields=True) == [user("c: Where?")]
     assert dict(row.fields) == {"context": "c"}
     assert row == Example("Where?", "There", "2", {"context": "c"})
-
-
-def test_a_report_shows_a_chat_as_its_turns(tmp_path: Path) -> None:
-    text = chat([system("Be terse."), user("{question}")])
-    selector = asktell.Selector([text, "plain"], asktell.BestFeasible("x"), 2, examples=1)
-    asktell.run(selector, lambda prompt, _: float(len(prompt)), progress=False)
-    selector.report(tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "[system]\\nBe terse.\\n\\n[user]\\n{question}" in page
-    assert '\\"role\\"' not in page

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import asktell
 from asktell_adapters.cli import main as cli
 from asktell_adapters.config import load_config
 from asktell_adapters.config.data import distinct
@@ -164,14 +163,6 @@ def test_rows_are_appended_by_hand(data: Data, capsys: Any) -> None:
     assert "The run has all of that by now." in capsys.readouterr().err
 
 
-def test_an_example_without_an_id_does_not_join_those_that_have_one(data: Data, capsys: Any) -> None:
-    data.named("id")
-    assert data.project.run() == 0
-    data.rows = [*data.rows, {"input": "more", "reference": "x"}]
-    assert data.project.run() == 2
-    assert "1 added (row 9); they had distinct ids then, and do not now" in capsys.readouterr().err
-
-
 def test_ids_are_those_of_a_column_or_else_digests(data: Data, capsys: Any) -> None:
     digests = data.ids()
     # These must be the same in every version: studies hold them.
@@ -202,15 +193,6 @@ def test_a_row_that_comes_again_has_a_number(data: Data) -> None:
     assert {line["example_id"] for line in data.project.lines} <= set(data.ids())
 
 
-def test_evaluations_carry_the_ids(data: Data) -> None:
-    data.named("id")
-    assert data.project.run() == 0
-    assert {(line["example"], line["example_id"]) for line in data.project.lines} <= {(i, f"r{i}") for i in range(8)}
-    with data.project.folder.open_study() as study:
-        assert study.example_ids == data.ids()
-    assert data.project.result["example_ids"] == list(data.ids())
-
-
 @pytest.mark.parametrize("named", [True, False])
 def test_a_study_at_a_url_is_not_joined_with_other_rows(data: Data, named: bool, capsys: Any) -> None:
     if named:
@@ -222,27 +204,6 @@ def test_a_study_at_a_url_is_not_joined_with_other_rows(data: Data, named: bool,
     capsys.readouterr()
     assert cli.main(command) == 2
     assert ("1 missing ('r6')" if named else "made with other data: 1 missing (row 7)") in capsys.readouterr().err
-
-
-def test_a_run_of_before_there_were_ids_goes_on(data: Data, capsys: Any) -> None:
-    data.project.write(stop_at=5, stop_by="ctrl-c")
-    assert data.project.run() == 130
-    folder = data.project.folder
-    with folder.open_study() as study:
-        selector = json.loads(study.selector.to_json())
-    del selector["example_ids"]
-    folder.study_file.unlink()
-    folder.make_study("a", asktell.Selector.from_json(json.dumps(selector))).close()
-    setup = folder.read_setup()
-    assert setup is not None
-    del setup["data"]["rows"]
-    folder.write_setup(setup)
-    data.project.write()
-    assert data.project.run() == 0
-    assert {line["example_id"] for line in data.project.lines} <= set(data.ids())
-    data.rows = data.rows[1:]
-    assert data.project.run("--as-it-is") == 2
-    assert "data (others than the 8 examples then, 7 now)" in capsys.readouterr().err
 
 
 def test_rows_between_the_same_neighbours_were_edited() -> None:

@@ -177,22 +177,6 @@ def test_prompts_without_ids_join_from_a_file_beside_those_that_it_never_named(t
     assert not growth.grow(study, Selector(["two", "one", "four", "five"], goal, 2, examples=3))
 
 
-def test_a_reason_that_is_empty_leaves_no_colon(project: Project, capsys: Any) -> None:
-    project.run()
-    assert asktell("retire", project.config, "p1", "--reason", "") == 0
-    assert asktell("result", project.config) == 0
-    assert "p1 was retired.\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("command", ["compare", "add", "retire"])
-def test_the_usage_of_commands_with_a_name_in_the_middle_is_readable(command: str, capsys: Any) -> None:
-    with pytest.raises(SystemExit):
-        asktell(command, "--help")
-    usage = capsys.readouterr().out.splitlines()[0]
-    assert f"asktell {command} [OPTIONS] RUN [NAME] " in usage
-    assert "[[" not in usage
-
-
 def test_a_run_is_paused_and_goes_on(project: Project, capsys: Any) -> None:
     project.run()
     assert asktell("extend", project.config, "--evaluations", 10) == 0

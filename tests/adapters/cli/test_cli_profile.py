@@ -95,9 +95,3 @@ def test_a_run_of_other_examples_tells_nothing(project: Project, capsys: Any) ->
     (project.home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert asktell("run", config) == 2
     assert "knows none of these examples" in capsys.readouterr().err
-
-
-def test_a_url_needs_a_name(project: Project, capsys: Any) -> None:
-    assert asktell("run", project.config, "--study", project.home / "x.db") == 0
-    assert asktell("profile", project.home / "x.db") == 2
-    assert "Give its name" in capsys.readouterr().err

@@ -11,7 +11,6 @@ import pytest
 from asktell import Study
 from asktell_adapters.cli import main as cli
 from asktell_adapters.cli import studies as cli_studies
-from asktell_adapters.cli.places import trials_out
 from tests.adapters.cli.test_cli import Project
 
 
@@ -166,14 +165,3 @@ def test_a_report_of_a_run_and_of_a_study(project: Project, capsys: Any, tmp_pat
     assert cli.main(["report", str(project.home / "x.db"), "a", "-o", str(page)]) == 0
     assert cli.main(["report", str(project.home / "x.db"), "-o", str(page)]) == 2
     assert cli.main(["report", str(project.config), "-o", str(tmp_path / "no" / "page.html")]) == 1
-
-
-def test_one_trial_is_out_and_two_trials_are() -> None:
-    assert [trials_out(n) for n in (0, 1, 2)] == ["0 trials out", "1 trial out", "2 trials out"]
-
-
-@pytest.mark.parametrize(("command", "takes_service"), [("studies", True), ("watch", True), ("export", False)])
-def test_help_offers_a_service_only_where_one_will_do(command: str, takes_service: bool, capsys: Any) -> None:
-    with pytest.raises(SystemExit):
-        cli.main([command, "--help"])
-    assert ("http://... of a service" in " ".join(capsys.readouterr().out.split())) == takes_service

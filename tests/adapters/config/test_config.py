@@ -134,13 +134,10 @@ def test_a_budget_of_cost(write: Any) -> None:
     [
         ("{ cost = 1 }", {}, "'cost' in [budget] needs to know what an evaluation costs: give [model] a price"),
         ("{ cost = 0 }", PRICED, "cost of Budget must be a finite number above 0"),
-        ("{ cost = 'x' }", PRICED, "'cost' in [budget] must be a finite number"),
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
-        ("{}", PRICED, "Budget needs evaluations=..., cost=..., or both"),
         ("1.5", {}, "must be a whole number, or a table with evaluations, cost or both, got 1.5"),
         ("{ cost = 1 }\nmethod = 'csr'", PRICED, "A budget of cost is for the methods 'auto' and 'race'"),
         ("30\nconfidence = 2", {}, "confidence of Adaptive must be"),
-        ("30\ntolerance = 0.1", {}, "tolerance of Adaptive goes with confidence"),
         (
             "30\nmethod = 'csr'\nconfidence = 0.9",
             {},
@@ -182,7 +179,6 @@ def test_noisy_scores(write: Any) -> None:
     ("part", "text", "said"),
     [
         ("top", "repeats = 0", "repeats must be a whole number from 1"),
-        ("top", "repeats = 1.5", "must be a whole number"),
         ("model", 'loader = "MODULE:make"\ntemperature = -1', "temperature"),
         ("model", 'loader = "MODULE:make"\ntemperature = "hot"', "must be a finite number"),
     ],
@@ -190,11 +186,6 @@ def test_noisy_scores(write: Any) -> None:
 def test_mistakes_about_noisy_scores(write: Any, part: str, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         load_config(write(**{part: text}))
-
-
-def test_the_output_is_named_after_the_file_by_default(tmp_path: Path) -> None:
-    (tmp_path / "first.toml").write_text("budget = 1")
-    assert output_folder(tmp_path / "first.toml") == tmp_path / "first"
 
 
 @pytest.mark.parametrize(
@@ -211,11 +202,6 @@ def test_prompts_come_from_files_beside(write: Any, tmp_path: Path, name: str, t
     assert {entry.id: entry.prompt for entry in selector.result().prompts} == prompts
 
 
-def test_prompts_may_stand_in_the_file(write: Any) -> None:
-    selector = load_config(write(prompts='texts = { a = "one", b = "two" }')).selector
-    assert [entry.id for entry in selector.result().prompts] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("data", "inputs"),
     [
@@ -223,9 +209,7 @@ def test_prompts_may_stand_in_the_file(write: Any) -> None:
         ('file = "data.jsonl"\ninput = "text"\nlimit = 2', ["t0", "t1"]),
         ('file = "data.jsonl"\nshuffle = 1', ["i2", "i3", "i5", "i0", "i4", "i1"]),
         ('file = "data.jsonl"\nshuffle = 1\nlimit = 2', ["i2", "i3"]),
-        ('file = "data.jsonl"\nshuffle = false', [f"i{i}" for i in range(6)]),
         ('loader = "MODULE:rows"', ["i0", "i1", "i2"]),
-        ('loader = "MODULE:rows"\narguments = { n = 2 }', ["i0", "i1"]),
         ('loader = "MODULE:rows"\ninput = "reference"\nreference = "input"', ["a", "a", "a"]),
         ('loader = "MODULE:examples"', ["i0", "i1", "i2"]),
     ],
@@ -357,13 +341,6 @@ def test_without_a_key_nothing_starts(write: Any, monkeypatch: pytest.MonkeyPatc
         config.evaluator()
 
 
-def test_a_hugging_face_model_takes_batches(write: Any) -> None:
-    model = 'type = "huggingface"\nmodel = "someone/model"\nbatch_size = 4'
-    config = load_config(write(model=model))
-    assert config.concurrency == config.batch_size == 4
-    assert load_config(write(model=model, top="concurrency = 2")).batch_size == 2
-
-
 def test_a_vllm_engine_takes_all_at_once(write: Any, vllm: ModuleType, tmp_path: Path) -> None:
     model = 'type = "vllm"\nmodel = "folder"\nengine_options = { max_model_len = 32 }'
     config = load_config(write(model=model))
@@ -389,86 +366,58 @@ def test_a_missing_model_file_is_named(write: Any, model: str) -> None:
 
 MISTAKES = [
     ({"top": "budgt = 3"}, "unknown key 'budgt' at the top. Did you mean 'budget'?"),
-    ({"top": "frobnicate = 3"}, "unknown key 'frobnicate' at the top. Known are 'output', 'budget'"),
     ({"goal": PARTS["goal"] + "\nseed = 1"}, "'seed' belongs at the top of the file, before the first [table]"),
     ({"data": PARTS["data"] + "\nmax_new_tokens = 1"}, "'max_new_tokens' belongs in [model]"),
     ({"top": "seed = 'x'"}, "'seed' at the top must be a whole number, got 'x'"),
-    ({"top": "seed = true"}, "must be a whole number, got True"),
-    ({"top": "seed = -1"}, "seed must be a whole number from 0"),
-    ({"top": "sampling = 'all'"}, "sampling must be one of ['shared', 'iid']"),
     ({"top": "method = 'cssr'"}, "method must be one of"),
     ({"top": "method = 'ege-sr'"}, "is for ParetoSet"),
-    ({"top": "concurrency = 0"}, "'concurrency' at the top must be at least 1, got 0"),
     ({"prompts": ""}, "[prompts] needs either file = '...' or texts"),
-    ({"prompts": "file = 'a.txt'\ntexts = []"}, "[prompts] needs either"),
     ({"prompts": "file = 'none.txt'"}, "There is no file"),
     (
         {"prompts": "file = 'MODULE.py'"},
         "prompts come from .txt, .csv, .json, .jsonl, .parquet, .toml, .tsv, .xlsm, .xlsx",
     ),
-    ({"prompts": "texts = []"}, "prompts is empty"),
     ({"prompts": "texts = ['a', ' ']"}, "prompt 1 is empty"),
-    ({"prompts": "texts = ['a', 3]"}, "'texts' in [prompts] must be a list of prompts"),
     ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
     ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
     ({"data": "file = 'none.jsonl'"}, "[data]: There is no file"),
     ({"data": "file = 'data.jsonl'\ninput = 'txt'"}, "line 1: there is no column 'txt' (did you mean 'text'?)"),
     ({"data": "file = 'data.jsonl'\narguments = {}"}, "goes with loader"),
-    ({"data": "file = 'data.jsonl'\nlimit = 0"}, "'limit' in [data] must be at least 1"),
-    ({"data": "file = 'data.jsonl'\nsample = 0"}, "'sample' in [data] must be at least 1"),
     ({"data": "file = 'data.jsonl'\nsample = 2\nlimit = 1"}, "'limit' in [data] does not go with sample"),
-    ({"data": "file = 'data.jsonl'\nsample = 2\nshuffle = 1"}, "'shuffle' in [data] does not go with sample"),
-    ({"data": "file = 'data.jsonl'\nseed = 2"}, "'seed' in [data] is that of sample"),
     ({"data": "file = 'data.jsonl'\ndelimiter = ';'"}, "delimiter goes with .csv, .tsv; got delimiter=';'"),
-    ({"data": "loader = 'MODULE:rows'\nencoding = 'utf-8'"}, "'encoding' in [data] goes with file"),
     ({"data": "loader = 'rows'"}, "must look like 'package.module:function'"),
     ({"data": "loader = 'no_such_module_:f'"}, "cannot be imported: ModuleNotFoundError"),
-    ({"data": "loader = 'MODULE:none'"}, "cannot be imported: AttributeError"),
     ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
     ({"data": "loader = 'MODULE:number'"}, "must return a list of rows"),
-    ({"data": "loader = 'MODULE:rows'\ninput = 'x'"}, "row 0 of "),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
-    ({"data": "loader = 'MODULE:rows'\nlimit = 'x'"}, "must be a whole number"),
     ({"model": ""}, "'type' in [model] is missing; it is one of 'llama-cpp', 'huggingface',"),
     ({"model": "type = 'openal'\nmodel = 'x'"}, "(did you mean 'openai'?), got 'openal'"),
     ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
-    ({"model": "type = 'openai'\nmodel = 'x'\nn_ctx = 3"}, "unknown key 'n_ctx' in [model]"),
     ({"model": "type = 'llama-cpp'\nmodel = 'x'\nn_ctx = 'many'"}, "'n_ctx' in [model] must be a whole number"),
     ({"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"}, "'output' is missing in [model.price]"),
-    ({"model": PARTS["model"] + "\nmax_new_tokens = 0"}, "must be at least 1, got 0"),
-    ({"model": PARTS["model"] + "\nsystem = true"}, "must be a text"),
     ({"metrics": ""}, "[metrics] is empty"),
-    ({"metrics": "exact_match = 1"}, "'exact_match' in [metrics] must be true, or a table of options, got 1"),
     ({"metrics": "exactmatch = true"}, "unknown metric 'exactmatch' in [metrics] (did you mean 'exact_match'?)"),
     ({"metrics": "brevity = true"}, "'low' is missing in [metrics.brevity]; it is a finite number"),
     ({"metrics": "brevity = { low = 9, high = 3 }"}, "[metrics.brevity]: brevity needs 0 <= tau_low < tau_high"),
     ({"metrics": "brevity = { low = 1, hihg = 3 }"}, "unknown key 'hihg' in [metrics.brevity]. Did you mean 'high'?"),
-    ({"metrics": "token_f1 = { x = 1 }"}, "unknown key 'x' in [metrics.token_f1]"),
     ({"metrics": "rouge = { rouge_type = 'rougeX' }"}, "rouge_type must be rouge1 to rouge9"),
-    ({"metrics": "m = { loader = 'MODULE:missing' }"}, "in [metrics.m] cannot be imported"),
     ({"data": "file = 'data.jsonl'\nreference = false"}, "the metric 'exact_match' needs references"),
     ({"model": "type = 'llama-cpp'\nmodel = 'x'", "metrics": "cost = true"}, "the metric 'cost' needs prices"),
     ({"goal": ""}, "needs exactly one metric in maximize or minimize, got none"),
     ({"goal": "maximize = ['exact_match', 'brevity']"}, "or take type 'pareto-set'"),
     ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
-    ({"goal": "maximize = 'brevity'\nat_least = { rouge = 1 }"}, "'rouge', which is not computed"),
     ({"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"}, "must bound 'exact_match' by a finite number"),
-    ({"goal": "maximize = 'brevity'\nat_least = { exact_match = inf }"}, "must bound 'exact_match' by a finite number"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"},
         "[goal]: at_least and at_most both bound 'exact_match'; give one of them",
     ),
     ({"goal": "type = 'pareto'\nmaximize = 'brevity'"}, "(did you mean 'pareto-set'?)"),
-    ({"goal": "type = 'pareto-set'"}, "[goal]: A goal of type 'pareto-set' needs metrics"),
-    ({"goal": "type = 'pareto-set'\nmaximize = ['brevity', 'brevity']"}, "got a metric twice"),
     (
         {"goal": "type = 'pareto-set'\nmaximize = 'brevity'\nat_least = { brevity = 1 }\nat_most = { brevity = 2 }"},
         "both bound 'brevity'",
     ),
-    ({"goal": "maximize = 'brevity'\nranges = { brevity = [1, 0] }"}, "low < high"),
     ({"goal": "maximize = 'brevity'\nranges = { brevity = 1 }"}, "must give 'brevity' as [low, high]"),
     ({"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"}, "which the goal does not use"),
-    ({"goal": "maximize = 3"}, "must be a metric's name, or a list of them, got 3"),
     (
         {"prompts": f"texts = {[str(i) for i in range(40)]}", "top": "method = 'csr'"},
         "A budget of 30 evaluations is too small",

@@ -1,13 +1,11 @@
 """Hugging Face evaluate, offline: its modules as metrics, and its task evaluators."""
 
-import math
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, ScriptedLLM
@@ -174,23 +172,6 @@ def summarizer(texts: list[str]) -> list[str]:
     return ["cat on mat" if text.startswith("Briefly.") else text for text in texts]
 
 
-def test_a_selection_by_a_summarization_evaluator() -> None:
-    evaluator = TaskEvaluator(
-        "summarization",
-        summarizer,
-        datasets.Dataset.from_list(ROWS),
-        str(ROUGE_MODULE),
-        input_column="document",
-        label_column="summary",
-    )
-    scores = evaluator("Briefly.", 0)
-    assert scores["rougeL"] == 1.0
-    assert scores["latency_in_seconds"] > 0
-    goal = asktell.ParetoSet("rouge1", asktell.minimize("latency_in_seconds"))
-    selector = asktell.Selector(["Briefly.", "At length."], goal, 4, examples=evaluator.n_examples)
-    assert asktell.run(selector, evaluator, progress=False).spent == 4
-
-
 def test_it_says_what_evaluate_says() -> None:
     """Here on two rows one by one; there on a data set whose inputs have the prompt in them."""
     from evaluate import SummarizationEvaluator
@@ -206,13 +187,6 @@ def test_it_says_what_evaluate_says() -> None:
         )
         for name in ("rouge1", "rougeL"):
             assert ours("Briefly.", row)[name] == expected[name]
-
-
-def test_text_generation_has_measurements() -> None:
-    evaluator = TaskEvaluator("text-generation", lambda texts: ["one two"], [{"text": "a"}], Words())
-    scores = evaluator("p", 0)
-    assert scores["words"] == 2.0
-    assert "note" not in scores
 
 
 def test_text_classification_maps_labels() -> None:
@@ -259,15 +233,6 @@ def test_an_llm_is_a_pipeline() -> None:
     broken = ScriptedLLM(lambda request: ConnectionError("offline"))
     with pytest.raises(ConnectionError):
         TaskEvaluator("translation", answers(broken), [{"text": "a", "label": "b"}], Says())("p", 0)
-
-
-def test_a_nan_is_for_the_selector_to_refuse() -> None:
-    evaluator = TaskEvaluator("text2text-generation", lambda texts: ["nan"], [{"text": "a", "label": "b"}], Says())
-    assert math.isnan(evaluator("p", 0)["score"])
-    selector = asktell.Selector(["p"], asktell.BestFeasible("score"), 3, examples=1)
-    result = asktell.run(selector, evaluator, progress=False)
-    assert "finite" in selector.state.failures.reasons()[0]
-    assert not result.selected
 
 
 def test_wrong_set_ups(tmp_path: Path) -> None:

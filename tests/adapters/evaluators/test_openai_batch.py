@@ -402,27 +402,16 @@ def served(study: str = "night", **changes: Any) -> bytes:
 LISTS = {
     "no JSON": b"{",
     "deep": b"[" * 100_000,
-    "null": b"null",
     "a list": b"[]",
-    "no data": b"{}",
     "data an object": b'{"data": {}}',
-    "data of null": b'{"data": [null]}',
     "data of texts": b'{"data": ["b"]}',
-    "has_more a text": b'{"data": [%s], "has_more": "no"}' % json.dumps(json.loads(served())["data"][0]).encode(),
     "no id": served(id=None),
-    "id a number": served(id=7),
-    "id empty": served(id=""),
     "id of control characters": served(id="\x1b[2J"),
-    "no status": served(status=None),
     "status a list": served(status=["completed"]),
-    "status of control characters": served(status="\x1b[2J"),
     "no time": served(created_at=None),
-    "time a text": served(created_at="now"),
     "metadata a list": served(metadata=["night"]),
-    "counts a list": served(request_counts=[1]),
     "counts of texts": served(request_counts={"completed": "1", "failed": 0, "total": 1}),
     "a file's id a list": served(output_file_id=["f"]),
-    "errors a list": served(status="failed", errors=["no"]),
     "errors of texts": served(status="failed", errors={"data": ["no"]}),
     "too much": b" " * (MOST_BYTES + 1),
 }
@@ -459,13 +448,7 @@ def test_a_list_without_end_is_an_error(
         batches.collect(study)
 
 
-@pytest.mark.parametrize("metadata", [{"asktell_lease": "nan"}, {"asktell_lease": "soon"}, {"asktell_lease": "1e400"}])
-def test_a_malformed_lease_is_none(metadata: dict[str, str]) -> None:
-    read = batch_list.ServedBatch.read({"id": "b", "status": "completed", "created_at": 0, "metadata": metadata})
-    assert read.lease == 0
-
-
-NO_ID = [b"null", b"[]", b'"f"', b"{}", b'{"id": null}', b'{"id": 7}', b'{"id": ""}', b"{", b"[" * 100_000]
+NO_ID = [b"null", b"{}", b'{"id": 7}', b"[" * 100_000]
 
 
 @pytest.mark.parametrize("body", NO_ID)
@@ -478,17 +461,6 @@ def test_an_upload_without_an_id_hands_the_trials_back(
     assert study.pending == []
 
 
-@pytest.mark.parametrize("body", NO_ID)
-def test_a_creation_without_an_id_is_looked_up(
-    body: bytes, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
-) -> None:
-    server.faults["POST /v1/batches"] = [Fault(Reply(body=body), with_effect=True)]
-    assert batches.submit(study, 6) == ["batch-0"]
-    server.faults["POST /v1/batches"] = [Fault(Reply(body=body))]
-    with pytest.raises(EvaluatorError, match="may or may not have a batch of 6 trials"):
-        batches.submit(study, 6)
-
-
 def line(**changes: Any) -> Callable[[str], Any]:
     """An answer to a request, but for some fields."""
     body = content(Reply(), "m")
@@ -498,16 +470,11 @@ def line(**changes: Any) -> Callable[[str], Any]:
 USAGE = {"prompt_tokens": -5, "completion_tokens": 5}
 LINES = {
     "no response": line(response=None),
-    "response a list": line(response=[]),
     "response a text": line(response="ok"),
     "no body": line(response={"status_code": 200}),
-    "body a list": line(response={"status_code": 200, "body": [1]}),
-    "body empty": line(response={"status_code": 200, "body": {}}),
     "body of other fields": line(response={"status_code": 200, "body": {"_fields_set": 5, "self": 1, "choices": 2}}),
-    "choices an object": line(response={"status_code": 200, "body": {"choices": {}}}),
     "negative usage": line(response={"status_code": 200, "body": {**content(Reply(), "m"), "usage": USAGE}}),
     "status a list": line(response={"status_code": [200], "body": {}}),
-    "an error without words": line(error={}),
     "an error of objects": line(error={"code": {"a": 1}, "message": [2]}),
     "a long error": line(error={"code": "x" * 10**6, "message": "y" * 10**6}),
 }
@@ -599,12 +566,6 @@ def test_a_running_batch_keeps_its_trials(study: asktell.Study, server: BatchSer
     assert all((holding.seconds_left or 0) > 4000 for holding in study.workers())
 
 
-def test_many_requests_become_several_batches(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
-    batches = make(server, clock, most_requests=5)
-    assert len(batches.submit(study, 12)) == 3
-    assert [len(served.requests) for served in server.batches.values()] == [5, 5, 2]
-
-
 def test_large_requests_become_several_batches(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
     batches = make(server, clock, most_bytes=600)
     ids = batches.submit(study, 7)
@@ -668,15 +629,6 @@ def test_a_study_in_a_service(server: BatchServer, batches: OpenAIBatch, tmp_pat
                 assert study.spent == 10
         finally:
             process.terminate()
-
-
-def test_old_batches_are_not_looked_at(
-    study: asktell.Study, server: BatchServer, clock: Clock, batches: OpenAIBatch
-) -> None:
-    batches.submit(study, 6)
-    server.end()
-    clock.ahead = 40 * DAY
-    assert batches.collect(study).released == 6  # nobody has their answers any more
 
 
 def test_bad_arguments_are_refused(server: BatchServer, clock: Clock) -> None:

@@ -312,11 +312,3 @@ def test_a_template_without_a_system_role_gets_it_in_the_user_turn(
     assert isinstance(answer, Completion)
     assert answer.text == "system words\n\nuser words"
     assert answer.completion_tokens == 1  # without the token that ends the turn
-
-
-def test_what_is_closed_at_once_ends(smollm2_file: Path) -> None:
-    """A server of xllamacpp that is told to stop before it listens serves for ever, and its destructor waits for it."""
-    for _ in range(3):
-        llm = LlamaCpp(smollm2_file, n_slots=1, n_threads=1)
-        llm.load()
-        llm.close()

@@ -1,7 +1,6 @@
 """The OpenAI-compatible adapter: against scripted faults, and against a real local server."""
 
 import asyncio
-import gzip
 import json
 import logging
 import pickle
@@ -28,7 +27,6 @@ from asktell_adapters.evaluators import (
     Price,
     Request,
 )
-from asktell_adapters.generation import generate_prompts
 from asktell_adapters.llms._pace import Pace
 from asktell_adapters.llms.openai import MOST_BYTES
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
@@ -84,10 +82,7 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
         (Reply(status=400, code="context_length_exceeded"), "failed after 1 attempt: BadRequestError", 1),
         (Reply.malformed(), "malformed answer, not JSON", 1),
         (Reply.malformed(b"\xff\xfe"), "malformed answer", 1),
-        (Reply.malformed(b'{"hello": 1}'), "malformed answer, not a chat completion", 1),
         (Reply.malformed(b'{"choices": []}'), "malformed answer, not a chat completion", 1),
-        (Reply.malformed(b'"text"'), "malformed answer, not a chat completion", 1),
-        (Reply.malformed(b"null"), "malformed answer, not a chat completion", 1),
         (Reply(body=b"<html>", headers={"Content-Type": "text/html"}), "malformed answer", 1),
         (Reply.empty(), "empty completion .*5 tokens", 1),
         (Reply(text=None), "empty completion", 1),
@@ -117,35 +112,19 @@ def answer(**changes: Any) -> bytes:
 
 MALFORMED = {
     "no object": b"[1, 2]",
-    "a number": b"17",
-    "no JSON": b"\x1f\x8b\x00",
     "deep": b"[" * 100_000,
     "a huge number": b"9" * 10_000,
     "choices an object": answer(choices={"0": ANSWER["choices"][0]}),
-    "choices a text": answer(choices="ok"),
-    "choices null": answer(choices=None),
     "choices of null": answer(choices=[None]),
-    "choices of lists": answer(choices=[[1]]),
     "no message": answer(choice={"message": None}),
-    "message a text": answer(choice={"message": "ok"}),
     "content a list": answer(choice={"message": {"content": ["ok"]}}),
-    "content an object": answer(choice={"message": {"content": {"text": "ok"}}}),
-    "content a number": answer(choice={"message": {"content": 3}}),
     "half a character": answer(choice={"message": {"content": "\ud800"}}),
-    "reason a list": answer(choice={"finish_reason": ["stop"]}),
     "usage a list": json.dumps({**ANSWER, "usage": [10, 5]}).encode(),
-    "usage a text": json.dumps({**ANSWER, "usage": "15"}).encode(),
     "negative input": answer(usage={"prompt_tokens": -1}),
-    "negative output": answer(usage={"completion_tokens": -(10**6)}),
-    "negative cached": answer(usage={"prompt_tokens_details": {"cached_tokens": -5}}),
     "more cached than read": answer(usage={"prompt_tokens_details": {"cached_tokens": 11}}),
-    "details a list": answer(usage={"prompt_tokens_details": [1]}),
     "tokens without end": answer(usage={"completion_tokens": 1}).replace(b'_tokens": 1,', b'_tokens": 1e400,'),
-    "tokens NaN": answer(usage={"completion_tokens": float("nan")}),
     "half a token": answer(usage={"completion_tokens": 1.5}),
-    "too many tokens": answer(usage={"completion_tokens": 10**15}),
     "tokens a text": answer(usage={"prompt_tokens": "10"}),
-    "tokens a flag": answer(usage={"prompt_tokens": True}),
     "tokens missing": answer(usage={"prompt_tokens": None}),
 }
 
@@ -163,14 +142,6 @@ def test_a_malformed_answer_fails_its_request_and_costs_nothing(body: bytes) -> 
     assert good.cost == 15
 
 
-def test_whole_numbers_may_be_written_as_others() -> None:
-    body = answer(usage={"prompt_tokens": 10.0, "completion_tokens": None, "prompt_tokens_details": None})
-    with FaultyLLMServer([Reply(body=body)]) as server, client(server.base_url) as llm:
-        (good,) = llm.complete([HELLO])
-    assert isinstance(good, Completion)
-    assert (good.prompt_tokens, good.completion_tokens, good.cached_tokens) == (10, 0, 0)
-
-
 def test_an_endless_answer_is_not_read_to_its_end() -> None:
     with FaultyLLMServer([Reply(body=b" " * 2**20, endless=True)]) as server, client(server.base_url) as llm:
         failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
@@ -178,21 +149,6 @@ def test_an_endless_answer_is_not_read_to_its_end() -> None:
     assert f"more than {MOST_BYTES} bytes" in str(failed)
     assert failed.attempts == 1
     assert isinstance(good, Completion)
-
-
-def test_a_compressed_answer_is_read() -> None:
-    reply = Reply(body=gzip.compress(answer()), headers={"Content-Encoding": "gzip"})
-    with FaultyLLMServer([reply]) as server, client(server.base_url) as llm:
-        (good,) = llm.complete([HELLO])
-    assert isinstance(good, Completion)
-    assert (good.text, good.prompt_tokens) == ("ok", 10)
-
-
-def test_a_long_refusal_is_cut_short() -> None:
-    with FaultyLLMServer([Reply(status=400, text=f"{KEY} {'x' * 10**6}")]) as server, client(server.base_url) as llm:
-        (failed,) = llm.complete([HELLO])
-    assert len(str(failed)) < 1500
-    assert KEY not in str(failed)
 
 
 def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:
@@ -353,13 +309,6 @@ def test_a_real_server_answers_scores_and_counts(llama_server: str) -> None:
         assert first["cost"] > first["tokens"] * 2e-6
         batch = LLMEvaluator(llm, examples, evaluator.metrics, max_new_tokens=12, with_cost=True)
         assert batch.evaluate_batch([Trial(0, "p", "Summarize the text.", 0)]) == [first]
-
-
-def test_a_real_server_writes_prompts(llama_server: str) -> None:
-    examples = [Example(f"{a} plus {b}", str(a + b)) for a, b in [(1, 2), (3, 4), (5, 5), (2, 2)]]
-    with OpenAIChat("smollm2", base_url=llama_server) as llm:
-        prompts = generate_prompts(llm, examples, 2, max_new_tokens=60, temperature=1.0)
-    assert len(set(prompts)) == 2
 
 
 def test_the_retry_waits_follow_retry_after_and_grow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,7 @@ from types import ModuleType
 import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
-from asktell_adapters.evaluators import VLLM, Completion, CompletionError, Example, LLMEvaluator, Request
+from asktell_adapters.evaluators import VLLM, Completion, CompletionError, Request
 
 
 def good(answers: list[Completion | Exception]) -> list[Completion]:
@@ -208,13 +207,6 @@ def test_an_engine_that_cannot_start_is_a_clear_error(vllm: ModuleType) -> None:
         VLLM("org/model", engine_options={"tensor_parallel": 2}).load()
 
 
-def test_the_template_can_be_chosen(vllm: ModuleType) -> None:
-    llm = VLLM("org/model", chat_template="T", template_options={"enable_thinking": False})
-    good(llm.complete([ask("a")]))
-    call = vllm.engines[0].calls[0]
-    assert (call["chat_template"], call["chat_template_kwargs"]) == ("T", {"enable_thinking": False})
-
-
 def test_a_ready_engine_is_taken_and_left_alone(vllm: ModuleType) -> None:
     engine = vllm.LLM("org/model", max_model_len=32)
     llm = VLLM(engine)
@@ -237,25 +229,3 @@ def test_one_made_from_a_name_can_be_pickled_and_closed(vllm: ModuleType, tmp_pa
     llm.close()
     good(llm.complete([ask("a")]))
     assert len(vllm.engines) == 4
-
-
-class TestInAnEvaluator(EvaluatorContract):
-    faults = ("raises", "no score", "nan")  # the offline engine has no time limit
-
-    @pytest.fixture
-    def make(self, vllm: ModuleType) -> Make:
-        def evaluator(script: Script) -> LLMEvaluator:
-            def template(prompt: str, example: Example) -> str:
-                broken = prompt != " " and script(prompt, int(example.input)) == "raises"  # " ": the evaluator's trial
-                return "w " * 70 if broken else f"{prompt} # {example.input}"
-
-            def score(completion: Completion, example: Example) -> float:
-                outcome = script(completion.text.rpartition(" # ")[0], int(example.input))
-                if outcome == "no score":
-                    raise KeyError("score")
-                return float(outcome)
-
-            examples = [Example(str(n)) for n in range(self.n_examples)]
-            return LLMEvaluator(VLLM("m"), examples, {"score": score}, system=None, template=template)
-
-        return evaluator

@@ -69,30 +69,22 @@ def test_what_is_a_judgement(text: str) -> None:
     ("text", "why"),
     [
         ("I cannot grade this.", "not one JSON object"),
-        ("", "not one JSON object"),
-        (GOOD[:-5], "not one JSON object"),
         (f"Here you are: {GOOD}", "not one JSON object"),
         (GOOD + GOOD, "not one JSON object"),
         (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "not one JSON object"),
         ("[" * 100_000, "brackets"),
         ("5", 'no object "grades"'),
-        ("null", 'no object "grades"'),
         ('{"grades": [5, 3]}', 'no object "grades"'),
-        ('{"faithful": 5, "short": 3}', 'no object "grades"'),
         (GOOD.replace("}}", '}, "grade": 10}'), "only reason and grades"),
         ('{"reason": "", "grades": {"faithful": 5}}', "it grades ['faithful']"),
         (GOOD.replace("5", '5, "kind": 5'), "it grades"),
         (GOOD.replace("5", '5, "faithful": 1'), "twice"),
         (GOOD.replace('"Fine."', "7"), "reason is no text"),
         (verdict(10, 3), "faithful' is 10, not a whole number from 1 to 5"),
-        (verdict(0, 3), "not a whole number"),
         (verdict(4.5, 3), "not a whole number"),
         (verdict("5", 3), "not a whole number"),
         (verdict(True, 3), "not a whole number"),
-        (verdict(None, 3), "not a whole number"),
         (verdict(math.nan, 3), "not a whole number"),
-        (verdict(math.inf, 3), "not a whole number"),
-        (verdict([5], 3), "not a whole number"),
         (GOOD.replace("5", "1e999"), "not a whole number"),
     ],
 )
@@ -106,12 +98,6 @@ def test_what_is_no_judgement_fails_with_its_text(text: str, why: str) -> None:
 def test_a_reply_that_was_cut_is_no_judgement_even_if_it_reads_as_one() -> None:
     error = failure(Judge(says(GOOD, finish_reason="length"), CRITERIA, max_new_tokens=77))
     assert "cut after 77 tokens" in str(error)
-
-
-def test_a_long_reply_is_kept_whole_beside_a_short_message() -> None:
-    error = failure(Judge(says("no " * 1000), CRITERIA))
-    assert len(str(error)) < 800
-    assert error.details == {"reply": "no " * 1000}
 
 
 def test_a_judge_that_is_down_says_so_and_what_it_cost() -> None:
@@ -248,11 +234,6 @@ def test_a_pair_of_which_one_order_fails_fails(second: str) -> None:
     assert failure(Judge(says(verdict("first", "first"), second), CRITERIA, against="old")).details == {"reply": second}
 
 
-def test_without_the_other_answer_a_pair_fails() -> None:
-    with pytest.raises(EvaluatorError, match="no answer to compare with: the column 'older' gave None"):
-        Judge(says(GOOD), CRITERIA, against="older")(Completion("x"), EXAMPLE)
-
-
 def test_several_judges_and_several_opinions_give_mean_and_spread() -> None:
     one, other = says(verdict(1, 1), verdict(3, 3)), says(verdict(5, 5))
     judge = Judge([one, other], CRITERIA, n=2, temperature=0.7)
@@ -262,10 +243,6 @@ def test_several_judges_and_several_opinions_give_mean_and_spread() -> None:
     assert score.details["spread"] == pytest.approx(math.sqrt((2.5**2 + 0.5**2 + 2 * 1.5**2) / 3))
     assert [request.repeat for request in one.requests] == [0, 1]
     assert len({request.seed for request in one.requests}) == 2
-
-
-def test_one_opinion_of_several_that_fails_is_no_judgement() -> None:
-    assert failure(Judge([says(GOOD), says("no")], CRITERIA)).details == {"reply": "no"}
 
 
 def test_tokens_and_money_are_counted_apart() -> None:
@@ -391,13 +368,10 @@ def test_a_server_that_has_no_schemas_is_asked_again_without_and_read_as_strictl
     [
         ({"criteria": {}}, "at least one criterion"),
         ({"criteria": {'a"': "x"}}, "criterion's name"),
-        ({"criteria": {"a": " "}}, "needs a text"),
         ({"scale": (1, 1)}, "two whole numbers"),
-        ({"scale": (0.0, 1.0)}, "two whole numbers"),
         ({"scale": (0, 1000)}, "at most 100 steps"),
         ({"n": 0}, "n must be at least 1"),
         ({"n": 3}, "same opinion 3 times"),
-        ({"llm": []}, "at least one LLM"),
         ({"llm": object()}, "needs complete"),
         ({"shots": [Shot("a", "b", {"faithful": 9, "short": 1})]}, "A shot's grades"),
         ({"shots": [Shot("a", "b", {"faithful": 5, "short": 1}, other="c")]}, "no other answer"),

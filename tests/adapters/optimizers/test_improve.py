@@ -212,14 +212,6 @@ def test_several_processes_make_one_loop(tmp_path: Path) -> None:
     assert [each.number for each in ends[0].generations] == sorted(set(written) | {0})
 
 
-def test_ids_may_have_anything_and_be_long() -> None:
-    prompts = {f"a\nb\x07{'long' * 60}": "ax", "; better: 1 of 2": "bx", "of": "cxx"}
-    study = Selector(prompts, BestFeasible("quality"), 18, examples=N)
-    found = loop(study)
-    assert len(found.generations) > 2
-    assert summary(loop(study)) == summary(found)
-
-
 def test_patience_ends_it_and_the_rest_stays_unspent() -> None:
     def worse(brief: Brief) -> list[str]:
         return [f"y{brief.generation}{i}" for i in range(4)]
@@ -245,12 +237,6 @@ def test_what_is_known_empty_or_written_twice_is_dropped() -> None:
 def test_more_than_was_wanted_is_cut() -> None:
     found = loop(selector(), lambda brief: [f"{brief.generation}{i}" for i in range(9)], candidates=2, patience=None)
     assert all(len(each.prompts) == 2 for each in found.generations[1:])
-
-
-def test_prompts_with_ids_get_new_ones() -> None:
-    prompts = {"a": "ax", "g1-1": "bx"}
-    study = Selector(prompts, BestFeasible("quality"), 18, examples=N)
-    assert [entry.id for entry in loop(study, budget=36).generations[1].prompts] == ["g1-2", "g1-3"]
 
 
 @pytest.mark.parametrize(
@@ -362,14 +348,3 @@ def test_a_study_in_which_nothing_succeeds_ends_with_its_reason() -> None:
     study = selector()
     found = loop(study, evaluator=lambda prompt, example: 1 / 0, max_failures_in_a_row=None)
     assert found.stopped == "nothing is known of any prompt"
-
-
-@pytest.mark.parametrize("arms", ["9", "0,4", "9" * 150], ids=["unknown", "of its own", "no index"])
-def test_a_request_of_somebody_else_under_a_name_like_the_loops_does_not_break_it(arms: str) -> None:
-    study = selector()
-    study.add(["dx"], key=f"improve 1 of {arms}; better: it says so")
-    found = loop(study)
-    assert found.stopped == "the budget is spent" or found.stopped.startswith("nothing better")
-    assert [each.number for each in found.generations] == [*range(len(found.generations))]
-    assert found.generations[0].prompts[-1].prompt == "dx"
-    assert "says so" not in str(found)

@@ -92,13 +92,6 @@ def test_a_new_sampler_for_every_trial_goes_on_exactly() -> None:
     assert again.result(pieces).to_dict() == whole.sampler.result(whole).to_dict()
 
 
-def test_minimized_values() -> None:
-    sampler = AsktellSampler(new_selector(asktell.BestFeasible(asktell.minimize("accuracy"))))
-    study = new_study(sampler, direction="minimize")
-    study.optimize(objective)
-    assert [entry.id for entry in sampler.result(study).selected] == ["p0"]
-
-
 def test_several_values_are_a_pareto_set() -> None:
     goal = asktell.ParetoSet("accuracy", asktell.minimize("words"))
     sampler = AsktellSampler(new_selector(goal, 30))
@@ -217,22 +210,6 @@ def test_one_prompt_and_one_example() -> None:
         assert sampler.result(study).selected[0].prompt == prompts[-1]
 
 
-@pytest.mark.filterwarnings("ignore:Argument .*multivariate")
-def test_other_parameters_are_another_samplers() -> None:
-    others = optuna.samplers.TPESampler(seed=0, multivariate=True, n_startup_trials=3)
-    sampler = AsktellSampler(new_selector(), others=others)
-    study = new_study(sampler)
-
-    def warm(trial: Any) -> float:
-        temperature = trial.suggest_float("temperature", 0, 1)
-        return objective(trial) - 0.01 * temperature
-
-    study.optimize(warm)
-    assert [entry.id for entry in sampler.result(study).selected] == ["p5"]
-    assert len({trial.params["temperature"] for trial in study.trials}) > 10
-    assert len(set(cells(study))) == 20
-
-
 @pytest.mark.filterwarnings("ignore:Argument .*(multivariate|group)")
 @pytest.mark.parametrize("group", [False, True])
 def test_other_parameters_are_sampled_together(group: bool) -> None:
@@ -317,20 +294,6 @@ def test_failed_trials() -> None:
     assert "trial" in str({entry.id: entry.reason for entry in result.prompts}["p5"])
 
 
-def test_every_trial_fails() -> None:
-    sampler = AsktellSampler(new_selector(max_failure_rate=0.2))
-    study = new_study(sampler)
-
-    def never(trial: Any) -> float:
-        suggest(trial)
-        raise ConnectionError
-
-    study.optimize(never, n_trials=100, catch=(ConnectionError,))
-    assert len(study.trials) == 12
-    assert sampler.result(study).done
-    assert not sampler.result(study).selected
-
-
 def test_an_error_that_ends_optimize_does_not_end_the_study() -> None:
     study = new_study(AsktellSampler(new_selector()))
 
@@ -369,23 +332,6 @@ def test_pruned_trials_count_by_their_last_value() -> None:
     assert "pruned before it had a value" in str(by_id["p4"].reason)
 
 
-def test_hyperband_shows_samplers_a_part_of_the_trials() -> None:
-    sampler = AsktellSampler(new_selector())
-    study = new_study(sampler, pruner=optuna.pruners.HyperbandPruner(1, 9))
-
-    def stepwise(trial: Any) -> float:
-        value = objective(trial)
-        for step in range(3):
-            trial.report(value, step)
-            if trial.should_prune():
-                raise optuna.TrialPruned
-        return value
-
-    study.optimize(stepwise, n_trials=60)
-    assert len(study.trials) == sampler.result(study).spent == 20
-    assert len(set(cells(study))) == 20
-
-
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
 def test_a_value_that_is_no_score_is_a_failure(value: float, caplog: pytest.LogCaptureFixture) -> None:
     sampler = AsktellSampler(new_selector())
@@ -414,19 +360,6 @@ def test_a_trial_without_a_metric_is_a_failure() -> None:
     result = sampler.result(study)
     assert [entry.id for entry in result.selected] == ["p4"]
     assert "missing: ['brevity']" in str(result.prompts[5].reason)
-
-
-def test_threads() -> None:
-    sampler = AsktellSampler(new_selector(budget=30))
-    study = new_study(sampler)
-    study.optimize(objective, n_jobs=4)
-    assert sampler.result(study).spent == 30
-    assert 30 <= len(study.trials) <= 33, "some may have begun when the last evaluation was taken"
-    counted = [
-        (t.params["prompt"], t.params["example"]) for t in study.trials if "planner" in t.system_attrs["asktell"]
-    ]
-    assert len(counted) == len(set(counted)) == 30, "no cell twice"
-    assert [entry.id for entry in sampler.result(study).selected] == ["p5"]
 
 
 def open_storage(url: str) -> Any:
@@ -536,19 +469,6 @@ def test_what_was_there_before_is_observed() -> None:
     assert len(new) == 20
     assert not new & known, "known cells are not evaluated again"
     assert sum(entry.pulls for entry in result.prompts) == len(known) + 20
-
-
-def test_enqueued_trials_are_observed() -> None:
-    study = new_study(AsktellSampler(new_selector()))
-    study.enqueue_trial({"prompt": "p2", "example": 3})
-    study.enqueue_trial({"prompt": "p3"})
-    study.enqueue_trial({"example": 1})
-    study.optimize(objective)
-    result = study.sampler.result(study)
-    assert study.trials[0].params == {"prompt": "p2", "example": 3}
-    assert study.trials[1].params["prompt"] == "p3"
-    assert study.trials[2].params["example"] == 1
-    assert (len(study.trials), result.spent) == (23, 20)
 
 
 def test_beyond_the_budget_the_best_are_observed() -> None:
@@ -708,18 +628,6 @@ def test_prompts_of_another_study() -> None:
     study.sampler = AsktellSampler(new_selector())
     with pytest.raises(InvalidArgumentError, match=r"'prompt' is 'old.*neither id nor text"):
         study.sampler.result(study)
-
-
-@pytest.mark.skipif(not OPTUNA_5, reason="Optuna 4 has no set_constraint")
-def test_a_constraint_in_two_units() -> None:
-    study = new_study(AsktellSampler(new_selector(asktell.BestFeasible("accuracy", {"words": asktell.at_least(0.5)}))))
-
-    def limited(trial: Any) -> float:
-        trial.set_constraint("words", 1.0)
-        return objective(trial)
-
-    with pytest.raises(InvalidArgumentError, match="at_most"):
-        study.optimize(limited, n_trials=1)
 
 
 def test_selectors_that_do_not_fit() -> None:

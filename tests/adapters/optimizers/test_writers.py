@@ -85,12 +85,6 @@ def test_no_text_of_the_data_leaves_its_fence() -> None:
         assert "HACKED" not in outside
 
 
-def test_long_texts_are_cut() -> None:
-    llm = llm_that_says(numbered())
-    LLMWriter(llm, max_chars=10)(brief(failures=(failure(0, example=Example("i" * 99, "w" * 99)),)))
-    assert all("i" * 11 not in turn and "w" * 11 not in turn for turn in turns(llm))
-
-
 def test_the_same_brief_gives_the_same_prompts_another_generation_others() -> None:
     def echo(turn: str) -> str:
         return " ".join(re.findall(r"input \d", turn))
@@ -117,14 +111,6 @@ def test_an_llm_that_fails_is_an_error_with_its_reason() -> None:
         LLMWriter(llm_that_says(lambda turn: "cut", "length"), EXAMPLES)(brief())
     with pytest.raises(EvaluatorError, match="give it examples"):
         LLMWriter(llm_that_says(numbered()))(Brief(0, 3, GOAL))
-
-
-def test_an_llm_with_acomplete_only_writes_too() -> None:
-    class Async:
-        async def acomplete(self, request: Any) -> Completion:
-            return Completion(f"Prompt {request.seed}")
-
-    assert len(LLMWriter(Async(), EXAMPLES)(brief())) == 4
 
 
 def test_bad_arguments_are_refused() -> None:
