@@ -217,21 +217,6 @@ def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per
     assert f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}" in str(really)
 
 
-def test_a_judge_whose_price_is_unknown_is_left_out_and_named() -> None:
-    found = estimate(judged(Judge(ScriptedLLM(grades), {"good": "It is."})), selector(), price=PRICE)
-    assert found.judges[0].most_cost is None
-    assert found.most_cost == pytest.approx(5 * (8 * 0.01 + 20 * 0.1))
-    assert "without the judge 'quality', who has no price" in str(found)
-
-
-def test_the_runs_own_llm_judges_at_its_price() -> None:
-    scoring = judged(Judge(ScriptedLLM(grades), {"good": "It is."}, max_new_tokens=10))
-    judge: Any = scoring.metrics["quality"]
-    judge.ask(scoring.llm)
-    found = estimate(scoring, selector(), price=PRICE)
-    assert found.judges[0].most_cost == pytest.approx(5 * (0.01 * (length(judge, "") + 20) + 10 * 0.1))
-
-
 def test_opinions_that_the_cache_has_cost_nothing(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
     judge = Judge(Priced(), {"good": "It is."}, cache=cache)
@@ -242,30 +227,12 @@ def test_opinions_that_the_cache_has_cost_nothing(tmp_path: Path) -> None:
     assert (second.calls, second.judges[0].calls, second.judges[0].real_calls) == (3, 3, 0)
 
 
-def test_a_budget_in_cost_pays_for_judges_too() -> None:
-    judge = Judge(Priced(), {"good": "It is good."}, max_new_tokens=40)
-    budget = asktell.Budget(cost=100.0)
-    found = estimate(judged(judge), selector(budget), price=PRICE)
-    each = 8 * 0.01 + 20 * 0.1 + 0.01 * (length(judge, "") + 20) + 0.02 * 40
-    assert found.evaluations == min(6, int(100 / each))
-
-
 def test_a_judge_that_judges_nothing_says_why() -> None:
     judge = Judge(ScriptedLLM(lambda request: Completion("hm")), {"good": "It is good."})
     with pytest.raises(EvaluatorError, match=r"'quality' judged none of 2 real answers.*no judgement"):
         estimate(judged(judge), selector(), real_calls=2)
     with pytest.raises(EvaluatorError, match="no answer to compare with"):
         estimate(judged(Judge(ScriptedLLM(grades), {"good": "It is."}, against="nobody")), selector())
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_repeats_are_evaluations_of_their_own(temperature: float) -> None:
-    repeated = asktell.Selector(
-        ["pppp", "qqqq"], asktell.BestFeasible(asktell.minimize("output_tokens")), 100, examples=3, repeats=3
-    )
-    found = estimate(evaluator(Counting(), temperature=temperature), repeated)
-    assert (found.evaluations, found.calls) == (18, 18)
-    assert found.counted == (18 if temperature else 6)
 
 
 def test_what_is_repeated_to_see_whether_scores_differ_is_part_of_it() -> None:

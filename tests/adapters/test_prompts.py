@@ -112,34 +112,17 @@ def test_a_value_makes_no_message_of_a_chat() -> None:
 
 
 def test_a_chat_is_sent_with_its_fields_filled_in() -> None:
-    prompt = chat(
-        [
-            system("Use {context}"),
-            user("Q: 1+1?"),
-            assistant("2"),
-            user("Q: {question}"),
-        ]
-    )
-    assert turns(prompt) == [
-        system("Use Ulm lies in Germany."),
-        user("Q: 1+1?"),
-        assistant("2"),
-        user("Q: Where is Ulm?"),
-    ]
+    shot = [user("Q: 1+1?"), assistant("2")]
+    prompt = chat([system("Use {context}"), *shot, user("Q: {question}")])
+    assert turns(prompt) == [system("Use Ulm lies in Germany."), *shot, user("Q: Where is Ulm?")]
 
 
 @pytest.mark.parametrize(
     ("messages", "become"),
     [
-        (
-            [system("Be terse.")],
-            [system("Be terse."), user("Where is Ulm?")],
-        ),
+        ([system("Be terse.")], [system("Be terse."), user("Where is Ulm?")]),
         ([user("Answer:")], [user("Answer:\n\nWhere is Ulm?")]),
-        (
-            [user("Hi"), assistant("Yes?")],
-            [user("Hi"), assistant("Yes?"), user("Where is Ulm?")],
-        ),
+        ([user("Hi"), assistant("Yes?")], [user("Hi"), assistant("Yes?"), user("Where is Ulm?")]),
     ],
 )
 def test_the_input_comes_after_a_chat_that_names_no_field(messages: Any, become: Any) -> None:
@@ -303,10 +286,7 @@ content = '{question} as {"a": 1}'
     ("name", "text"),
     [
         ("p.json", json.dumps({"plain": "Answer.", "terse": CHAT})),
-        (
-            "p.jsonl",
-            "\n".join(map(json.dumps, [{"id": "plain", "prompt": "Answer."}, {"id": "terse", "messages": CHAT}])),
-        ),
+        ("p.jsonl", "\n".join(map(json.dumps, LINES))),
         ("p.toml", TOML),
     ],
 )

@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 
 from asktell.errors import InvalidArgumentError, MissingExtraError
-from asktell_adapters.config.data import read_examples
-from asktell_adapters.config.tables import KEYS
-from asktell_adapters.config.tables import Table as Section
 from asktell_adapters.datasets import draw, load_examples, load_prompts
 from asktell_adapters.evaluators import Example
 from asktell_adapters.rows import Table
@@ -70,8 +67,6 @@ def text(name: str, content: str, encoding: str = "utf-8") -> Callable[[Path], P
 MADE: dict[str, Callable[[Path], Path]] = {
     "csv": text("d.csv", as_csv()),
     "csv of Excel": text("d.csv", as_csv(";"), "utf-8-sig"),
-    "csv with bars": text("d.csv", as_csv("|")),
-    "csv with tabs": text("d.csv", as_csv("\t")),
     "tsv": text("d.tsv", as_csv("\t")),
     "utf-16": text("d.csv", as_csv(), "utf-16"),
     "json": text("d.json", json.dumps(ROWS)),
@@ -108,11 +103,6 @@ def test_numbers_are_texts_where_texts_are_meant_and_stay_numbers_elsewhere(tmp_
     assert second.reference == "2.0"
     assert first.fields == {"n": 3, "x": None, "day": "2024-01-31", "at": "2024-01-31T12:30:00", "price": "1.50"}
     json.dumps(first.fields)
-
-
-def test_several_references_stay_several(tmp_path: Path) -> None:
-    path = text("d.jsonl", '{"input": "a", "reference": ["x", 1]}')(tmp_path)
-    assert load_examples(path)[0].references == ("x", "1")
 
 
 def test_a_class_is_its_name(tmp_path: Path) -> None:
@@ -192,14 +182,6 @@ def test_a_sample_is_the_same_each_time_and_in_order() -> None:
     assert draw(examples, 80) == examples
     with pytest.raises(InvalidArgumentError, match="sample"):
         draw(examples, 0)
-
-
-def test_a_configuration_names_all_of_it(tmp_path: Path) -> None:
-    text("d.csv", as_csv("^"), "utf-16")(tmp_path)
-    data = {"file": "d.csv", **COLUMNS, "encoding": "utf-16", "delimiter": "^", "sample": 2, "seed": 1}
-    found = read_examples(Section(tmp_path / "a.toml", "data", data, KEYS["data"]))
-    assert list(found.examples) == draw(EXPECTED, 2, 1)
-    assert found.names == tuple(e.id for e in found.examples)
 
 
 @pytest.mark.parametrize("kind", ["tsv", "jsonl", "xlsx", "parquet"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.errors import InvalidArgumentError
 from asktell.running.again import n_repeats
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script, good
 from asktell_adapters.harnesses.gepa import AsktellPolicy, GEPAEvaluator
@@ -53,12 +53,6 @@ class TestContract(EvaluatorContract):
     @pytest.fixture
     def make(self) -> Make:
         return lambda script: GEPAEvaluator(Scripted(script), pool(), ["0", "1", "2", "3"])
-
-
-class TestContractOfDataLoaders(EvaluatorContract):
-    @pytest.fixture
-    def make(self) -> Make:
-        return lambda script: GEPAEvaluator(Scripted(script), pool(), ListDataLoader(["0", "1", "2", "3"]))
 
 
 def full(evaluator: GEPAEvaluator, goal: asktell.problem.goals.Goal, n_examples: int = 4) -> asktell.Selector:
@@ -132,16 +126,6 @@ def test_bad_set_ups_are_refused() -> None:
     for bad in (0, 1.5, True):
         with pytest.raises(InvalidArgumentError, match="examples"):
             AsktellPolicy(bad)  # type: ignore[arg-type]
-
-
-def test_an_adapter_that_loses_scores_is_told() -> None:
-    class Short(Scripted):
-        def evaluate(self, batch: list[Any], candidate: dict[str, str], capture_traces: bool = False) -> Any:
-            return EvaluationBatch(outputs=[], scores=[])
-
-    (outcome,) = GEPAEvaluator(Short(good), pool(), ["0"]).evaluate_batch([asktell.Trial(0, 0, PROMPTS[0], 0)])
-    assert isinstance(outcome, EvaluatorError)
-    assert "given 1 examples, and gave 0 outputs" in str(outcome)
 
 
 # GEPA's runs
@@ -240,25 +224,6 @@ def test_easy_examples_do_not_make_a_program_the_best() -> None:
     assert estimates == pytest.approx([1.0, 1.3, 0.8], abs=0.1)
 
 
-def test_what_is_not_known_is_never_the_best() -> None:
-    policy = AsktellPolicy(2)
-    state = state_of([{}, {"a": math.nan}, {"a": 0.1, "b": 0.2}])
-    assert policy.get_best_program(state) == 2
-    assert policy.get_valset_score(0, state) == policy.get_valset_score(1, state) == -math.inf
-    assert policy.get_best_program(state_of([{}])) == 0
-
-
-def test_a_seed_that_was_run_on_more_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    policy = AsktellPolicy(3)
-    loader = ListDataLoader(list(range(5)))
-    policy.get_eval_batch(loader, state_of([dict.fromkeys(range(3), 0.5)]))
-    assert not caplog.records
-    for _ in range(2):
-        policy.get_eval_batch(loader, state_of([dict.fromkeys(range(5), 0.5)]))
-    assert "on 5 validation examples, and runs the others on 3" in caplog.text
-    assert len(caplog.records) == 1
-
-
 def test_an_example_keeps_its_place_and_a_program_gets_the_next_ones() -> None:
     policy = AsktellPolicy(3)
     before = policy.get_eval_batch(ListDataLoader(list(range(20))), NONE)
@@ -301,14 +266,3 @@ def test_selection_over_gepas_pool_starts_with_what_gepa_knows() -> None:
     two = asktell.Selector(evaluator.prompts, asktell.ParetoSet("score", "brevity"), 30, examples=20)
     with pytest.raises(InvalidArgumentError, match="the goal has score, brevity"):
         evaluator.warm_start(two, result)
-
-
-def test_a_study_is_driven_by_several_threads(tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    evaluator = GEPAEvaluator(Scripted(good), pool(), ["0", "1", "2", "3"])
-    selector = full(evaluator, asktell.BestFeasible("score"))
-    location = f"sqlite:///{tmp_path / 'study.db'}"
-    with asktell.Study.create(location, "pool", selector) as study, ThreadPoolExecutor(2) as threads:
-        result = asktell.run(study, evaluator, threads, 4, progress=False)
-    assert (result.spent, result.selected[0].prompt) == (16, PROMPTS[3])

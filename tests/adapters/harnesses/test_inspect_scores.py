@@ -121,10 +121,6 @@ def test_of_attempts_that_failed_the_reason_is_that_of_the_last(traceback: str, 
     assert str(caught.value) == said
 
 
-def test_limits_may_count() -> None:
-    assert Scoring(score_limited=True).of_epochs([sample(0.75, limit="token")], "m")["grade"] == 0.75
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [("C", 1.0), ("P", 0.5), ("I", 0.0), ("N", 0.0), ("Yes", 1.0), ("FALSE", 0.0), ("-2.5", -2.5)],

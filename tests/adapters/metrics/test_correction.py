@@ -70,9 +70,9 @@ def test_the_interval_holds_the_humans_mean_where_the_judges_does_not(bias: floa
     assert abs(np.mean(off)) < 4 * np.std(off) / runs**0.5
 
 
-@pytest.mark.parametrize("agreement", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize("agreement", [0.5, 1.0])
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("n", [10, 20, 50, 200])
+@pytest.mark.parametrize("n", [10, 50, 200])
 def test_the_interval_holds_the_share_that_humans_accept(n: int, p: float, agreement: float) -> None:
     """See the table in docs/how-to/use-a-judge.md; Student's t alone covers 0 to 95 % here."""
     rng = np.random.default_rng([n, int(100 * p), int(10 * agreement)])
@@ -98,10 +98,6 @@ def test_the_interval_of_a_difference_of_two_prompts_holds_it() -> None:
     assert held / runs > 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
 
 
-def test_grades_that_all_agree_do_not_make_the_mean_certain() -> None:
-    assert corrected_mean([5.0] * 10, [5.0] * 5 + [3.0] * 5, [5.0, 3.0] * 20).standard_error > 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -115,9 +111,3 @@ def test_grades_that_all_agree_do_not_make_the_mean_certain() -> None:
 def test_what_cannot_be_corrected_is_said(arguments: Any, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         corrected_mean(*arguments)
-
-
-@pytest.mark.parametrize("settings", [{"confidence": 1.0}, {"weight": float("nan")}])
-def test_settings_are_checked(settings: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=next(iter(settings))):
-        corrected_mean(LABELS, JUDGED, OTHERS, **settings)

@@ -234,11 +234,6 @@ def test_what_is_known_empty_or_written_twice_is_dropped() -> None:
     assert found.result.spent == 36
 
 
-def test_more_than_was_wanted_is_cut() -> None:
-    found = loop(selector(), lambda brief: [f"{brief.generation}{i}" for i in range(9)], candidates=2, patience=None)
-    assert all(len(each.prompts) == 2 for each in found.generations[1:])
-
-
 @pytest.mark.parametrize(
     ("writer", "message"),
     [
@@ -303,18 +298,6 @@ def test_features_of_newcomers_are_asked_for() -> None:
     assert len(loop(selector(features="text")).generations) > 1
 
 
-def test_prompts_that_somebody_else_adds_belong_to_the_generation_that_runs() -> None:
-    study = selector()
-
-    def on_tell(running: Any, trial: Any) -> None:
-        if running.spent == 20:
-            running.add(["somebody else's"])
-
-    found = loop(study, on_tell=on_tell)
-    assert "somebody else's" in [entry.prompt for entry in found.generations[1].prompts]
-    assert found.result.spent <= 90
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -342,9 +325,3 @@ def test_a_method_that_plans_rounds_and_what_is_no_study_are_refused() -> None:
         loop(selector(method="csr"))
     with pytest.raises(InvalidArgumentError, match="needs a Selector or a Study"):
         loop("study")
-
-
-def test_a_study_in_which_nothing_succeeds_ends_with_its_reason() -> None:
-    study = selector()
-    found = loop(study, evaluator=lambda prompt, example: 1 / 0, max_failures_in_a_row=None)
-    assert found.stopped == "nothing is known of any prompt"

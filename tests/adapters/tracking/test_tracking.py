@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import asktell
-from asktell.errors import InvalidArgumentError
 from asktell.running.again import n_repeats
 from asktell.testing.fakes import Table
 from asktell_adapters.tracking import core
@@ -224,8 +223,3 @@ def test_the_log_says_what_happens(table: Table, new_selector: NewSelector, capl
     assert "best so far" in text
     assert "(final, 29 of 30 evaluations spent" in text
     assert [record.levelno for record in caplog.records if "evaluation 7:" in record.getMessage()] == [logging.DEBUG]
-
-
-def test_an_interval_that_is_none() -> None:
-    with pytest.raises(InvalidArgumentError, match="interval"):
-        LoggingTracker(interval=-1)

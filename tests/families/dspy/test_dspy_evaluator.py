@@ -127,16 +127,6 @@ def test_a_failure_says_what_it_cost_and_why(server: FaultyLLMServer) -> None:
     assert "KeyError" in str(result.prompts[0].reason)
 
 
-def test_a_server_that_refuses_is_a_failure(server: FaultyLLMServer) -> None:
-    evaluator = DSPyEvaluator(dspy.Predict("question -> answer"), ["Answer."], exact, DATASET)
-    with (
-        FaultyLLMServer([Reply.server_error()] * 9) as refusing,
-        dspy.context(lm=lm(refusing, cache=False)),
-        pytest.raises(DSPyEvaluationError, match="the program raised"),
-    ):
-        evaluator.evaluate("Answer.", 0)
-
-
 def test_the_judges_calls_cost_but_are_not_the_programs(server: FaultyLLMServer) -> None:
     judge = dspy.Predict("answer -> verdict")
     evaluator = DSPyEvaluator(
@@ -162,17 +152,6 @@ def test_a_model_without_a_price_is_a_failure_that_names_it(server: FaultyLLMSer
         pytest.raises(DSPyEvaluationError, match="no price for the LM"),
     ):
         evaluator.evaluate("Answer.", 0)
-
-
-def test_the_metric_may_ask_for_the_usage(server: FaultyLLMServer) -> None:
-    evaluator = DSPyEvaluator(
-        dspy.Predict("question -> answer"),
-        ["Answer."],
-        lambda example, prediction: prediction.get_lm_usage()["openai/scripted"]["prompt_tokens"],
-        DATASET,
-    )
-    with dspy.context(lm=lm(server, cache=False), track_usage=True):
-        assert evaluator.evaluate("Answer.", 0)["score"] == 100
 
 
 @pytest.mark.parametrize(

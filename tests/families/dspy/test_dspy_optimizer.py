@@ -17,7 +17,7 @@ from dspy.utils import DummyLM
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyExistsError
 from asktell_adapters.evaluators import Price
-from asktell_adapters.harnesses.dspy import AsktellOptimizer, Candidate, bootstrap_demos, propose_instructions
+from asktell_adapters.harnesses.dspy import AsktellOptimizer, bootstrap_demos, propose_instructions
 from asktell_adapters.harnesses.gepa import AsktellPolicy
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
@@ -138,26 +138,6 @@ def test_a_metric_without_scores_ends_with_its_reason(value: Any) -> None:
     optimizer = AsktellOptimizer(lambda *_: value, ["Good.", "Best.", "Poor."], budget=20, max_failures_in_a_row=4)
     with pytest.raises(EvaluatorError, match=r"in a row failed.*'score' gave"):
         optimizer.compile(Program(), trainset=TRAINSET)
-
-
-def test_if_nothing_could_be_evaluated_it_says_why() -> None:
-    optimizer = AsktellOptimizer(lambda *_: None, ["Good."], budget=20, max_failures_in_a_row=None)
-    with pytest.raises(EvaluatorError, match=r"No candidate could be evaluated: .*gave no score"):
-        optimizer.compile(Program(), trainset=TRAINSET)
-
-
-def test_a_metric_that_the_goal_does_not_find_is_explained() -> None:
-    optimizer = AsktellOptimizer(quality, ["Good."], budget=8, goal=asktell.BestFeasible("accuracy"))
-    with pytest.raises(EvaluatorError, match=r"gave latency, calls, .*score, but not accuracy"):
-        optimizer.compile(Program(), trainset=TRAINSET)
-
-
-def test_bad_arguments_are_refused() -> None:
-    for bad in ({"demos": True}, {"candidates": 0}, {"num_threads": 0}):
-        with pytest.raises(InvalidArgumentError, match=next(iter(bad))):
-            AsktellOptimizer(quality, budget=8, **bad)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match=r"give compile\(\) a valset"):
-        AsktellOptimizer(quality, demos=3, budget=8).compile(Program(), trainset=TRAINSET)
 
 
 def test_money_can_be_the_budget() -> None:
@@ -323,14 +303,6 @@ def test_compiles_in_two_threads_share_a_study(tmp_path: Path) -> None:
         thread.join()
     assert found == ["Best.", "Best."]
     assert len(calls) == len(set(calls)) <= 30
-
-
-def test_whole_candidates_with_their_own_demos() -> None:
-    demos = {"predict": [dspy.Example(question="1", answer="1")]}
-    chosen = [Candidate({"predict": "Good."}, demos), Candidate({"predict": "Poor."})]
-    compiled = AsktellOptimizer(quality, chosen, budget=12, keep_original=False).compile(Program(), trainset=TRAINSET)
-    assert instruction(compiled) == "Good."
-    assert len(compiled.predict.demos) == 1
 
 
 def test_dspys_gepa_takes_the_policy() -> None:

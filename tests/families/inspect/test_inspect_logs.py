@@ -65,12 +65,6 @@ def test_our_own_logs_make_a_warm_start(model: Any, logs: Path, caplog: pytest.L
     assert not asked & {("B", 0), ("B", 1)}
 
 
-def test_a_study_takes_them_too(model: Any, logs: Path, tmp_path: Path) -> None:
-    InspectTask(Task(SAMPLES, scorer=includes()), model).evaluate_batch([asktell.Trial(0, 0, "A", 0)])
-    with asktell.Study.create(tmp_path / "studies.db", "warm", selector("A", "B")) as study:
-        assert observe_logs(study, [*logs.iterdir()]) == 1
-
-
 def test_examples_are_found_by_what_they_are(model: Any, logs: Path) -> None:
     asktell.run(selector("A", "B"), InspectTask(Task(SAMPLES, scorer=includes()), model), concurrency=6, progress=False)
     other = selector("A")

@@ -1,10 +1,6 @@
 """A selection as the source of a task's samples: Inspect's own loop asks and tells."""
 
-import logging
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -104,18 +100,6 @@ def test_epochs_are_one_evaluation(scripted: Scripted) -> None:
     assert {entry.estimate["includes"] for entry in selector.result().prompts} == {0.5}
 
 
-@pytest.mark.parametrize(("of_task", "of_eval"), [(3, 1), (1, 2)])
-def test_epochs_of_the_eval_alone(scripted: Scripted, of_task: int, of_eval: int, caplog: Any) -> None:
-    """They belong to the task; but nothing is lost, and nothing counts twice."""
-    selector = new_selector()
-    source = InspectSource(selector, questions(epochs=of_task))
-    with caplog.at_level(logging.WARNING, "asktell"):
-        log = evaluate(source, scripted(repeat), epochs=of_eval)
-    assert log.status == "success"
-    assert selector.spent == 8
-    assert ("give epochs to the task" in caplog.text) == (of_eval > of_task)
-
-
 def test_a_study_and_its_extra_metrics(scripted: Scripted, tmp_path: Path) -> None:
     with asktell.Study.create(tmp_path / "studies.db", "inspect", new_selector()) as study:
         with InspectSource(study, questions(), concurrency=3) as source:
@@ -167,45 +151,6 @@ def test_metrics_are_the_prompts(scripted: Scripted) -> None:
     assert metrics(log) == {("includes", "mean(bad)"): 0, ("includes", "mean(good)"): 1}
     log = evaluate(InspectSource(new_selector(), questions(), by_prompt=False), scripted(repeat))
     assert metrics(log)["includes", "accuracy"] == 0.5
-
-
-SHOWN = """
-import sys
-import asktell, inspect_ai
-from asktell_adapters.harnesses.inspect_source import InspectSource
-from inspect_ai import Task
-from inspect_ai.dataset import Sample
-from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
-from inspect_ai.scorer import includes
-
-@modelapi(name="right")
-def right():
-    class Right(ModelAPI):
-        async def generate(self, input, tools, tool_choice, config):
-            output = ModelOutput.from_content(self.model_name, "right")
-            output.usage = ModelUsage(input_tokens=7, output_tokens=3, total_tokens=10)
-            return output
-    return Right
-
-if __name__ == "__main__":
-    prompts = {id_: f"prompt {id_}" for id_ in ("good", "bold", "[/b]", "[red]")}
-    selector = asktell.Selector(prompts, asktell.BestFeasible("includes"), 8, examples=4, method="uniform")
-    task = Task([Sample(f"Q{i}?", target="right") for i in range(4)], scorer=includes())
-    (log,) = inspect_ai.eval(InspectSource(selector, task).task, model="right/model", display=sys.argv[1])
-    print(log.status)
-"""
-
-
-@pytest.mark.parametrize("display", ["rich", "plain"])
-def test_names_of_metrics_are_shown_as_they_are(display: str, tmp_path: Path) -> None:
-    (tmp_path / "shown.py").write_text(SHOWN)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "200"}
-    command = [sys.executable, str(tmp_path / "shown.py"), display]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, cwd=tmp_path, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[-1] == "success"
-    missing = [name for name in ("good", "bold", "［/b］", "［red］") if f"accuracy({name})" not in done.stdout]
-    assert missing == [], done.stdout
 
 
 def test_a_server_that_is_down_is_an_error_and_costs_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,18 +211,6 @@ def test_what_inspect_tries_again_is_one_evaluation(scripted: Scripted) -> None:
     selector = new_selector()
     evaluate(InspectSource(selector, questions(solver=once_broken())), scripted(repeat), retry_on_error=1)
     assert (selector.spent, len(selector.state.failures)) == (8, 0)
-
-
-def test_nothing_but_failures_ends_the_eval(scripted: Scripted) -> None:
-    def never(messages: list[Any]) -> str:
-        raise ValueError("no key")
-
-    selector = new_selector()
-    log = evaluate(InspectSource(selector, questions(), max_failures_in_a_row=3, concurrency=1), scripted(never))
-    assert log.status == "error"
-    assert "3 evaluations in a row failed" in log.error.message
-    assert "no key" in log.error.message
-    assert selector.spent == 0
 
 
 def test_an_eval_that_was_interrupted_goes_on(scripted: Scripted) -> None:
@@ -393,15 +326,6 @@ def test_another_model_is_another_selection(scripted: Scripted) -> None:
     assert "A selection is of one model" in log.error.message
 
 
-def test_on_tell(scripted: Scripted) -> None:
-    told: list[int] = []
-    selector = new_selector()
-    evaluate(
-        InspectSource(selector, questions(), on_tell=lambda selector, trial: told.append(trial.id)), scripted(repeat)
-    )
-    assert sorted(told) == list(range(8))
-
-
 @pytest.mark.parametrize(
     ("selector", "task", "options", "words"),
     [
@@ -418,9 +342,3 @@ def test_on_tell(scripted: Scripted) -> None:
 def test_what_does_not_go_together(selector: Any, task: Any, options: Any, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         InspectSource(selector, task, **options)
-
-
-def test_a_source_that_is_never_evaluated_asks_nothing() -> None:
-    selector = new_selector()
-    InspectSource(selector, questions())
-    assert not selector.pending

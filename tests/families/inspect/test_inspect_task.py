@@ -12,7 +12,7 @@ import pytest
 from inspect_ai import Epochs, Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import read_eval_log
-from inspect_ai.model import ChatMessageSystem, ChatMessageUser, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
 from inspect_ai.scorer import Score, includes, match, mean, scorer
 from inspect_ai.solver import generate, multiple_choice, prompt_template, solver, system_message
 
@@ -175,13 +175,6 @@ def test_how_a_prompt_enters(scripted: Scripted, task: Task, insert: Any, expect
     assert seen(listening(scripted, task, insert=insert), PROMPT).startswith(expected)
 
 
-def test_a_function_gets_each_samples_own_prompt(scripted: Scripted) -> None:
-    evaluator = listening(
-        scripted, Task([Sample("Q?")], scorer=match()), insert=lambda prompt: [system_message(prompt), generate()]
-    )
-    assert [seen(evaluator, prompt) for prompt in ("A", "B")] == ["system: A\nuser: Q?", "system: B\nuser: Q?"]
-
-
 def test_multiple_choice_and_a_task_function(scripted: Scripted) -> None:
     @task
     def questions() -> Task:
@@ -199,12 +192,6 @@ def test_the_task_is_not_changed(scripted: Scripted) -> None:
     assert mine.dataset[0].id == "s"
     assert mine.dataset[0].metadata is None
     assert not isinstance(mine.setup, list)
-
-
-def test_the_same_pair_twice_in_a_batch(scripted: Scripted) -> None:
-    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
-    twins = [asktell.Trial(id_, 0, "A", 0) for id_ in (4, 5)]
-    assert [dict(outcome)["includes"] for outcome in evaluator.evaluate_batch(twins)] == [1.0, 1.0]  # type: ignore[arg-type]
 
 
 def test_epochs_are_averaged_and_one_that_fails_fails_the_trial(scripted: Scripted) -> None:
@@ -305,25 +292,6 @@ def test_values_are_what_inspect_takes_them_for(value: object, expected: float) 
     assert value_to_float(value) == expected == theirs()(value)  # type: ignore[arg-type]
 
 
-def test_grades_of_ones_own(scripted: Scripted) -> None:
-    @scorer(metrics=[mean()])
-    def grade() -> Any:
-        async def score(state: Any, target: Any) -> Score:
-            return Score(value=state.output.completion)
-
-        return score
-
-    graded = Task([Sample("?")], scorer=grade())
-    answers = iter(["B", "Z"])
-    evaluator = InspectTask(
-        graded, scripted(lambda messages: next(answers)), value_to_float={"A": 1.0, "B": 0.7}.__getitem__
-    )
-    (good,) = evaluator.evaluate_batch(trials(("A", 0)))
-    assert dict(good)["grade"] == 0.7  # type: ignore[arg-type]
-    (bad,) = evaluator.evaluate_batch(trials(("A", 0)))
-    assert "KeyError: 'Z'" in str(bad)
-
-
 def test_batches_from_several_threads_wait_for_each_other(scripted: Scripted) -> None:
     evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
     with ThreadPoolExecutor(2) as threads:
@@ -335,17 +303,6 @@ async def test_inside_a_running_loop(scripted: Scripted) -> None:
     evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
     (scores,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert isinstance(scores, dict)
-
-
-def test_with_the_mock_model() -> None:
-    # It would fetch a tokenizer if usage were left out.
-    output = ModelOutput.from_content("mockllm/model", "yes")
-    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-    evaluator = InspectTask(
-        Task([Sample("?", target="yes")], scorer=includes()), get_model("mockllm/model", custom_outputs=[output])
-    )
-    good, bad = evaluator.evaluate_batch(trials(("A", 0), ("B", 0)))
-    assert sorted([type(good).__name__, type(bad).__name__]) == ["CompletionError", "dict"]  # it has one answer
 
 
 def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,10 +323,3 @@ def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "too long" in failure.reason
     assert {body["max_tokens"] for body in server.requests} == {9}
     assert {body["messages"][0]["content"] for body in server.requests} == {"Repeat.", "Say it again."}
-
-
-def test_with_a_study(scripted: Scripted, tmp_path: Path) -> None:
-    evaluator = InspectTask(Task([Sample("a", target="a"), Sample("b", target="b")], scorer=includes()), scripted(echo))
-    selector = asktell.Selector(["A", "B"], asktell.BestFeasible("includes"), 4, "uniform", examples=2)
-    with asktell.Study.create(tmp_path / "studies.db", "inspect", selector) as study:
-        assert asktell.run(study, evaluator, progress=False).spent == 4

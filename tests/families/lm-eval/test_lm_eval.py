@@ -147,16 +147,6 @@ def test_choices() -> None:
     assert model.seen[:2] == ["yes\n\nq1?", "yes\n\nq1?"]
 
 
-def test_likelihood() -> None:
-    config = {**GENERATE, "output_type": "loglikelihood", "generation_kwargs": None}
-    config["metric_list"] = [
-        {"metric": "acc", "aggregation": "mean", "higher_is_better": True},
-        {"metric": "perplexity", "aggregation": "perplexity", "higher_is_better": False},
-    ]
-    (outcome,) = LMEvalTask(config, Scripted()).evaluate_batch(trials(("P", 1)))
-    assert numbers(outcome) == {"acc": 0.0}
-
-
 @pytest.mark.parametrize(
     ("insert", "prompt", "options", "expected"),
     [
@@ -314,15 +304,6 @@ ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
 def test_what_cannot_be_used_is_refused_at_once(task: Any, options: Any, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         LMEvalTask(task, Scripted(), **options)
-
-
-def test_models_that_cannot_be_used() -> None:
-    with pytest.raises(InvalidArgumentError, match="an lm-eval LM or its name, got object"):
-        LMEvalTask(CHOOSE, object())
-    with pytest.raises(EvaluatorError, match="cannot make the model 'nobody'"):
-        LMEvalTask(CHOOSE, "nobody")
-    (outcome,) = LMEvalTask(CHOOSE, "dummy").evaluate_batch(trials(("P", 1)))
-    assert set(numbers(outcome)) == {"acc"}
 
 
 def test_a_missing_example_fails_alone() -> None:

@@ -192,15 +192,6 @@ def test_every_optimizer_proposes(name: str) -> None:
         assert first[0] in writer.asked[0], "the best one is the donor"
 
 
-def test_capo_keeps_few_shot_examples() -> None:
-    proposer = Proposer(optimizers(Writer())["capo"]())
-    texts = proposer.propose(12, PARENTS)
-    shown = [text for text in texts if "fine film" in text or "poor film" in text]
-    assert shown
-    again = proposer.propose(6, dict.fromkeys(shown, 0.5) | PARENTS)
-    assert again
-
-
 def test_what_a_meta_llm_can_do_wrong() -> None:
     def offline(text: str) -> str:
         raise ConnectionError("meta LLM is down")

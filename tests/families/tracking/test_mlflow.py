@@ -6,7 +6,6 @@ import json
 import logging
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,23 +97,6 @@ def test_a_run_in_which_everything_failed(table: Table, new_selector: NewSelecto
     assert "asktell.registered" not in run.data.tags
     assert mlflow.genai.load_prompt("prompts:/best-prompt/1", allow_missing=True) is None
     assert run.data.metrics["progress/failures"] == sum(entry.failures for entry in result.prompts) > 0
-
-
-def test_the_best_has_a_point_at_every_decision(table: Table, new_selector: NewSelector, store: Any) -> None:
-    """In less than the interval between two looks."""
-
-    def slow(prompt: str, example: int | None) -> object:
-        time.sleep(0.02)
-        return table(prompt, example)
-
-    selector = new_selector(table, "csr", budget=30)
-    with MLflowTracker("prompts", interval=1e9) as tracker:
-        result = asktell.run(selector, slow, progress=False, on_tell=tracker)
-    metric = result.goal.metrics[0]
-    points = steps(store, tracker.run_id, f"best/{metric}")
-    assert points == sorted(set(points))
-    assert len(points) > 3
-    assert points[-1] == result.spent
 
 
 def test_a_study_goes_on_in_its_run(table: Table, new_selector: NewSelector, store: Any, tmp_path: Path) -> None:

@@ -127,12 +127,3 @@ def test_the_active_run_is_used_and_left_open(table: Table, new_selector: NewSel
         run.log({"mine": 1})
     assert len(numbers(folder, "evaluation/prompt")) == 12
     assert logged(folder)[-1]["mine"] == 1
-
-
-def test_disabled(table: Table, new_selector: NewSelector, folder: Path) -> None:
-    with WandbTracker(mode="disabled") as tracker:
-        result = asktell.run(
-            new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker
-        )
-    assert result.done
-    assert not logged(folder)

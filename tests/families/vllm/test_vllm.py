@@ -8,13 +8,12 @@ what ASKTELL_VLLM_MODEL names (a folder or a hub id).
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
-import asktell
 from asktell.errors import EvaluatorError
-from asktell_adapters.evaluators import VLLM, CompletionError, Example, LLMEvaluator, Request
+from asktell_adapters.evaluators import VLLM, CompletionError, Request
 from asktell_adapters.testing.llm_contract import LLMContract, completions
 
 pytest.importorskip("vllm")
@@ -92,29 +91,11 @@ def test_sampling_follows_each_requests_own_seed(engine: VLLM) -> None:
     assert one.text != two.text
 
 
-def test_limits_are_each_requests_own(engine: VLLM) -> None:
-    answers = completions(engine.complete([Request.chat("w1", max_new_tokens=n) for n in (1, 5, 40)]))
-    assert [answer.completion_tokens <= n for answer, n in zip(answers, (1, 5, 40), strict=True)] == [True] * 3
-    assert answers[0].completion_tokens + (answers[0].finish_reason == "stop") == 1
-    for answer in answers:
-        assert answer.text or answer.completion_tokens == 0
-
-
 def test_one_over_long_request_among_many_fails_alone(engine: VLLM) -> None:
     texts = ["w1 " * 400 if n == 5 else f"w{n}" for n in range(9)]
     answers = engine.complete([Request.chat(text, "w9", max_new_tokens=3) for text in texts])
     assert [isinstance(answer, CompletionError) for answer in answers] == [n == 5 for n in range(9)]
     assert "256" in str(answers[5])
-
-
-def test_a_selection_runs_on_it(engine: VLLM) -> None:
-    def tokens(completion: Any, example: Example) -> float:
-        return float(completion.completion_tokens)
-
-    examples = [Example(f"w{n}") for n in range(4)]
-    evaluator = LLMEvaluator(engine, examples, {"tokens": tokens}, max_new_tokens=4)
-    selector = asktell.Selector(["w1 w2", "w3"], asktell.BestFeasible("tokens"), 6, examples=4)
-    assert asktell.run(selector, evaluator, concurrency=3, progress=False).spent == 6
 
 
 def test_a_killed_engine_is_a_clear_error_and_the_next_call_starts_another(model: str) -> None:
