@@ -22,10 +22,22 @@ from tests.presets import CONSTRAINED
 
 os.environ["COLUMNS"] = "200"  # whatever terminal they run in
 
-hypothesis.settings.register_profile("default", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+# JAX compiles a function once, for all workers and for the next run: most of what its tests take.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# Examples of a property: 30 by default, 100 with --run-slow.
+hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("slow", deadline=None, max_examples=100, print_blob=True)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--hypothesis-profile", None):
+        ordinary = "ci" if os.environ.get("CI") else "default"
+        hypothesis.settings.load_profile("slow" if config.getoption("--run-slow") else ordinary)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

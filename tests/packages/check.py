@@ -25,9 +25,10 @@ OLDEST = "3.11"
 EXTRAS = "analysis,plot,postgresql,service"  # what the tests of the engine use
 STRUCTURED = "structured"  # its bounds would raise the engine's own, so the oldest versions of both are never together
 TESTS = [
-    *["elimination", "intervals", "methods", "numerics", "posterior", "profiles", "records", "results", "running"],
+    *["elimination", "intervals", "methods", "numerics", "posterior", "results", "running"],
     *[
         "schedulers",
+        "serialization",
         "state",
         "storages",
         "studies",
