@@ -15,7 +15,7 @@ from asktell._util.extras import needs_extra
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.budget import describe_spending
 from asktell.problem.goals import Goal, ParetoSet
-from asktell.results.result import PromptResult, Shown
+from asktell.results.entries import PromptResult, Shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,8 @@ from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.comparison import Comparison, Pairs, compare_two, differ, of_repeats, premises
 from asktell.results.convergence import settling
-from asktell.results.result import PromptResult, Result, grouped
+from asktell.results.entries import PromptResult, grouped
+from asktell.results.result import Result
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, State, Tally
 from asktell.state.history import repeated
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import check_reason, in_words, short, whole
-from asktell.results.result import kind_of
+from asktell.results.entries import kind_of
 from asktell.running.outcomes import Outcome
 from asktell.selector import Selector
 

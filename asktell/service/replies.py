@@ -8,7 +8,7 @@ from asktell.problem.checks import short
 from asktell.problem.goals import Goal
 from asktell.results import Comparison, PromptResult, Result
 from asktell.results.comparison import Comparer
-from asktell.results.result import FailureGroup
+from asktell.results.entries import FailureGroup
 from asktell.service.problems import error_of
 from asktell.studies.leases import Holding
 

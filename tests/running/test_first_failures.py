@@ -9,7 +9,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Budget, EvaluatorError, InvalidArgumentError, Selector
-from asktell.results.result import FailureGroup, grouped, kind_of
+from asktell.results.entries import FailureGroup, grouped, kind_of
 from asktell.running.failures import FailureLimit
 from asktell.storages.memory import MemoryStorage
 

@@ -10,7 +10,8 @@ from asktell._util.extras import needs_extra
 from asktell._util.terminal import filled, in_blocks, one_line, safe, with_error
 from asktell.problem.checks import MOST_EVALUATIONS, some
 from asktell.results import PromptResult, Result
-from asktell.results.result import WIDTH, failed, heading, in_words, probabilities
+from asktell.results.entries import in_words
+from asktell.results.result import WIDTH, failed, heading, probabilities
 from asktell_adapters.prompts import unread_fields
 
 if TYPE_CHECKING:

@@ -1,0 +1,112 @@
+"""What a result is made of: what is known about each prompt, and the failures by their reasons."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from asktell.problem.goals import Goal
+
+
+@dataclass(frozen=True)
+class PromptResult:
+    """What is known about one prompt.
+
+    `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
+    is that of the mean over the examples given, 0 once all were seen (unless scores are noisy, `repeats` above 1), None
+    where nothing supports one (a single example). The truth is within 1.96 errors about 19 times in 20, after few
+    examples too. `standard_error_population` is that of the mean over new examples like them. `status` is active,
+    accepted, rejected, failed or retired; `round` and `reason` say when and why it left. `feasible` is whether
+    the prompt is taken to keep every constraint (None without constraints or estimate): by its probability of that, at
+    least a half, where the method has a posterior, else by its estimate. A bound at the end of the scale, as
+    `at_least(1)` of a share, is taken as kept as long as every score keeps it, however small the probability that all
+    others will. `p_feasible` and `p_optimal` are None unless the method has a posterior.
+    """
+
+    id: str | int
+    prompt: str
+    estimate: Mapping[str, float | None]
+    standard_error: Mapping[str, float | None]
+    pulls: int
+    status: str
+    round: int | None
+    reason: str | None
+    feasible: bool | None
+    failures: int
+    p_feasible: float | None = None
+    p_optimal: float | None = None
+    standard_error_population: Mapping[str, float | None] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as JSON-ready data, with the same names."""
+        errors = {"standard_error": dict(self.standard_error)}
+        wider = {"standard_error_population": dict(self.standard_error_population)}
+        return {**vars(self), "estimate": dict(self.estimate), **errors, **wider}
+
+
+class Shown(Protocol):
+    """A result, as far as pictures and tables of it go."""
+
+    @property
+    def goal(self) -> Goal: ...  # noqa: D102
+    @property
+    def selected(self) -> list[PromptResult]: ...  # noqa: D102
+    @property
+    def prompts(self) -> list[PromptResult]: ...  # noqa: D102
+    @property
+    def unresolved(self) -> list[PromptResult]: ...  # noqa: D102
+    @property
+    def baseline(self) -> str | int | None: ...  # noqa: D102
+    @property
+    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def spent(self) -> int: ...  # noqa: D102
+    @property
+    def budget(self) -> int: ...  # noqa: D102
+    @property
+    def spent_cost(self) -> float: ...  # noqa: D102
+    @property
+    def max_cost(self) -> float | None: ...  # noqa: D102
+    @property
+    def sentence(self) -> str | None: ...  # noqa: D102
+
+
+# What differs from evaluation to evaluation: names, numbers.
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
+_COMPARED = 300  # characters of a reason
+
+
+def kind_of(reason: str) -> str:
+    """The same text for reasons that differ only in numbers and in what stands in quotes."""
+    return _PARTICULAR.sub("#", reason)[:_COMPARED]
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Evaluations that failed in the same way.
+
+    `reason`: that of the first of them, `count`: how many, `prompts`: the ids of their prompts.
+    """
+
+    reason: str
+    count: int
+    prompts: list[str | int]
+
+
+def grouped(failures: Iterable[tuple[str | int, str]]) -> list[FailureGroup]:
+    """Prompts' ids and reasons, the most common reason first."""
+    found: dict[str, tuple[str, list[str | int]]] = {}
+    for prompt, reason in failures:
+        found.setdefault(kind_of(reason), (reason, []))[1].append(prompt)
+    groups = [FailureGroup(reason, len(ids), list(dict.fromkeys(ids))) for reason, ids in found.values()]
+    return sorted(groups, key=lambda group: -group.count)
+
+
+def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
+    """A line for each of the most common reasons."""
+    total = sum(group.count for group in groups)
+    for group in groups[:most]:
+        ids = ", ".join(map(str, group.prompts[:5])) + (", ..." if len(group.prompts) > 5 else "")
+        yield f"{group.count} of {total} failures ({ids}): {group.reason}"
+    if len(groups) > most:
+        yield f"... and {len(groups) - most} other reasons"
