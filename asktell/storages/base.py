@@ -136,15 +136,6 @@ class AbstractStorage(ABC):
                 that it leaves.
         """
 
-    flushes = False
-    """Whether `flush` waits for the disk, so that what must be durable can be committed first and waited for later."""
-
-    def flush(self) -> None:  # noqa: B027 - for storages that can
-        """Wait until everything that this process has committed is on the disk, as after a durable transaction.
-
-        Threads that come while one waits share the next wait.
-        """
-
     @abstractmethod
     def now(self) -> float:
         """Seconds since 1970, by the one clock that all processes share that use this storage."""

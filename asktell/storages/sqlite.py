@@ -1,19 +1,33 @@
-"""Studies in a SQLite file: several processes on one machine. Not for network file systems."""
+"""Studies in a SQLite file: several processes on one machine. Not for network file systems.
+
+In WAL mode readers wait for nobody, and writers for each other. `PRAGMA synchronous` is set for each transaction: with
+FULL, COMMIT returns once it is on the disk, with everything that was committed before; with NORMAL it does not wait.
+
+SQLite goes on writing to a file that has lost its name, and to a write-ahead log that nobody else will read. So every
+operation compares the files at the path with those that are open, before it begins and before anything is confirmed.
+"""
 
 import json
+import math
+import os
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import RLock
+from typing import Any, TypeAlias
+from weakref import WeakSet
 
-from asktell.errors import AsktellError, StorageError
-from asktell.storages._sqlite_file import SQLiteFile
+from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.base import (
     MOST,
+    SCHEMA_VERSION,
     AbstractStorage,
     Line,
     Snapshot,
+    check_schema,
     details_taken,
     no_study,
     position_taken,
@@ -21,11 +35,49 @@ from asktell.storages.base import (
     study_gone,
 )
 
+_TABLES = (
+    "CREATE TABLE asktell_schema (version INTEGER NOT NULL)",
+    f"INSERT INTO asktell_schema VALUES ({SCHEMA_VERSION})",
+    "CREATE TABLE asktell_studies (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
+    "document BLOB NOT NULL)",
+    "CREATE TABLE asktell_log (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "position INTEGER NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position)) WITHOUT ROWID",
+    "CREATE TABLE asktell_snapshots (study INTEGER PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
+    "position INTEGER NOT NULL, parts INTEGER NOT NULL, head BLOB NOT NULL)",
+    "CREATE TABLE asktell_parts (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "number INTEGER NOT NULL, part BLOB NOT NULL, PRIMARY KEY (study, number)) WITHOUT ROWID",
+    "CREATE TABLE asktell_details (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
+    "trial INTEGER NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
+)
+_SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
+
+_Identity: TypeAlias = tuple[int, int] | None
+"""Device and inode; None where there is no file."""
+
+_CURES = {
+    sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
+    sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",
+    sqlite3.SQLITE_CANTOPEN: "It cannot be opened. Check that the folder exists, and its permissions.",
+    sqlite3.SQLITE_PERM: "It may not be opened. Check its permissions.",
+    sqlite3.SQLITE_IOERR: "The disk could not be read or written. Nothing that was confirmed was changed.",
+    sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
+    "it (`sqlite3 FILE .recover`), or go back to a backup.",
+    sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Go back to a backup.",
+}
+
 _READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
 _ATTACH = "INSERT INTO asktell_details VALUES (?, ?, ?)"
 _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial IN (SELECT value FROM json_each(?))"
 _HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
 _PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
+
+
+def _identity(path: str) -> _Identity:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class _Transaction:
@@ -67,8 +119,10 @@ class _Transaction:
         )
 
 
-class SQLiteStorage(SQLiteFile, AbstractStorage):
+class SQLiteStorage(AbstractStorage):
     """Studies in one file, made when the first study is.
+
+    It is opened when it is first needed. For several threads, and goes on in a forked process.
 
     Args:
         path: of the file; its folder must exist.
@@ -76,9 +130,20 @@ class SQLiteStorage(SQLiteFile, AbstractStorage):
         patience: seconds to wait for other processes before StorageBusyError.
     """
 
+    _open: sqlite3.Connection | None = None
+
     def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
-        super().__init__(path, patience)
+        self.path = os.path.abspath(path)  # a change of the working directory must not lead to another file
         self._clock = clock
+        self._patience = patience
+        self._still = False  # whether it is open as a file that nobody writes to
+        self._files: dict[str, _Identity] = {}  # that are open, or were last, by their paths
+        self._lock = RLock()
+        with _forking:
+            _storages.add(self)
+
+    def __del__(self) -> None:
+        self._disconnect()  # since Python 3.13 sqlite3 warns where nobody does
 
     def create(
         self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
@@ -143,20 +208,235 @@ class SQLiteStorage(SQLiteFile, AbstractStorage):
         with self._writing(durable) as connection:
             yield _Transaction(connection, key, self)
 
-    flushes = True
-
-    def flush(self) -> None:
-        """See AbstractStorage."""
-        self._flush()
-
     def now(self) -> float:
         """See AbstractStorage."""
         return self._clock()
 
     def check(self, patience: float = 1.0) -> None:
         """See AbstractStorage."""
-        self._confirm(patience)
+        if not self._lock.acquire(timeout=patience):
+            raise self._busy(patience)
+        try:
+            if not self._files and not os.path.exists(self.path):
+                if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
+                    raise StorageError(f"{self.path!r} cannot be made. Check its folder, and its permissions.")
+                return
+            with self._translated(patience), suppress(StudyNotFoundError):  # there are no tables yet
+                connection = self._connection()
+                self._compare_files()
+                self._patiently(connection, "BEGIN IMMEDIATE", patience=patience)
+                connection.execute("ROLLBACK")
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """See AbstractStorage."""
-        self._close()
+        with self._lock:
+            self._disconnect()
+            self._files = {}
+
+    # Reading and writing
+
+    def _query(self, sql: str, *values: object) -> list[Any]:
+        with self._lock, self._translated():
+            rows = self._patiently(self._connection(), sql, values).fetchall()
+            self._compare_files()
+            return rows
+
+    @contextmanager
+    def _writing(self, durable: bool, create: bool = False) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._translated():
+            connection = self._connection(create)
+            self._compare_files()
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            with self._committed(connection):
+                before = connection.total_changes
+                yield connection
+                if durable and connection.total_changes == before:
+                    # COMMIT syncs nothing if nothing is written, and what was found may not be on the disk yet.
+                    connection.execute("PRAGMA user_version = 0")
+            self._compare_files()
+
+    @contextmanager
+    def _committed(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+        process = os.getpid()
+        try:
+            self._patiently(connection, "BEGIN IMMEDIATE")
+            yield connection
+            if os.getpid() != process:
+                raise StorageError("The process was forked in the middle of a transaction, which is the parent's.")
+            connection.execute("COMMIT")
+        except BaseException:
+            if os.getpid() == process:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            raise
+
+    def _patiently(
+        self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = (), patience: float | None = None
+    ) -> sqlite3.Cursor:
+        """Execute what may have to wait for another process.
+
+        SQLite itself waits longer and longer between its attempts, so that among many processes some starve for
+        seconds. With short waits of random length everybody has the same chance.
+        """
+        deadline = math.inf
+        while True:
+            try:
+                return connection.execute(sql, values)
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                deadline = min(deadline, now + (self._patience if patience is None else patience))
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= deadline:
+                    raise
+            time.sleep(random.uniform(*_SECONDS_BETWEEN_ATTEMPTS))
+
+    # The connection
+
+    def _connection(self, create: bool = False) -> sqlite3.Connection:
+        if self._open is not None and self._still and os.path.exists(f"{os.path.realpath(self.path)}-wal"):
+            self._disconnect()  # somebody writes, and what was read once may be old
+        if self._open is not None:
+            return self._open
+        before = _identity(self.path)
+        if self._files.get(self.path, before) != before:
+            raise self._moved()
+        if before is None and not create:
+            raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
+        real_path = os.path.realpath(self.path)  # beside which the log lies, if the path is a link
+        # Without the right to make the log's files it can be read only while it has none, that is, nobody writes.
+        folder = os.path.dirname(real_path)
+        self._still = not create and not os.access(folder, os.W_OK) and not os.path.exists(f"{real_path}-wal")
+        how = "ro&immutable=1" if self._still else "rwc" if create else "rw"
+        connection = sqlite3.connect(
+            f"{Path(real_path).as_uri()}?mode={how}",
+            uri=True,
+            timeout=self._patience,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=32,
+        )
+        try:
+            if before not in (None, _identity(self.path)):  # another file has taken its place
+                raise self._moved()
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA fullfsync = ON")  # macOS: a sync reaches the disk, not its cache
+            self._prepare(connection, create)
+            connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
+            # The last two are there as long as the database is open, unless it may only be read.
+            paths = self.path, f"{real_path}-wal", f"{real_path}-shm"
+            self._files = {path: found for path in paths if (found := _identity(path)) is not None}
+            self._open = connection
+            return connection
+        finally:
+            if self._open is None:
+                connection.close()
+
+    def _disconnect(self) -> None:
+        if self._open is not None:
+            with suppress(sqlite3.Error):
+                self._open.close()
+            self._open = None
+
+    def _compare_files(self) -> None:
+        """Refuse to go on with files that nobody else will find.
+
+        Raises:
+            StorageError: they have lost their names.
+        """
+        for path, opened in self._files.items():
+            if _identity(path) != opened:
+                raise self._moved()
+
+    def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
+        """Check the tables, or make them for whoever creates a study; nobody else writes here."""
+        if self._has_tables(connection):
+            return
+        if not create:
+            raise StudyNotFoundError(f"There are no studies in {self.path!r}. Study.create() makes one.")
+        (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StorageError(
+                f"{self.path!r} cannot be used: SQLite offers no write-ahead log there. On a network file system use "
+                "PostgreSQL or the HTTP service instead."
+            )
+        with self._committed(connection):
+            if not self._has_tables(connection):  # another process may have been first
+                for statement in _TABLES:
+                    connection.execute(statement)
+
+    def _has_tables(self, connection: sqlite3.Connection) -> bool:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'").fetchone():
+            return False
+        check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchone()[0], self.path)
+        return True
+
+    # Errors
+
+    @contextmanager
+    def _translated(self, patience: float | None = None) -> Iterator[None]:
+        """SQLite's errors in asktell's words."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            try:
+                self._compare_files()  # of another file no other error says much
+            finally:
+                self._disconnect()  # whatever state it is in: the next call begins anew
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise self._busy(self._patience if patience is None else patience) from error
+            raise StorageError(f"{self.path!r} cannot be used: {error}. {_CURES.get(code, '')}".rstrip()) from error
+
+    def _busy(self, patience: float) -> StorageBusyError:
+        return StorageBusyError(
+            f"{self.path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
+        )
+
+    def _moved(self) -> StorageError:
+        return StorageError(
+            f"{self.path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was "
+            "just done is not confirmed. Put the files back where they were, and try again; or close this, and open "
+            "what is there."
+        )
+
+
+# Forks. A child that used its parent's connection would believe that it holds the parent's locks, and the parent, when
+# it closes, would remove the log that the child writes to (https://www.sqlite.org/howtocorrupt.html, section 2.6). So
+# connections are closed before a fork.
+
+_storages: WeakSet[SQLiteStorage] = WeakSet()
+_forking = RLock()  # held during a fork, and while a storage is added
+_held: list[SQLiteStorage] = []  # by the thread that forks
+_inherited: list[sqlite3.Connection] = []  # by a fork in the middle of a transaction; to be left alone
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside SQLite, whose own locks would stay locked in the child, and close."""
+    _forking.acquire()
+    for storage in list(_storages):
+        if storage._lock.acquire(timeout=storage._patience):
+            _held.append(storage)
+            if storage._open is not None and not storage._open.in_transaction:  # otherwise this thread is in one
+                storage._disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop()._lock.release()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    global _forking
+    _forking = RLock()
+    _held.clear()
+    for storage in list(_storages):
+        storage._lock = RLock()
+        if storage._open is not None:
+            _inherited.append(storage._open)
+            storage._open = None
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

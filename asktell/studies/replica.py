@@ -115,22 +115,10 @@ class Replica:
     @contextmanager
     def writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
         """The logged selector and a clock; at the end what was done is appended to the log, or undone if it raised."""
-        with self._writing(durable) as both:
-            yield both
-        if durable:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Wait for the disk, if that was left for later: other threads ask and tell meanwhile."""
-        if self.storage.flushes:
-            self.storage.flush()
-
-    @contextmanager
-    def _writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
         with self.lock:
             logged, mark = self.logged, None
             try:
-                with self.storage.transaction(self.key, durable and not self.storage.flushes) as transaction:
+                with self.storage.transaction(self.key, durable) as transaction:
                     self._catch_up(transaction.read)
                     mark = logged.mark()
                     yield logged, transaction.now
@@ -181,12 +169,11 @@ class Replica:
         for ticket in tickets:
             if ticket.error is not None:
                 raise ticket.error
-        self._flush()
         return [ticket.outcome for ticket in tickets]  # type: ignore[misc]
 
     def _commit(self, tickets: list[_Ticket[Any]]) -> None:
         try:
-            with self._writing(durable=True) as (logged, clock):
+            with self.writing(durable=True) as (logged, clock):
                 for ticket in tickets:
                     try:
                         with logged.attempt():

@@ -33,8 +33,6 @@ SCORES = np.random.default_rng(0).uniform(size=(1000, 2)).round(4).tolist()
 class Unsynced(SQLiteStorage):
     """Nothing waits for the disk."""
 
-    flushes = False
-
     def transaction(self, key: int, durable: bool) -> contextlib.AbstractContextManager[Transaction]:
         """See AbstractStorage."""
         return super().transaction(key, durable=False)
