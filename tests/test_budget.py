@@ -279,7 +279,6 @@ def test_budgets_that_make_no_sense(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("costs", [{"all": [1, 2.0], "arms": []}, {"all": [1, -2.0, 1.0], "arms": []}, [], {"arms": 1}])
 def test_malformed_costs_are_refused(costs: Any) -> None:
-    import json
 
     s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
     trial = s.ask()
@@ -299,21 +298,3 @@ def test_run_takes_the_cost_from_the_scores(tmp_path: Path) -> None:
         s = Selector(["x", "yy", "zzz"], goal, Budget(cost=2), examples=10)
         result = asktell.run(s, evaluate, progress=False)
         assert (result.spent, result.spent_cost, result.done) == (8, 2.0, True)
-
-
-def test_a_budget_saved_by_version_1_goes_on() -> None:
-    text = (Path(__file__).parent / "assets" / "budget-v1-auto.json").read_text().strip()
-    s = Selector.from_json(text)
-    assert json.loads(s.to_json()) == json.loads(text)
-    assert (s.spent, s.max_cost, s.budget) == (8, 9.0, 40)
-    assert s.method == asktell.Adaptive(confidence=0.95, tolerance=0.05)
-    assert [(t.id, t.prompt_id, t.example) for t in s.pending] == [(9, "id2", 1), (10, "id1", 1)]
-    assert s.ask() == Trial(11, "id4", "prompt 4", 7)
-    result = s.result()
-    assert result.spent_cost == 2.625
-    assert sum(entry.failures for entry in result.prompts) == 1
-    while trials := s.pending or s.ask(1):
-        for trial in trials:
-            s.tell(trial, [0.5, 0.5], cost=1.0)
-    assert s.done
-    assert s.result().spent_cost <= 9.0

@@ -15,7 +15,6 @@ from asktell import BestFeasible, InvalidArgumentError, InvalidStateError, Selec
 from asktell.problem.examples import Examples, changes
 
 IDS = ["a", "b", "c", "d"]
-SAVED = Path(__file__).parent / "assets" / "selector-v1-csr.json"
 
 
 def new(examples: Any = IDS, budget: int = 8) -> Selector:
@@ -41,10 +40,6 @@ def test_without_ids_nothing_of_them_is_written() -> None:
     assert selector.example_ids is None
     assert "example_ids" not in selector.to_json()
     assert "example_ids" not in selector.result().to_dict()
-
-
-def test_arrays_of_ids_are_lists() -> None:
-    assert new(np.array(IDS)).to_json() == new(tuple(IDS)).to_json() == new().to_json()
 
 
 def test_an_observation_may_name_its_example_by_its_id() -> None:
@@ -116,14 +111,6 @@ def test_whoever_has_the_same_ids_joins_and_whoever_has_none_does_not(tmp_path: 
         Study.create(tmp_path / "s.db", "s", new(4), exist_ok=True)
 
 
-def test_a_study_of_before_there_were_ids_is_joined_by_whoever_has_as_many(tmp_path: Path) -> None:
-    Study.create(tmp_path / "s.db", "s", new(4)).close()
-    Study.create(tmp_path / "s.db", "s", new(), exist_ok=True).close()
-    Study.open(tmp_path / "s.db", "s", examples=IDS).close()
-    with pytest.raises(StudyExistsError, match="other values of examples"):
-        Study.create(tmp_path / "s.db", "s", new([*IDS, "e"]), exist_ok=True)
-
-
 def test_evaluations_and_exports_carry_ids(tmp_path: Path) -> None:
     with Study.create(tmp_path / "s.db", "s", new()) as study:
         asktell.run(study, lambda prompt, example: [float(len(prompt) + example)], progress=False)
@@ -140,14 +127,6 @@ def test_a_file_with_ids_that_do_not_fit_is_refused_whole() -> None:
     for ids in (["a"], ["a", "a", "b", "c"], [1, 2, 3, 4], "abcd", {}):
         with pytest.raises(InvalidStateError):
             Selector.from_json(json.dumps({**data, "example_ids": ids}))
-
-
-def test_a_file_of_an_earlier_release_has_none() -> None:
-    selector = Selector.from_json(SAVED.read_text())
-    assert selector.example_ids is None
-    n = selector.state.problem.n_examples
-    assert n is not None
-    Selector.from_json(SAVED.read_text(), examples=[str(i) for i in range(n)])
 
 
 def test_more_come_after_those_that_are_there() -> None:

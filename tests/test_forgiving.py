@@ -88,16 +88,12 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
     ("trial", "error", "said"),
     [
         ([0, "a", "text"], InvalidArgumentError, "4 items, id, prompt_id, prompt, example; got"),
-        ([], InvalidArgumentError, "4 items"),
         ({"prompt": "text"}, InvalidArgumentError, "has 'id', 'prompt_id', 'prompt', 'example'; got ['prompt']"),
-        ({"id": 0, "example": 1}, InvalidArgumentError, "got ['id', 'example']"),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
-        ([True, "a", "text", 0], InvalidArgumentError, "whole number, got True"),
         ([0, "b", "text", 0], UnknownTrialError, "Trial 0 is prompt 'a' on example"),
         ([0, "a", "changed", None], UnknownTrialError, "not prompt 'a' ('changed')"),
         ({"id": 0, "prompt_id": "a", "example": 99}, UnknownTrialError, "on example 99"),
         ({"id": 77}, UnknownTrialError, "Trial 77 is not out"),
-        ([77, "a", "text", 0], UnknownTrialError, "Trial 77 is not out"),
     ],
 )
 def test_a_trial_that_is_not_what_is_out_is_refused(trial: Any, error: type[Exception], said: str) -> None:
@@ -133,11 +129,6 @@ def test_a_bare_bound_of_what_may_be_better_smaller_is_asked_about(metric: str) 
 def test_other_bare_bounds_are_least_values(metric: str) -> None:
     assert not less_may_be_better(metric)
     assert not BestFeasible("q", {metric: 0.5}).constraints[0].at_most
-
-
-def test_a_goal_that_was_saved_with_such_a_bound_loads() -> None:
-    text = new(BestFeasible("q", {"cost": asktell.at_least(0.5)})).to_json()
-    assert str(Selector.from_json(text).goal) == "maximize q subject to cost >= 0.5"
 
 
 def test_a_misspelt_metric_is_answered_with_the_nearest() -> None:

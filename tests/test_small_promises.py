@@ -136,13 +136,6 @@ def test_failures_between_successes_do_not_stop_a_run() -> None:
         asktell.run(s, evaluate, progress=False, max_failures_in_a_row=0)
 
 
-def test_a_result_before_any_estimate_has_no_notes() -> None:
-    s = Selector(["x", "y", "z"], asktell.ParetoSet("a", "b", "c"), 6, "ege-sr", examples=3)
-    s.tell(s.ask() or 0, [1.0, 2.0, 3.0])
-    assert s.result().notes == ()
-    assert Selector(["x"], asktell.ParetoSet("a", "b", "c"), 6, "uniform").result().notes == ()
-
-
 def test_keys_that_are_no_metrics_are_ignored() -> None:
     s = Selector(["x", "y"], BestFeasible("q"), 4, examples=2)
     trial = s.ask()
@@ -151,15 +144,6 @@ def test_keys_that_are_no_metrics_are_ignored() -> None:
     s.observe("y", {"q": 0.5, "why": None}, example=1)
     assert [entry.estimate["q"] is not None for entry in s.result().prompts] == [True, True]
     assert s.result().spent == 1
-
-
-def test_a_name_in_other_letters_is_answered_with_the_right_one() -> None:
-    with pytest.raises(asktell.InvalidArgumentError, match=r"did you mean 'csr'\?"):
-        Selector(["x", "y"], BestFeasible("q"), 4, method="CSR")
-
-
-def test_dir_lists_what_is_loaded_late() -> None:
-    assert {"Study", "RemoteStudy", "Selector", "run", "__version__"} <= set(dir(asktell))
 
 
 def test_a_checkout_that_is_not_installed_saves_and_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

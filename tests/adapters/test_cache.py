@@ -19,7 +19,7 @@ import asktell
 from asktell.errors import InvalidArgumentError, StorageError
 from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
 from asktell_adapters.cli.main import main
-from asktell_adapters.evaluators import AsyncLLMEvaluator, Completion, Example, LLMEvaluator, Request, ScriptedLLM
+from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, Request, ScriptedLLM
 from asktell_adapters.metrics import cost, output_tokens
 
 
@@ -85,15 +85,6 @@ def test_sampled_answers_are_kept_only_where_repeats_are_numbered(tmp_path: Path
     assert len(asked.requests) == 4
 
 
-def test_failures_are_not_kept(tmp_path: Path) -> None:
-    llm, asked = cached(tmp_path)
-    for _ in range(2):
-        good, bad = llm.complete(chats("a", "fail"))
-        assert isinstance(good, Completion)
-        assert isinstance(bad, ValueError)
-    assert [request.messages[0]["content"] for request in asked.requests] == ["a", "fail", "fail"]
-
-
 def test_an_evaluator_scores_the_same_and_pays_nothing(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
     metrics = {"tokens": output_tokens, "cost": cost}
@@ -133,15 +124,6 @@ def test_a_run_with_another_goal_asks_for_what_is_new_only(tmp_path: Path) -> No
     assert run(asktell.BestFeasible("shortness", subject_to={"tokens": asktell.at_least(1.0)})) == 30
     assert run(asktell.ParetoSet("tokens", "shortness")) == len(pulls[1] - pulls[0])
     assert not pulls[1] - pulls[0]
-
-
-async def test_an_async_evaluator_and_details(tmp_path: Path) -> None:
-    cache = AnswerCache(tmp_path / "answers.db")
-    for details in ({}, {"cached": True}):
-        llm = ScriptedLLM(answer)
-        scores: Any = await AsyncLLMEvaluator(llm, [Example("x")], [output_tokens], cache=cache)("p", 0)
-        assert getattr(scores, "details", {}) == details
-        assert getattr(scores, "paid", None) == (0.0 if details else None)
 
 
 def test_answers_age(tmp_path: Path) -> None:

@@ -123,12 +123,6 @@ def test_batches_are_joined_in_the_order_of_the_prompts() -> None:
 
 
 @pytest.mark.usefixtures("environment")
-def test_items_are_ordered_by_their_index() -> None:
-    with FaultyLLMServer([reply([0.0], [1.0], [2.0], order=[2, 0, 1])]) as server:
-        assert openai.embed(PROMPTS[:3], base_url=server.base_url).tolist() == [[0], [1], [2]]
-
-
-@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -171,13 +165,6 @@ def test_without_a_key_there_is_no_request(environment: pytest.MonkeyPatch, key:
         environment.setenv("OPENAI_API_KEY", key)
     with pytest.raises(EvaluatorError, match="no API key: set the environment variable OPENAI_API_KEY"):
         openai.embed(PROMPTS)
-
-
-def test_a_local_server_needs_no_key(environment: pytest.MonkeyPatch) -> None:
-    environment.delenv("OPENAI_API_KEY")
-    with FaultyLLMServer([reply([1.0])]) as server:
-        environment.setenv("OPENAI_BASE_URL", server.base_url)
-        assert openai.embed(PROMPTS[:1]).tolist() == [[1]]
 
 
 @pytest.mark.parametrize("make", ["from the environment", "ready"])

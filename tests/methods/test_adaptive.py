@@ -203,17 +203,6 @@ def test_seeing_everything_gives_the_exact_answer() -> None:
     assert all(e.standard_error["a"] == 0 for e in s.result().prompts)
 
 
-def test_minimized_metrics_are_mirrored() -> None:
-    scores = table(6, 8)
-    one = selector(scores, ParetoSet("a", "b"), 30)
-    other = selector(-scores, ParetoSet(asktell.minimize("a"), asktell.minimize("b")), 30)
-    play(one, scores)
-    play(other, -scores)
-    seen = [sum(e.pulls for e in s.result().prompts) for s in (one, other)]
-    assert seen == [30, 30]
-    assert other.result().selected
-
-
 def test_failures_are_not_replaced_in_place_and_end_a_prompt() -> None:
     scores = table(5, 10)
     s = selector(scores, PARETO, 30, max_failure_rate=0.2)
@@ -236,14 +225,6 @@ def test_observed_cells_inform_and_are_not_asked() -> None:
     trials = play(s, scores)
     assert all(t.prompt_id != 0 for t in trials)
     assert s.result().prompts[0].standard_error == {"a": 0.0, "b": 0.0}
-
-
-def test_released_trials_come_again() -> None:
-    s = selector(table(4, 6))
-    trial = s.ask()
-    assert trial is not None
-    s.release(trial)
-    assert s.ask() == trial
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Selector
+from asktell import BestFeasible, ParetoSet, Selector
 
 pandas = pytest.importorskip("pandas")
 
@@ -64,12 +64,6 @@ def test_prompts_as_a_frame() -> None:
     assert frame["p_optimal"].tolist() == [e.p_optimal for e in result.prompts]
 
 
-def test_a_frame_before_anything_is_told() -> None:
-    frame = Selector(["a", "b"], BestFeasible("s"), 3).result().to_dataframe()
-    assert frame["s"].isna().all()
-    assert frame["s"].dtype == "float64"
-
-
 def test_evaluations_of_a_selector_as_a_frame() -> None:
     selector = told(BestFeasible("s"))
     frame = selector.evaluations().to_dataframe()
@@ -99,15 +93,6 @@ def test_evaluations_of_a_study_have_costs_and_answers() -> None:
         assert row["example_id"] is None
         (evaluation,) = study.evaluations()
         assert evaluation.answer == "an answer"
-
-
-def test_a_result_from_elsewhere_has_no_history() -> None:
-    result = told(BestFeasible("s")).result()
-    bare = asktell.Result(
-        result.goal, result.selected, result.prompts, [], result.spent, result.budget, result.spent_cost, True, None
-    )
-    with pytest.raises(InvalidArgumentError, match="holds no history"):
-        bare.plot_history()
 
 
 def test_frames_of_evaluations_name_examples_and_go_on_after_what_is_known() -> None:

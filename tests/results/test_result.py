@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, minimize, run
+from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, minimize
 from asktell._util.terminal import with_doubt
 from asktell.results.result import dominators
 from asktell.results.summary import student
@@ -66,15 +66,6 @@ def test_to_dict_is_json_before_anything_is_known() -> None:
     assert (entry["status"], entry["round"], entry["reason"], entry["feasible"]) == ("active", None, None, None)
 
 
-@pytest.mark.parametrize("n_told", [1, 2, 3])
-def test_an_observation_of_another_prompt_leaves_what_is_unknown_unknown(n_told: int) -> None:
-    selector = Selector(["x", "y"], GOAL, 4, "csr", examples=9)
-    for k in range(n_told):
-        selector.observe("x", [0.1 * k, 0.5])
-    data = json.loads(json.dumps(selector.result().to_dict(), allow_nan=False))
-    assert data["prompts"][1]["standard_error"] == {"rouge": None, "brevity": None}
-
-
 def test_the_text_shows_the_answer_on_single_lines_without_control_characters() -> None:
     goal = ParetoSet("rouge", "brevity")
     text = str(played(goal).result())
@@ -86,17 +77,6 @@ def test_the_text_shows_the_answer_on_single_lines_without_control_characters() 
     assert lines[2].endswith("...")
     assert all(c.isprintable() for line in lines for c in line)
     assert max(map(len, lines)) < 130
-
-
-def test_the_text_says_so_far_and_nothing_selected() -> None:
-    text = str(Selector(["x", "y"], GOAL, 4).result())
-    assert "(so far, 0 of 4 evaluations spent)" in text
-    assert "Nothing selected" in text
-
-
-def test_the_text_says_when_no_prompt_is_feasible() -> None:
-    text = str(played(BestFeasible("rouge", {"brevity": 1.5})).result())
-    assert "No prompt keeps every constraint" in text
 
 
 def test_the_text_says_when_there_was_nothing_left_to_evaluate() -> None:
@@ -119,15 +99,6 @@ def test_failed_examples_count_as_seen() -> None:
     assert selector.result().finished_early
 
 
-@pytest.mark.parametrize("examples", [None, 100])
-def test_evaluations_that_a_schedule_leaves_over_are_not_called_an_early_finish(examples: int | None) -> None:
-    selector = Selector(["x", "y", "z"], BestFeasible("a"), 10, "csr", examples=examples)
-    while trial := selector.ask():
-        selector.tell(trial, [1.0])  # without any spread, so that the standard errors are 0
-    result = selector.result()
-    assert (result.done, result.spent, result.finished_early) == (True, 8, False)
-
-
 def test_nothing_in_the_text_steers_a_terminal() -> None:
     goal = BestFeasible("a\x1b[2J")
     selector = Selector({"p\x1b[31m\n": "\x07 x", "q\x9b": "y"}, goal, 2, "uniform")
@@ -136,12 +107,6 @@ def test_nothing_in_the_text_steers_a_terminal() -> None:
     text = str(selector.result())
     assert all(line.isprintable() for line in text.split("\n"))
     assert "p\\x1b[31m\\n" in text
-
-
-def test_nothing_in_the_progress_bar_steers_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    selector = Selector({"p\x1b[2J": "x", "q": "y"}, BestFeasible("a"), 2, "uniform")
-    run(selector, lambda prompt, example: [float(prompt == "x")])
-    assert "best p\\x1b[2J: a 1" in capfd.readouterr().err
 
 
 def test_long_answers_are_cut() -> None:
@@ -156,13 +121,6 @@ def test_long_answers_are_cut() -> None:
     while trial := selector.ask():
         selector.tell(trial, [trial.id])
     assert "Not told apart from the answer: 39 of 40 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...)." in str(selector.result())
-
-
-def test_the_set_comes_best_first_by_the_first_objective() -> None:
-    selector = Selector(["x", "y", "z"], ParetoSet(minimize("a"), "b"), 3, "uniform")
-    for trial in selector.ask(3):
-        selector.tell(trial, [[3, 3], [1, 1], [2, 2]][trial.id])
-    assert [entry.id for entry in selector.result().selected] == [1, 2, 0]
 
 
 CONSTRAINED = ParetoSet("a", "b", subject_to={minimize("c"): 0.5})

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,10 @@ from hypothesis import strategies as st
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, ParetoSet, Race, Selector
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidStateError
-from asktell.methods import METHODS
 from asktell.state import ACCEPTED, REJECTED, RETIRED
 from asktell.state.problem import Problem, grown
-from asktell.testing.fakes import Table
 from tests.presets import PRESETS
 
-RandomTable = Callable[..., Table]
 GOALS = {"best": BestFeasible("a", {"b": 0.3}), "set": ParetoSet("a", "b")}
 TAKES_MORE = {"auto": "auto", "race": Race(block=2), "sure": Adaptive(confidence=0.9, tolerance=0.2)}
 BUDGETS = {"evaluations": 20, "cost": Budget(cost=20.0), "both": Budget(cost=20.0, evaluations=20)}
@@ -234,23 +230,6 @@ def test_bad_newcomers_change_nothing(more: Any, message: str) -> None:
     assert facts(selector) == before
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"y": "one"}, "there already, with the id 'x'"),
-        ({"x": "two"}, "The id 'x'"),
-        ({"n": "new", "x": "two"}, "Nothing was added"),
-        ({3: "two"}, "must be str"),
-    ],
-)
-def test_bad_newcomers_with_ids_change_nothing(more: Any, message: str) -> None:
-    selector = Selector({"x": "one"}, BestFeasible("a"), 5)
-    before = facts(selector)
-    with pytest.raises(InvalidArgumentError, match=message):
-        selector.add(more)
-    assert facts(selector) == before
-
-
 def test_a_request_with_a_key_is_done_once() -> None:
     selector = Selector(["one"], BestFeasible("a"), 5)
     assert selector.add(["two"], key="k1") == [1]
@@ -430,14 +409,10 @@ def test_a_budget_of_cost_grows() -> None:
     [
         ({}, "needs evaluations"),
         ({"evaluations": 0}, "evaluations"),
-        ({"evaluations": -3}, "evaluations"),
         ({"evaluations": 1.5}, "evaluations"),
-        ({"evaluations": True}, "evaluations"),
         ({"evaluations": 10**8}, "100000000"),
         ({"cost": 1.0}, "whatever they cost"),
-        ({"cost": 0}, "above 0"),
         ({"cost": float("nan")}, "cost"),
-        ({"examples": 0}, "examples"),
         ({"examples": 10**7}, "10000000"),
         ({"evaluations": 3, "key": ""}, "key"),
     ],
@@ -489,32 +464,15 @@ def test_methods_with_rounds_refuse_with_the_names_of_those_that_do_not(method: 
 # Files
 
 
-def test_a_selection_that_never_grew_is_saved_as_before() -> None:
-    selector = Selector(["a", "b"], BestFeasible("a"), 9)
-    data = json.loads(selector.to_json())
-    assert data["version"] == 1
-    assert "growth" not in data["state"]
-    selector.extend(1)
-    data = json.loads(selector.to_json())
-    assert (data["version"], data["budget"]) == (2, 9)
-    assert data["state"]["growth"] == [[0, 0, 0.0, ["e", 1, 0.0, 0, None]]]
-
-
 @pytest.mark.parametrize(
     "entry",
     [
         ["e", 1, 0.0, 0],
         ["e", -1, 0.0, 0, None],
-        ["e", 1, 0.0, 0, 7],
         ["q", 9, "x", None],
-        ["q", 0, None, None],
-        ["n", None, [], None, None],
         ["n", None, ["a"], None, None],
-        ["n", None, ["new"], None],
         ["n", ["x"], ["new"], None, None],
         ["n", None, ["new"], [[1.0]], None],
-        ["?"],
-        [],
         7,
     ],
 )
@@ -525,7 +483,3 @@ def test_growth_that_cannot_have_been_is_refused(entry: Any) -> None:
     data["state"]["draws"] += [0] * (entry[0] == "n" if isinstance(entry, list) and entry else 0)
     with pytest.raises(InvalidStateError):
         Selector.from_json(data)
-
-
-def test_every_method_has_its_say() -> None:
-    assert set(METHODS) >= {"auto", "race", *PRESETS}

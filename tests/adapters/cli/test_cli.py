@@ -329,14 +329,6 @@ def test_failures_are_counted_kept_and_shown(either: Project, capsys: Any) -> No
     assert "\x1b" not in out
 
 
-def test_an_error_that_the_llm_raises_is_the_failure_of_its_trials(project: Project, capsys: Any) -> None:
-    project.write(raising=["noise 3"], changes={"concurrency = 3": "concurrency = 1"})
-    assert project.run() == 0
-    failed = [line for line in project.lines if "error" in line]
-    assert [(line["prompt"], line["error"]) for line in failed] == [("p3", "Down: raised")] * 6
-    assert [entry["status"] for entry in project.result["prompts"] if entry["id"] == "p3"] == ["failed"]
-
-
 def test_a_budget_of_cost_is_kept_over_interruptions(project: Project, capsys: Any) -> None:
     cost = {"budget = 24": "budget = { cost = 6.2 }"}
     project.write(changes=cost, stop_at=9, stop_by="ctrl-c")
@@ -406,18 +398,6 @@ def test_an_exit_of_a_metric_is_a_failure_of_its_evaluation(either: Project, err
     failed = [line for line in either.lines if "error" in line]
     assert {line["row"] for line in failed} == {"3"}
     assert all(f"metric 'odd' failed: {error.partition('(')[0].rpartition('.')[2]}" in line["error"] for line in failed)
-
-
-def test_a_missing_package_ends_the_run_with_its_cure(project: Project, capsys: Any) -> None:
-    (project.home / f"{project.module}_metrics.py").write_text(
-        "from asktell import MissingExtraError\n"
-        "def odd(completion, example):\n"
-        "    raise MissingExtraError(\"No module named 'q'. Run: pip install 'asktell[q]'\")\n"
-    )
-    project.write(changes={"cost = true": f'odd = {{ loader = "{project.module}_metrics:odd" }}'})
-    assert project.run() == 2
-    assert capsys.readouterr().err == "asktell: No module named 'q'. Run: pip install 'asktell[q]'\n"
-    assert project.lines == []
 
 
 def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -493,13 +473,6 @@ def test_nothing_that_steers_a_terminal_is_printed(project: Project, capsys: Any
     text = capsys.readouterr().out.replace("\n", "")
     assert text.isprintable()
     assert "\\x1b[2J\\x07red" in text
-
-
-def test_there_must_be_a_run(tmp_path: Path, capsys: Any) -> None:
-    assert cli.main(["status", str(tmp_path)]) == 2
-    assert "There is no run in" in capsys.readouterr().err
-    assert cli.main(["result", str(tmp_path / "none.toml")]) == 2
-    assert "There is no file" in capsys.readouterr().err
 
 
 # The rest

@@ -213,14 +213,3 @@ def test_rows_between_the_same_neighbours_were_edited() -> None:
     assert changed_digests(["a", "b", "c"], ["c", "a", "b"]) == "1 moved (row 1)"
     assert changed_digests(["a"], ["a"]) == ""
     assert distinct(["a", "b", "a", "a"]) == ("a", "b", "a-2", "a-3")
-
-
-# What a run has cost
-
-
-@pytest.mark.parametrize("goal", ["at_least = { brevity = 0.3 }", "at_most = { cost = 0.6 }"])
-def test_a_run_prints_what_it_has_cost(data: Data, goal: str, capsys: Any) -> None:
-    data.project.write(changes={"at_least = { brevity = 0.3 }": goal})
-    assert data.project.run() == 0
-    assert "\nCost: 12.\n" in capsys.readouterr().out
-    assert data.project.result["spent_cost"] == 12.0

@@ -155,14 +155,6 @@ def test_a_candidate_that_only_fails_is_undecided(project: Any, capsys: pytest.C
     assert "new 6 of 6 evaluations failed, last: RuntimeError: no connection" in capsys.readouterr().out
 
 
-def test_the_baseline_of_the_configuration(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    project(**{"budget = 600 ": "baseline = 'mine'\nbudget = 600 "})
-    assert command("asktell gate gate.toml --margin 0.05") == 0
-    project(**{"budget = 600 ": "baseline = 'nobody'\nbudget = 600 "})
-    assert command("asktell gate gate.toml") == 2
-    assert "baseline: There is no prompt 'nobody'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("error", [GeneratorExit(), RuntimeError("boom"), SystemExit(1), BrokenPipeError()])
 @pytest.mark.parametrize("debug", ["", "--debug"])
 def test_an_error_is_no_verdict(

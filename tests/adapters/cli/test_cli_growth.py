@@ -1,6 +1,5 @@
 """Runs that go on, on the command line: `add`, `retire`, `extend`, and a configuration that names more."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +65,6 @@ def test_mistakes_are_named_and_change_nothing(words: list[str], message: str, p
     assert project.folder.open_study().selector.to_json() == before
 
 
-def test_prompts_come_from_a_file_too(project: Project) -> None:
-    project.run()
-    file = project.home / "more.json"
-    file.write_text(json.dumps({"short": "Answer in short"}))
-    assert asktell("add", project.config, "--file", file) == 0
-    with project.folder.open_study() as study:
-        assert study.selector.prompts.ids[-1] == "short"
-
-
 def test_a_study_at_a_url_is_named(project: Project, capsys: Any) -> None:
     url = project.home / "x.db"
     assert asktell("run", project.config, "--study", url) == 0
@@ -105,17 +95,6 @@ def test_a_configuration_that_names_more_goes_on(where: str, project: Project, c
     assert "32 of 32" in capsys.readouterr().out
     project.write(changes={"budget = 24": "budget = 23"})
     assert run() == 2
-
-
-def test_a_budget_that_the_run_has_by_now_is_not_called_more(project: Project, capsys: Any) -> None:
-    assert project.run() == 0
-    assert asktell("extend", project.config, "--evaluations", 20) == 0
-    project.write(changes={"budget = 24": "budget = 30"})
-    assert project.run() == 0
-    assert len(project.paid) == 44
-    said = capsys.readouterr().err
-    assert "budget (24 then, 30 now). The run has all of that by now." in said
-    assert "Going on with more" not in said
 
 
 def test_a_budget_of_money_grows_in_the_configuration(project: Project) -> None:

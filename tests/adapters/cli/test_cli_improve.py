@@ -146,13 +146,6 @@ def test_mistakes_in_the_table_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_a_method_with_rounds_is_refused_before_anything_is_spent(project: Project, capsys: Any) -> None:
-    write_improve(project, changes={"budget = 24": 'budget = 72\nmethod = "csr"'})
-    assert asktell("improve", project.config) == 2
-    assert "plans its rounds" in capsys.readouterr().err
-    assert not project.paid
-
-
 def test_the_first_budget_is_a_share(project: Project) -> None:
     assert load_config(project.config).selector.budget == 72
     assert load_config(project.config, improve=True).selector.budget == 24

@@ -154,22 +154,6 @@ def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pyt
     assert config.model["api_key_env"] == "MY_KEY"
 
 
-@pytest.mark.parametrize(
-    ("table", "chosen"),
-    [
-        ("id;frage;antwort\nt-1;Wo?;Hier.\n", "frage"),
-        ("nr;n;Question;Answer\n1;2;Wo?;Hier.\n", "Question"),
-        ("id;n\n1;2\n", "id"),
-    ],
-)
-def test_the_input_is_no_number_and_no_name_of_a_row(table: str, chosen: str, home: Path) -> None:
-    (home / "d.csv").write_text(table)
-    assert asktell("init --kind openai --data d.csv") == 0
-    (example,) = load_config(home / "selection.toml").examples
-    assert example.input_column == chosen
-    assert example.reference == ("Hier." if chosen == "Question" else None)
-
-
 @pytest.mark.parametrize("in_terminal", [False, True])
 @pytest.mark.parametrize(
     ("columns", "reference"),
@@ -198,14 +182,6 @@ def test_the_column_of_the_wanted_answer_is_recognized_and_named(
     if in_terminal:
         question = f"Column of the wanted answer? (there are {columns.replace(',', ', ')}) [{reference or 'none'}]"
         assert question in shown.err
-
-
-def test_a_system_prompt_is_sent_only_if_it_is_stated(home: Path) -> None:
-    assert asktell("init --kind openai --yes") == 0
-    text = (home / "selection.toml").read_text()
-    assert load_config(home / "selection.toml").model["system"] is None
-    (home / "selection.toml").write_text(re.sub(r"^# system = ", "system = ", text, flags=re.MULTILINE))
-    assert load_config(home / "selection.toml").model["system"] == "You are ..."
 
 
 @pytest.mark.parametrize(

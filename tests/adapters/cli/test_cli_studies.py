@@ -47,18 +47,6 @@ def test_after_ctrl_c_the_same_command_goes_on(project: Project, capsys: Any) ->
     assert Study.names(project.home / "x.db") == ["a", "other"]
 
 
-def test_a_worker_that_only_fails_stops(project: Project, capsys: Any) -> None:
-    project.write(down=True)
-    assert run(project) == 1
-    error = capsys.readouterr().err
-    assert "evaluations all failed in the same way: Down" in error
-    assert "\x1b" not in error
-    with Study.open(project.home / "x.db", "a") as study:
-        assert study.n_active == 6
-    project.write()
-    assert run(project) == 0
-
-
 def test_another_set_up_is_no_worker_of_the_study(project: Project, capsys: Any) -> None:
     assert run(project) == 0
     project.write(changes={"budget = 24": "budget = 20"})

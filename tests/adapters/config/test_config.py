@@ -176,19 +176,6 @@ def test_noisy_scores(write: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "text", "said"),
-    [
-        ("top", "repeats = 0", "repeats must be a whole number from 1"),
-        ("model", 'loader = "MODULE:make"\ntemperature = -1', "temperature"),
-        ("model", 'loader = "MODULE:make"\ntemperature = "hot"', "must be a finite number"),
-    ],
-)
-def test_mistakes_about_noisy_scores(write: Any, part: str, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        load_config(write(**{part: text}))
-
-
-@pytest.mark.parametrize(
     ("name", "text", "prompts"),
     [
         ("p.txt", "one\ntwo\n", {0: "one", 1: "two"}),
@@ -216,14 +203,6 @@ def test_prompts_come_from_files_beside(write: Any, tmp_path: Path, name: str, t
 )
 def test_data_come_from_files_and_functions(write: Any, data: str, inputs: list[str]) -> None:
     assert [example.input for example in load_config(write(data=data)).examples] == inputs
-
-
-def test_columns_are_names_and_fields(write: Any) -> None:
-    data = 'file = "data.jsonl"\nid = "name"\nreference = false'
-    config = load_config(write(data=data, metrics="output_tokens = true", goal='minimize = "output_tokens"'))
-    assert config.dataset.ids[:2] == ("n0", "n1")
-    assert config.examples[0].reference is None
-    assert config.examples[0].fields == {"reference": "a", "text": "t0"}
 
 
 @pytest.mark.parametrize(
@@ -521,16 +500,6 @@ def test_the_output_must_be_a_folder_of_its_own(write: Any, output: str) -> None
     path.write_text(path.read_text().replace("runs/first", output))
     with pytest.raises(ConfigError, match="'output' at the top must be a folder"):
         output_folder(path)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="There is no file"):
-        load_config(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match="is a folder"):
-        load_config(tmp_path)
-    (tmp_path / "a.toml").write_bytes(b"a = '\xff'")
-    with pytest.raises(ConfigError, match="not UTF-8"):
-        load_config(tmp_path / "a.toml")
 
 
 def test_the_documented_example_is_valid() -> None:

@@ -127,18 +127,6 @@ def test_braces_in_prompts_and_examples_are_kept(prompt: str, text: str, field: 
     assert render("{prompt}|{title}|{input}", prompt, example) == f"{prompt}|{field}|{text}"
 
 
-@pytest.mark.parametrize("text", ["{prompt}{input}", "{input.__class__}", "{0}", "{title!r:>9}", "{{ x }}", r"\1\g<0>"])
-def test_no_prompt_and_no_example_is_a_template(text: str) -> None:
-    assert render("{prompt}|{title}|{input}", text, Example(text, fields={"title": text})) == "|".join([text] * 3)
-
-
-def test_a_template_may_be_a_function() -> None:
-    assert (
-        render(lambda prompt, example: prompt.replace("{{text}}", example.input), "<{{text}}>", EXAMPLES[0])
-        == "<text 0>"
-    )
-
-
 def test_the_async_evaluator_scores_concurrently() -> None:
     evaluator = AsyncLLMEvaluator(ScriptedLLM(answering), EXAMPLES, {"em": ExactMatch()})
     assert inspect.iscoroutinefunction(evaluator.__call__)

@@ -1,9 +1,6 @@
 """The batch API, against a server whose batches end as told; with a study in SQLite, as it would be in use."""
 
 import json
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -448,19 +445,6 @@ def test_a_list_without_end_is_an_error(
         batches.collect(study)
 
 
-NO_ID = [b"null", b"{}", b'{"id": 7}', b"[" * 100_000]
-
-
-@pytest.mark.parametrize("body", NO_ID)
-def test_an_upload_without_an_id_hands_the_trials_back(
-    body: bytes, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
-) -> None:
-    server.faults["POST /v1/files"] = [Fault(Reply(body=body))]
-    with pytest.raises(EvaluatorError, match="could not upload a batch, whose trials were handed back"):
-        batches.submit(study, 6)
-    assert study.pending == []
-
-
 def line(**changes: Any) -> Callable[[str], Any]:
     """An answer to a request, but for some fields."""
     body = content(Reply(), "m")
@@ -516,17 +500,6 @@ def test_a_line_that_is_no_answer_is_counted(
     assert (collected.told, collected.malformed) == (2, 1)
 
 
-@pytest.mark.parametrize("id_", ["9" * 10_000, "-", "", "\ud800", "1e5", "٣-x"])
-def test_an_answer_to_nothing_is_passed_over(
-    id_: str, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
-) -> None:
-    batches.submit(study, 2)
-    server.end()
-    server.files[server.batches["batch-0"].data["output_file_id"]] += json.dumps(line()(id_)).encode()
-    collected = batches.collect(study)
-    assert (collected.told, collected.passed_over) == (2, 1)
-
-
 def test_answers_without_end_are_a_problem_of_their_batch(
     study: asktell.Study, server: BatchServer, clock: Clock
 ) -> None:
@@ -556,14 +529,6 @@ def test_paid_answers_are_taken_after_their_leases_ran_out(
     assert (collected.told, collected.passed_over) == (17, 1)
     assert study.done
     assert right(study)
-
-
-def test_a_running_batch_keeps_its_trials(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
-    batches = make(server, clock, lease=100.0)
-    batches.submit(study, 6)
-    batches.lease = 5000.0
-    batches.collect(study)
-    assert all((holding.seconds_left or 0) > 4000 for holding in study.workers())
 
 
 def test_large_requests_become_several_batches(study: asktell.Study, server: BatchServer, clock: Clock) -> None:
@@ -602,33 +567,6 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
         assert (collected.told, collected.failed, collected.passed_over) == (0, 0, 18)
         assert len(namesake.pending) == 18
     assert batches.collect(study).told == 18
-
-
-def test_a_study_in_a_service(server: BatchServer, batches: OpenAIBatch, tmp_path: Path) -> None:
-    for package in ("fastapi", "uvicorn", "prometheus_client", "urllib3"):
-        pytest.importorskip(package)
-    command = [
-        sys.executable,
-        "-m",
-        "asktell_adapters.cli.main",
-        "serve",
-        f"sqlite:///{tmp_path}/served.db",
-        "--port",
-        "0",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://\S+", process.stdout.readline())
-            assert found is not None
-            with asktell.RemoteStudy.create(found[0], "night", selector()) as study:
-                batches.submit(study, 12)
-                server.end(status="expired", unfinished={1, 2})
-                collected = batches.collect(study)
-                assert (collected.told, collected.released) == (10, 2)
-                assert study.spent == 10
-        finally:
-            process.terminate()
 
 
 def test_bad_arguments_are_refused(server: BatchServer, clock: Clock) -> None:

@@ -177,14 +177,6 @@ def test_a_process_makes_one_evaluator_and_keeps_the_last(tmp_path: Path) -> Non
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_a_factory_that_fails_is_the_failure_of_its_trials() -> None:
-    def factory() -> Evaluator:
-        raise FileNotFoundError("no weights")
-
-    with pytest.raises(EvaluatorError, match=r"in a row failed.*no weights"):
-        asktell.run(new_selector(), per_process(factory), progress=False, max_failures_in_a_row=3)
-
-
 def test_the_packages_are_imported_late(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = "asktell_adapters.executors, asktell_adapters.executors.ray, asktell_adapters.executors.submitit"
     code = f"import sys, {modules}; print([m for m in ('ray', 'distributed', 'dask', 'submitit') if m in sys.modules])"

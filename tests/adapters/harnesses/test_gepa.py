@@ -203,12 +203,6 @@ def test_candidates_are_run_on_the_same_few_examples() -> None:
     assert int(policy.best_candidate(result)["instruction"]) >= min(9, len(result.candidates) - 1)
 
 
-def test_it_finds_more_candidates_with_the_same_calls() -> None:
-    everything = optimize(Climbing(), None, 150)
-    few = optimize(Climbing(), AsktellPolicy(4), 150)
-    assert len(few.candidates) > len(everything.candidates)
-
-
 def test_easy_examples_do_not_make_a_program_the_best() -> None:
     rng = np.random.default_rng(1)
     easy = np.repeat([0.0, 1.0], 10)

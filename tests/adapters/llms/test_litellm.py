@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 import asktell
-from asktell.errors import ConfigError, InvalidArgumentError, MissingExtraError
+from asktell.errors import ConfigError, InvalidArgumentError
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.config import load_config
 from asktell_adapters.evaluators import (
@@ -277,10 +277,3 @@ def test_a_configuration_names_it(tmp_path: Path) -> None:
 def test_mistakes_of_a_configuration_are_named(tmp_path: Path, model: str, parts: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         load_config(write(tmp_path, model, **parts))
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "litellm", raising=False)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'asktell\[litellm\]'"):
-        LiteLLM("small")

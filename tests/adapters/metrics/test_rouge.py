@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters.evaluators import Completion, Example
-from asktell_adapters.metrics import ROUGE_MODULE, HuggingFaceMetric, Rouge, load_rouge
+from asktell_adapters.metrics import HuggingFaceMetric, Rouge, load_rouge
 
 rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")
 TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
@@ -69,13 +69,6 @@ def test_the_aggregate_is_the_median_of_the_bootstrapped_means(module: Any) -> N
         np.random.set_state(state)
 
 
-def test_the_module_takes_a_tokenizer(module: Any) -> None:
-    found = module.compute(
-        predictions=["a-b c"], references=["a-b d"], rouge_types=["rouge1"], tokenizer=str.split, use_aggregator=False
-    )
-    assert found == {"rouge1": [0.5]}
-
-
 @settings(max_examples=30, deadline=None)
 @given(text=lines, reference=lines, rouge_type=st.sampled_from(TYPES))
 def test_the_fast_path_equals_rouge_score(text: list[str], reference: list[str], rouge_type: str) -> None:
@@ -96,18 +89,6 @@ def test_splitting_sentences_matters_to_lsum_only() -> None:
 def test_unknown_types_are_refused(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="rouge_type"):
         Rouge(name)
-
-
-def test_any_evaluate_module_is_a_metric(module: Any) -> None:
-    completion = Completion(TEXTS[0])
-    single, several = Example("", REFERENCES[0]), Example("", (REFERENCES[0], "it left"))
-    metric = HuggingFaceMetric(ROUGE_MODULE, "rougeL", rouge_types=["rougeL"], use_aggregator=False)
-    assert metric(completion, single) == Rouge("rougeL")(completion, single)
-    loaded = HuggingFaceMetric(module, "rougeL", name="r", rouge_types=["rougeL"], use_aggregator=False)
-    assert loaded(completion, several) == Rouge("rougeL")(completion, several)
-    assert (metric.name, loaded.name) == ("rougeL", "r")
-    with pytest.raises(EvaluatorError, match="lacks 'bleu'"):
-        HuggingFaceMetric(module, "bleu")(completion, single)
 
 
 def test_a_module_that_cannot_be_loaded_names_the_offline_way(tmp_path: Any) -> None:

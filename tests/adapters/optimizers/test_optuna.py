@@ -108,20 +108,6 @@ def test_several_values_are_a_pareto_set() -> None:
     assert sampler.result(study).spent == 30
 
 
-def test_the_values_have_the_studys_names() -> None:
-    sampler = AsktellSampler(new_selector(asktell.BestFeasible("accuracy", {"words": asktell.at_most(3.5)}), 30))
-    study = new_study(sampler, ["words", "accuracy"], directions=["minimize", "maximize"])
-
-    def two(trial: Any) -> tuple[float, float]:
-        prompt, example = suggest(trial)
-        return float(prompt[1:]), accuracy(prompt, example)
-
-    study.optimize(two)
-    result = sampler.result(study)
-    assert [entry.id for entry in result.selected] == ["p3"]
-    assert result.feasible
-
-
 @pytest.mark.parametrize("kind", ["constraints_func", "user attribute", "set_constraint"])
 def test_constraints(kind: str) -> None:
     if kind == "set_constraint" and not OPTUNA_5:
@@ -152,20 +138,6 @@ def test_constraints(kind: str) -> None:
     assert result.selected[0].estimate["words"] == pytest.approx(2 if kind == "user attribute" else -0.5)
 
 
-def test_trials_without_examples_of_ours() -> None:
-    """A trial evaluates a prompt on a mini-batch of its own."""
-    sampler = AsktellSampler(new_selector(examples=None))
-    study = new_study(sampler)
-
-    def batch(trial: Any) -> float:
-        prompt = trial.suggest_categorical("prompt", list(PROMPTS))
-        return sum(accuracy(prompt, (trial.number + i) % N) for i in range(4)) / 4
-
-    study.optimize(batch)
-    assert [entry.id for entry in sampler.result(study).selected] == ["p5"]
-    assert len(study.trials) == 20
-
-
 @pytest.mark.parametrize(
     ("prompts", "choices"),
     [
@@ -193,21 +165,6 @@ def test_choices_are_ids_or_texts(prompts: Any, choices: Any) -> None:
 
     study.optimize(other)
     assert [entry.prompt for entry in sampler.result(study).selected] == ["Answer in 5 words."]
-
-
-def test_one_prompt_and_one_example() -> None:
-    """Optuna asks no sampler about a parameter that has one value."""
-    for prompts, n in ((["a"], 3), (["a", "b"], 1)):
-        sampler = AsktellSampler(asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 10, examples=n))
-        study = new_study(sampler)
-
-        def few(trial: Any, prompts: Any = prompts, n: int = n) -> float:
-            prompt = trial.suggest_categorical("prompt", prompts)
-            return trial.suggest_int("example", 0, n - 1) + (prompt == "b")  # type: ignore[no-any-return]
-
-        study.optimize(few, n_trials=10)
-        assert len(study.trials) == sampler.result(study).spent == len(prompts) * n
-        assert sampler.result(study).selected[0].prompt == prompts[-1]
 
 
 @pytest.mark.filterwarnings("ignore:Argument .*(multivariate|group)")
@@ -294,21 +251,6 @@ def test_failed_trials() -> None:
     assert "trial" in str({entry.id: entry.reason for entry in result.prompts}["p5"])
 
 
-def test_an_error_that_ends_optimize_does_not_end_the_study() -> None:
-    study = new_study(AsktellSampler(new_selector()))
-
-    def broken(trial: Any) -> float:
-        if trial.number == 5:
-            raise ZeroDivisionError
-        return objective(trial)
-
-    with pytest.raises(ZeroDivisionError):
-        study.optimize(broken)
-    study.optimize(objective)
-    assert study.sampler.result(study).spent == 20
-    assert not study.sampler.result(study).prompts[0].failures, "it failed before it had a prompt"
-
-
 def test_pruned_trials_count_by_their_last_value() -> None:
     sampler = AsktellSampler(new_selector())
     study = new_study(sampler, pruner=optuna.pruners.ThresholdPruner(lower=0.2))
@@ -330,19 +272,6 @@ def test_pruned_trials_count_by_their_last_value() -> None:
     assert by_id["p0"].estimate["accuracy"] < 0.2  # type: ignore[operator]
     assert (by_id["p4"].pulls, by_id["p4"].failures) == (0, 6)
     assert "pruned before it had a value" in str(by_id["p4"].reason)
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf])
-def test_a_value_that_is_no_score_is_a_failure(value: float, caplog: pytest.LogCaptureFixture) -> None:
-    sampler = AsktellSampler(new_selector())
-    study = new_study(sampler)
-    with caplog.at_level(logging.WARNING, "asktell"):
-        study.optimize(lambda trial: value if suggest(trial)[0] == "p5" else objective(trial))
-    result = sampler.result(study)
-    assert [entry.id for entry in result.selected] == ["p4"]
-    assert result.prompts[5].failures == 6
-    assert "finite" in str(result.prompts[5].reason)
-    assert "counts as failed" in caplog.text
 
 
 def test_a_trial_without_a_metric_is_a_failure() -> None:

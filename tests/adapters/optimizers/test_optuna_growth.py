@@ -2,7 +2,6 @@
 
 import pytest
 
-import asktell
 from asktell import BestFeasible, Selector
 
 optuna = pytest.importorskip("optuna")
@@ -43,10 +42,3 @@ def test_prompts_join_a_study_that_was_done() -> None:
     assert {trial.params["prompt"] for trial in study.trials[12:]} >= {3, 4}
     again = optuna.load_study(storage=storage, study_name="s", sampler=AsktellSampler(grown))
     assert again.sampler.result(again).to_dict() == result.to_dict()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_choice_that_the_selector_lacks_is_named() -> None:
-    study = optuna.create_study(direction="maximize", sampler=AsktellSampler(selector()))
-    with pytest.raises(asktell.InvalidArgumentError, match=r"unknown are \[3, 4\]"):
-        study.optimize(of(5), n_trials=1)

@@ -134,35 +134,6 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
     assert "the server is down" in warnings[0]
 
 
-def test_another_selection_of_the_same_name_is_not_mixed_in(
-    table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture
-) -> None:
-    kept: list[object] = [Extent(25, 3)]
-    with caplog.at_level(logging.WARNING), Kept(kept, name="mine") as tracker:
-        asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
-    assert kept == [Extent(25, 3)]
-    assert "Give the tracker another name" in caplog.text
-
-
-def test_looks_become_rarer_when_they_take_long(
-    table: Table, new_selector: NewSelector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter(range(0, 10_000, 1))  # every reading of the clock takes a second
-    monkeypatch.setattr(core.time, "monotonic", lambda: next(clock))
-    tracker = Kept([])
-    selector = new_selector(table, "uniform", budget=60)
-    looks = []
-    for _ in range(59):
-        trial = selector.ask()
-        assert trial is not None
-        selector.tell(trial, table(trial.prompt, trial.example))
-        before = len(tracker.kept)
-        tracker(selector, trial)
-        looks.append(len(tracker.kept) > before)
-    assert looks[0]
-    assert 2 <= sum(looks) <= 4
-
-
 def test_the_best_at_every_decision(table: Table, new_selector: NewSelector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two looks too, where evaluations take their time."""
     clock = iter(range(0, 1_000_000, 1_000))
