@@ -29,16 +29,16 @@ def renewed(text: str, lines: str) -> str:
 def _few_evaluations(budgets: Sequence[Row]) -> str:
     # The report half last, if there is one: nothing was tuned to it.
     worth, tables = {}, ""
-    for which, of_them in ((r"all (\d+)", ""), (r"report half \((\d+)\)", " that it was not developed on")):
+    for which, of_them in ((r"all (\d+)", ""), (r"report half \((\d+)\)", " not used in its development")):
         for row in budgets:
             found = re.fullmatch(which, row["tables"])
             if row["method"] == "auto" and found:
                 worth[row["goal"]] = _times(row)
                 tables = f"{found[1]} recorded tables of real LLMs{of_them}"
     return (
-        f"- **Few evaluations**: the answer after {row['b']} evaluations per prompt is as good as the published "
-        f"method's after {worth['Pareto set']} for the Pareto set and {worth['best feasible']} for the best prompt "
-        f"({tables}, {row['seeds']} seeds; 95 % intervals: [where we win and lose](docs/benchmarks.md))."
+        f"- **Few evaluations**: {row['b']} evaluations per prompt give an answer as good as the published method's with "
+        f"{worth['best feasible']} if you want the best prompt, and with {worth['Pareto set']} if you want all trade-offs "
+        f"({tables}, {row['seeds']} seeds, 95 % intervals; [where asktell wins and loses](docs/benchmarks.md))."
     )
 
 
@@ -55,8 +55,8 @@ def _fast(overhead: Sequence[Row]) -> str:
     worst = max(float(row["worst of 50"]) for row in ours)
     return (
         f"- **Fast**: `ask` and `tell` together take {min(medians):.0f} to {max(medians):.0f} microseconds, after "
-        f"{ours[-1]['trials']} evaluations as after {ours[0]['trials']}; a decision now and then takes up to "
-        f"{worst:.0f} milliseconds more ([100 prompts](docs/benchmarks.md#overhead))."
+        f"{ours[-1]['trials']} evaluations as after {ours[0]['trials']}; an occasional decision takes up to "
+        f"{worst:.0f} milliseconds ([with 100 prompts](docs/benchmarks.md#overhead))."
     )
 
 
