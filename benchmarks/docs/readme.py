@@ -36,9 +36,9 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                 worth[row["goal"]] = _times(row)
                 tables = f"{found[1]} recorded tables of real LLMs{of_them}"
     return (
-        f"- **Few evaluations**: {row['b']} evaluations per prompt give an answer as good as the published method's with "
-        f"{worth['best feasible']} if you want the best prompt, and with {worth['Pareto set']} if you want all trade-offs "
-        f"({tables}, {row['seeds']} seeds, 95 % intervals; [where asktell wins and loses](docs/benchmarks.md))."
+        f"- **Few evaluations**: {row['b']} evaluations per prompt give an answer as good as the published method's "
+        f"with {worth['best feasible']} if you want the best prompt, and with {worth['Pareto set']} if you want all "
+        f"trade-offs ({tables}, {row['seeds']} seeds, 95 % intervals; [where asktell wins and loses](docs/benchmarks.md))."
     )
 
 
