@@ -38,7 +38,8 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
     return (
         f"- **Few evaluations**: {row['b']} evaluations per prompt give an answer as good as the published method's "
         f"with {worth['best feasible']} if you want the best prompt, and with {worth['Pareto set']} if you want all "
-        f"trade-offs ({tables}, {row['seeds']} seeds, 95 % intervals; [where asktell wins and loses](docs/benchmarks.md))."
+        f"trade-offs ({tables}, {row['seeds']} seeds, 95 % intervals; "
+        "[where asktell wins and loses](docs/benchmarks.md))."
     )
 
 
