@@ -22,14 +22,16 @@ from asktell.problem.checks import LARGEST, short, whole
 from asktell.problem.goals import BestFeasible
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 
+# Chosen on synthetic problems and the development half of the recorded tables: docs/explanation/what-was-tried.md.
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
+# What a decision may cost.
 _PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
-_TRIES = 6  # of a prompt without a score, before others: if all fail it leaves, unless it may not
+_TRIES = 6  # of a prompt without a score, before others: six of six failures take it out at the rate of 1/2
 _PULLS_BEFORE_A_STOP = 20  # an early stop comes that part later at most, and every look costs its work
-_LEAST_INTEREST = 1e-3  # of a contender that no draw has on top
-_MOST_DRAWS = 10_000
+_LEAST_INTEREST = 1e-3  # of a contender that no draw has on top: less than one of 256 draws
+_MOST_DRAWS = 10_000  # a probability is then known to .005
 
 
 @final

@@ -14,10 +14,10 @@ from asktell.posterior.unvarying import at_an_end, held, is_unvarying
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Problem, State
 
-_FEWEST_DRAWS = 64
+_FEWEST_DRAWS = 64  # a probability of a half is then known to .06
 _SOME = 0.5  # probability from which a prompt is taken as feasible; and that anybody is, from which a set is the answer
-_SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale
-_MOST_NUMBERS = 1 << 20  # in one array of draws: large pools take fewer draws
+_SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale: above rounding, below what anybody could see
+_MOST_NUMBERS = 1 << 20  # in one array of draws, 8 MB: large pools take fewer draws
 
 
 class Belief(NamedTuple):

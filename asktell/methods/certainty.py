@@ -16,8 +16,8 @@ from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Failures, Problem, State
 from asktell.state.history import in_turns
 
-_ROUNDING = 1e-12
-_MOST_NUMBERS = 1 << 21  # in one array
+_ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
+_MOST_NUMBERS = 1 << 21  # in one array, 16 MB
 
 
 class Column(NamedTuple):
@@ -170,11 +170,14 @@ def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[C
     return tuple(Column(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b)))) for a, b in ends.T)
 
 
-_FEW_VALUES = 8  # of a metric: what it was so far is taken for its range
+_FEW_VALUES = 8  # of a metric, such as grades or 0 and 1: what it was so far is taken for its range
 LARGEST_PART = 0.3
-"""Of the squares about a mean: where a single score takes more, larger ones may be to come, and nothing is proven."""
+"""Of the squares about a mean: where a single score takes more, larger ones may be to come, and nothing is proven.
 
-_TRIED = 3  # members of a Pareto set that may dominate a prompt, those that are most ahead
+Chosen by simulation (`benchmarks.selection.every_look`), so that early stops are wrong no more often than stated.
+"""
+
+_TRIED = 3  # members of a Pareto set that may dominate a prompt, those most ahead: each divides the error once more
 
 
 class Proofs:

@@ -54,7 +54,7 @@ from asktell.schedulers import (
 from asktell.state import ACCEPTED, REJECTED, RETIRED, Decided, Departure, Problem, State, Tally
 
 DATA = ("pooled", "round")
-_MOST_PLANNED = 10**7
+_MOST_PLANNED = 10**7  # pulls of one round: a plan of them takes 160 MB
 
 
 @final

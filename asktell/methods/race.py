@@ -31,7 +31,7 @@ from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 from asktell.state.history import turns_out
 
-_DECIMALS = 12  # of means of decimal fractions; the last ones are rounding
+_DECIMALS = 12  # of means of decimal fractions; a double has 15, the last ones are rounding
 
 OPEN = "not told apart from the answer"
 """Why a prompt that is not selected leaves in the end, if nothing is certain about it."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Features, Matrix, spread_evenly, standardized
 
-_COLUMNS = 24
-_LANDMARKS = 512
+_COLUMNS = 24  # leading components of the kernel that the model takes; the others' eigenvalues are small
+_LANDMARKS = 512  # rows that stand for all (Nystrom approximation), so that 100,000 prompts take no K x K matrix
 
 
 def basis(features: Features) -> Matrix:

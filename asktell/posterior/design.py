@@ -30,9 +30,9 @@ import numpy as np
 
 from asktell.numerics.arrays import Indices, Vector, counted
 
-POOL = 256  # examples in use at most, unless a prompt has seen them all; keeps the equations small
-_ALONE = 0.3  # of the largest doubt: what an example is worth that no prompt in doubt has seen
-_CORRELATIONS = (0.02, 0.98)  # of scores on one example, at least and at most
+POOL = 256  # examples in use at most, unless a prompt has seen them all: equations of that size take milliseconds
+_ALONE = 0.3  # of the largest doubt: worth of an example that no prompt in doubt has seen (see what-was-tried.md)
+_CORRELATIONS = (0.02, 0.98)  # of scores on one example: at 0 and 1 a threshold model has no information
 
 
 class Noise(NamedTuple):

@@ -11,10 +11,9 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.numerics.pareto import pareto_mask
 
-_SET_DRAWS = 64
-_CANDIDATES = 128
-_LEAST_PROBABILITY = 0.02  # of a prompt that may be in the answer
-_POINTS = 128
+# Of the expected F1 and hypervolume of an answer set: numbers of draws, prompts and points, by what a result may take.
+_SET_DRAWS, _CANDIDATES, _POINTS = 64, 128, 128
+_LEAST_PROBABILITY = 0.02  # of a prompt that may be in the answer: one of 64 draws
 _BLOCK = 1 << 14  # numbers at a time, that stay in the processor's cache
 
 

@@ -17,7 +17,7 @@ from asktell.problem.examples import Examples
 FORMAT, VERSION = "asktell.profile", 1
 _LEAST_LOADING = 0.05  # of the mean, below which loadings are no measure
 _DRIFT = 0.1  # of the levels' variance, that another study's levels may be off
-_SMALLEST = 1e-9
+_SMALLEST = 1e-9  # of a variance, so that none divides by 0
 _SLACK = 1.001  # of sums that were rounded
 
 

@@ -18,15 +18,16 @@ import numpy as np
 
 from asktell.numerics.arrays import Indices, Vector
 
-_STEPS = 20
+_STEPS = 20  # of EM
 _DIGITS = 6  # that are kept of sums, so that profiles are small
 _ROUNDS = 3  # of residual variances and loadings, each given the other
+# Grids of maximum marginal likelihood, a factor of about 2 from one to the next.
 _DEVIATIONS = np.array([0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4])  # of loadings, in units of those expected
 _FREEDOMS = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6])  # of a residual variance's prior, in cells
 _SCALES = np.array([0.25, 0.5, 0.7, 1.0])  # of that prior, in units of the mean residual variance
-_FLOOR = 1e-6  # of a variance, in units of the scores' own
-_SHARES = (0.05, 0.95)  # of the examples in the scores' variance, at least and at most
-_FIRST_ABILITY = 0.1  # variance, in units of the scores' own over the mean loading's square
+_FLOOR = 1e-6  # of a variance, in units of the scores' own: far below what any study can tell
+_SHARES = (0.05, 0.95)  # of the examples in the scores' variance: beyond, one of the two is not estimated
+_FIRST_ABILITY = 0.1  # where EM begins: a variance, in units of the scores' own over the mean loading's square
 
 
 class Sums(NamedTuple):

@@ -31,25 +31,27 @@ from asktell.posterior.shape import Shape
 __all__ = ["Cells", "Posterior", "Variances", "posterior"]
 
 
-_STEPS = 16
-_RELAXATION = 1.7  # below 2, over-relaxed EM converges wherever EM does
-_NEAR = 0.1  # change of a variance's log by a step of EM, below which steps are much alike
-_CONVERGED = 2e-3
-_FLOOR = 1e-6  # of a variance, in units of the scores' variance
+# Numerical. EM over-relaxed by less than 2 converges wherever EM does (Salakhutdinov & Roweis 2003); with secants below
+# _NEAR it is within 2 % of the maximum after 4 to 10 steps.
+_STEPS, _RELAXATION, _NEAR, _CONVERGED = 16, 1.7, 0.1, 2e-3  # changes are of a variance's log, per step
+_FLOOR = 1e-6  # of a variance, in units of the scores' variance: far below what any data set can tell
+_NOISE_STEPS, _NOISE_STEP = 6, 0.005  # the noise's part of the residual is found to that
+_MOST_NOISE = 0.999  # of the residual: its own part must stay above 0
+_LEAST_WEIGHT = 0.02  # of a guess or a trust: less moves no probability by more than that, and costs as much work
+_SURE = 0.15  # deviation of a log ratio: guesses 1.7 of that away change a standard deviation by an eighth
+
+# Weak priors: shares of the order of recorded tables', weights of so few members that data soon outweigh them.
+# Deviations of 1.0 to 2.5 were tried, errors held best at 1.5 (docs/explanation/what-was-tried.md).
 _PRIOR_SHARES = (0.1, 0.4, 0.5)  # of prompt, example and residual, where the data are silent
-_PRIOR_WEIGHT = 1.0  # of that prior for an effect's variance, in members
+_PRIOR_WEIGHT = 1.0  # for an effect's variance, in members
 _KNOWN_WEIGHTS = (5.0, 10.0)  # of earlier studies' variances of prompts and examples, in members
-_PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances below: a factor of 20 either way is rare
+_PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances: a factor of 20 either way is rare
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
 _SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
-_TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in what earlier studies say, and how likely each is beforehand
-_LEAST_WEIGHT = 0.02  # of a guess, or of a trust, that is worth its work
-_FEWEST_EQUAL = 3  # scores of no simple value, of a metric that has no noise
-_SIMPLE = 10.0
-_NOISE_STEPS = 6
-_NOISE_STEP = 0.005  # in the noise's part of the residual, that is worth no other step
-_MOST_NOISE = 0.999  # of the residual
-_SURE = 0.15  # a log ratio that is known better than this needs no further guesses
+_TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in earlier studies, and how likely beforehand; others did no better
+
+_FEWEST_EQUAL = 3  # equal scores of no simple value: by chance only where a metric has no noise
+_SIMPLE = 10.0  # quarters up to that are grades, which agree by chance
 
 
 class Cells(NamedTuple):
@@ -353,7 +355,7 @@ def _axes(v: Variances) -> Vector:
     return np.asarray(np.log([v.prompt / v.residual, v.example / (v.prompt + v.residual)]))
 
 
-_INDEPENDENCE = 10.0  # scores that independence is worth
+_INDEPENDENCE = 10.0  # scores that independence is worth: correlations of a few scores are shrunk to none
 
 
 def of_metrics(cells: Cells, n_arms: int) -> Matrix:
