@@ -5,7 +5,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TextIO
@@ -44,10 +44,10 @@ def replacing(path: Path) -> Iterator[TextIO]:
     _sync_folder(path.parent)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content."""
+def write_atomically(path: Path, text: str | Iterable[str]) -> None:
+    """Replace a file's content, by a text or by its parts."""
     with replacing(path) as file:
-        file.write(text)
+        file.writelines([text] if isinstance(text, str) else text)
 
 
 def sync(handle: int) -> None:

@@ -12,9 +12,9 @@ from asktell.intervals.noisy import NoisyBetting, bounded
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector
 from asktell.numerics.rounding import decimal, mostly_equal
 from asktell.posterior.two_way import Cells
-from asktell.problem.goals import BestFeasible, Goal
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.state import Failures, Problem, State
-from asktell.state.history import in_turns
+from asktell.state.history import in_turns, repeated, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
@@ -339,3 +339,46 @@ def _unproven_front(
                 continue
             open_ |= {member, other}
     return np.array(sorted(open_), dtype=np.int64)
+
+
+def not_worse(
+    state: State, candidate: int, baseline: int, margin: float, confidence: float
+) -> dict[str, bool | None]:
+    """Whether a candidate is certainly not worse than a baseline: True, False, or None while that is open.
+
+    There is an answer for each objective (not worse by more than `margin`, in units of the metric) and for each
+    constraint (kept).
+
+    Call it after any number of evaluations: the probability that a True is ever wrong is at most 1 - `confidence`, and
+    so is that of a False. For a wrong "all True" one false claim has to look certain; for a wrong "one False" any one
+    may, so each of them gets its share of the error. Nothing is certain once late repeats show that scores drifted.
+
+    Args:
+        state: of a selection that gives both prompts the same examples, such as the method "uniform".
+        candidate: its arm.
+        baseline: its arm.
+        margin: a loss that does not matter.
+        confidence: below 1.
+    """
+    problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
+    scores, scaled = history.scores(), isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
+    out = turns_out(problem, history, state.missing, (*state.pending.values(), *state.returned))
+    rows = (history.trials(), history.arms(), history.examples(), goal.values(scores), columns_of(goal, scores))
+    margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
+    margins |= {str(constraint): None for constraint in goal.constraints}
+    sure, surer = (
+        Evidence.of(problem, state.missing, *rows, min(out, default=None), level)
+        for level in (error, error / len(margins))
+    )
+    if repeated(problem, history).has_drifted:
+        return dict.fromkeys(margins)
+    arm, other, found = np.array([candidate]), np.array([baseline]), dict[str, bool | None]()
+    for column, (name, least) in enumerate(margins.items()):
+        if least is None:
+            good = sure.all_at_least(arm, [column]) & (sure.counts[candidate] > 0)
+            bad = surer.below(arm, column)
+        else:
+            good = sure.ahead(arm, other, column, -least, or_equal=True)
+            bad = surer.ahead(other, arm, column, least)
+        found[name] = False if bad.all() else True if good.all() else None
+    return found

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from asktell._util.cached import cached_property
 from asktell._util.extras import needs_extra
-from asktell._util.terminal import filled, in_blocks, safe, with_doubt, with_error
+from asktell._util.terminal import filled, in_blocks, one_line, safe, with_doubt, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
 from asktell.problem.budget import describe_spending
@@ -370,6 +370,48 @@ class Result:
             lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
         cost = [f"Cost: {self.spent_cost:.4g}."] if self.spent_cost and self.max_cost is None else []
         return "\n".join([*lines, *self.notes, *cost, *([self.sentence] if self.sentence else [])])
+
+    def table(self, width: int = WIDTH) -> str:
+        """Every prompt with its estimates, the selected ones first, then by the goal; below, failures and notes."""
+        metrics, ranked = self.goal.metrics, _ranked(self)
+        chosen, open_ = ({entry.id for entry in entries} for entries in (self.selected, self.unresolved))
+        marks = ["*" if e.id in chosen else "?" if e.id in open_ else "" for e in ranked]
+        columns = [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in ranked)] for m in metrics]
+        columns += probabilities(ranked, self.goal)
+        columns += [["pulls", *(str(e.pulls) for e in ranked)], *failed(ranked)]
+        columns.append(["status", *(_status(e, self.dominated.get(e.id)) for e in ranked)])
+        lines = [part for line in heading(self) for part in filled(line, width)]
+        keys = [["", *marks], ["id", *(str(entry.id) for entry in ranked)]]
+        lines += in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in ranked)], width)
+        lines.append("*: selected" + ("; ?: could not be told apart from the selected ones" if open_ - chosen else ""))
+        lines += (one_line(line, 2 * width) for line in in_words(self.failures, most=10))
+        for e in self.prompts:
+            if e.status == "retired":
+                lines.append(f"{safe(str(e.id))} was retired: {one_line(e.reason or 'no reason given', 2 * width)}")
+        cost = [f"Cost: {self.spent_cost:.4g}"] if self.spent_cost else []
+        return "\n".join([*lines, *self.notes, *cost, *([self.sentence] if self.sentence else [])])
+
+
+def _ranked(result: Result) -> list[PromptResult]:
+    """The selected ones first, then by the goal: feasible ones by the objectives, then by how little they violate."""
+    goal, place = result.goal, {entry.id: i for i, entry in enumerate(result.selected)}
+
+    def key(entry: PromptResult) -> tuple[float, ...]:
+        first = float(place.get(entry.id, len(place)))
+        if None in entry.estimate.values():
+            return (first, 2.0, 0.0)
+        means = np.array([[entry.estimate[name] for name in goal.metrics]], dtype=float)
+        values, slacks = np.split(goal.values(means)[0], [len(goal.objectives)])
+        violation = -float(np.minimum(slacks, 0.0).sum())
+        return (first, 1.0, violation) if violation > 0 else (first, 0.0, -float(values.mean()))
+
+    return sorted(result.prompts, key=key)
+
+
+def _status(entry: PromptResult, dominator: str | int | None) -> str:
+    parts = [entry.status if entry.round is None else f"{entry.status}, round {entry.round}"]
+    parts += ["infeasible"] if entry.feasible is False else []
+    return ", ".join(parts if dominator is None else [*parts, f"dominated by {dominator}"])
 
 
 def _comparable(entries: list[PromptResult]) -> list[PromptResult]:
