@@ -1,28 +1,49 @@
-"""The documented names for whoever writes an adapter, a method or a storage; everything else below `asktell` may move.
+"""The documented names for whoever writes an adapter, a method or a storage.
 
-| to                        | there is                                                                                  |
-|---------------------------|-------------------------------------------------------------------------------------------|
-| require a package         | `needs_extra(extra)`, a block in which missing packages name the extra to install;        |
-|                           | `import_extra(module, extra)`; `check_extra(extra, *modules)`, without importing them     |
-| write messages            | `short(value)`, its repr in 60 characters; `some(values)`, the first ones;                |
-|                           | `nearest(name, known)`, "did you mean"; `in_words(error)`; `whole(name, number, low)`,    |
-|                           | which checks an argument; `describe_spending(selection)`, "12 of 500 evaluations"         |
-| write to a terminal       | `safe(text)`, control characters escaped; `one_line(text, width)`; `aligned(rows)`        |
-| write files               | `write_atomically(path, text)`: readers see the old or the new content, whole             |
-| describe a problem        | `Goal`; `parse_goal(kind, maximize, ...)`, a goal from names; `changes(before, after)` of |
-|                           | example ids; `parts_of(prompt)`, the messages and tools of a prompt that is a chat        |
-| write a method            | `Method`; `State` and `events`: facts; `apply(state, event)`; `decide(method, state)`;    |
-|                           | `not_worse(state, candidate, baseline, ...)`, what is certain by now                      |
-| evaluate                  | `Evaluator` and `Outcome`; `Calling`, how an evaluator is called; `attempt(call)`, its    |
-|                           | result or its failure; `outside_of_loops(call)`, in a thread if an event loop runs;       |
-|                           | `n_repeats(spent)`, evaluations that a run repeats to see whether they agree              |
-| drive evaluators yourself | `open_board(...)` gives a `Board`: ask for trials, take their outcomes; `OnTell`;         |
-|                           | `FailureLimit`, when failures end the run, by default as `FIRST_ALIKE` says               |
-| work on a study           | `SharedStudy`, what a `Study` and a `RemoteStudy` have in common; `Worker`; `Evaluation`  |
-| show a study              | `reports`, its page; `Watch`, who works on it; `serve(arguments)`, the HTTP service       |
-| fork                      | `fresh_after_fork(obj, renew)`: new locks in the child                                    |
+Errors and all that users call are in `asktell` itself; every other module may change. Nothing is imported before use.
 
-Errors and everything that users call are in `asktell` itself. Nothing is imported before it is used.
+Packages
+    needs_extra(extra): a block in which a missing package is an error that names the extra to install
+    import_extra(module, extra): the same for one module, which is returned
+    check_extra(extra, *modules): the same without importing them
+Messages
+    short(value): its repr in at most 60 characters
+    some(values): the first of them, and how many there are
+    nearest(name, known): "; did you mean ...?", or nothing
+    in_words(error): its type and message
+    whole(name, number, low): the number, or an error if it is not a whole number from `low` on
+    describe_spending(selection): "12 of 500 evaluations"
+Terminals and files
+    safe(text): with control characters escaped
+    one_line(text, width): cut to a width
+    aligned(rows): the lines of a table
+    write_atomically(path, text): readers see the old or the new content, never a part
+Problems
+    Goal: what is looked for
+    parse_goal(kind, maximize, ...): a goal from the names of metrics
+    changes(before, after): how the ids of examples differ
+    parts_of(prompt): the messages and tools of a prompt that is a chat
+Methods
+    Method: how prompts are selected
+    State, events: what is known, and what happened
+    apply(state, event), decide(method, state): the next state, and the next decision
+    at_state(selector, state): a selector of the same prompts and method in another state
+    not_worse(state, candidate, baseline, ...): what is certain by now
+Evaluation
+    Evaluator, Outcome: what `asktell.run` takes, and what one evaluation returns
+    Calling: how an evaluator is called: async or not, in batches or one by one
+    attempt(call): its result, or the exception that makes the evaluation a failure
+    outside_of_loops(call): in a thread of its own if an event loop is running
+    goal_scores(study, outcome), details_of(study, outcome): what to tell of an outcome
+    n_repeats(spent): how many evaluations a run repeats to see whether they agree
+    open_board(...), Board: asks for trials and takes their outcomes, for a loop of your own
+    OnTell, FailureLimit, FIRST_ALIKE: its options: a callback; when failures end the run, and the default
+Studies
+    SharedStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
+    Evaluation: one row of `study.evaluations()`
+    reports, Watch: a study's page as data and HTML; who works on it
+    serve(arguments): the HTTP service
+    fresh_after_fork(obj, renew): renews an object's locks in a forked process
 """
 
 from importlib import import_module
@@ -45,8 +66,9 @@ if TYPE_CHECKING:
     from asktell.running.again import n_repeats
     from asktell.running.board import Board, OnTell, open_board
     from asktell.running.failures import FIRST_ALIKE, FailureLimit
-    from asktell.running.outcomes import Outcome
+    from asktell.running.outcomes import Outcome, details_of, goal_scores
     from asktell.running.run import Calling, Evaluator, attempt, outside_of_loops
+    from asktell.selector import at_state
     from asktell.serialization.problem import parse_goal
     from asktell.service.server import serve
     from asktell.state import State, apply, decide, events
@@ -69,8 +91,9 @@ _HOMES = {
     "running.again": ("n_repeats",),
     "running.board": ("Board", "OnTell", "open_board"),
     "running.failures": ("FIRST_ALIKE", "FailureLimit"),
-    "running.outcomes": ("Outcome",),
+    "running.outcomes": ("Outcome", "details_of", "goal_scores"),
     "running.run": ("Calling", "Evaluator", "attempt", "outside_of_loops"),
+    "selector": ("at_state",),
     "serialization.problem": ("parse_goal",),
     "service.server": ("serve",),
     "state": ("State", "apply", "decide"),
@@ -97,13 +120,16 @@ __all__ = [
     "Worker",
     "aligned",
     "apply",
+    "at_state",
     "attempt",
     "changes",
     "check_extra",
     "decide",
     "describe_spending",
+    "details_of",
     "events",
     "fresh_after_fork",
+    "goal_scores",
     "import_extra",
     "in_words",
     "n_repeats",

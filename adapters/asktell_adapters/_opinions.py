@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from asktell.errors import EvaluatorError
+from asktell import EvaluatorError
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.llms.base import Completion, Example, Request, said
 from asktell_adapters.llms.chat_api import Price

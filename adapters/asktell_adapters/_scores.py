@@ -3,7 +3,7 @@
 import math
 from numbers import Real
 
-from asktell.errors import EvaluatorError
+from asktell import EvaluatorError
 
 
 def number(metric: str, value: object) -> float:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from asktell.errors import InvalidArgumentError, StorageError
+from asktell import InvalidArgumentError, StorageError
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from asktell.errors import InvalidArgumentError, MissingExtraError
-from asktell.problem.checks import whole
+from asktell import InvalidArgumentError, MissingExtraError
+from asktell.extend import whole
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import text_of
 from asktell_adapters.rows import KINDS, Table, as_text, from_json, jsonl, read_text

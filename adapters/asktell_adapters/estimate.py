@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, final
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import MOST_EVALUATIONS, check_number, whole
-from asktell.running.again import n_repeats
-from asktell.running.run import outside_of_loops
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import n_repeats, outside_of_loops, whole
 from asktell_adapters._opinions import JudgeEstimate, Opinion, Sample, count, in_cache, opinion
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Request
@@ -161,8 +159,8 @@ def estimate(
     """
     whole("real_calls", real_calls, 0)
     whole("concurrency", concurrency, 1)
-    if seconds_per_call is not None:
-        check_number("seconds_per_call", seconds_per_call, 0.0, 1e9)
+    if seconds_per_call is not None and not 0 <= seconds_per_call <= 1e9:
+        raise InvalidArgumentError(f"seconds_per_call must be a number of seconds, got {seconds_per_call!r}.")
     llm = evaluator.llm
     result = selection.result()
     n_cells = len(result.prompts) * len(evaluator.examples) * result.repeats
@@ -252,7 +250,7 @@ def _paid_for(money: float, call: _Call, share: float, opinions: Sequence[Opinio
         raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
     paid = (call.cost or call.most_cost) * share
     paid += sum((each.cost if each.cost is not None else each.most_cost) or 0.0 for each in opinions)
-    return int(money / paid) if paid else MOST_EVALUATIONS
+    return int(money / paid) if paid else 10**8
 
 
 def _money(

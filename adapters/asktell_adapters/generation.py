@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell import EvaluatorError, InvalidArgumentError
 from asktell_adapters.llms.base import LLM, Completion, Example, Request
 
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}

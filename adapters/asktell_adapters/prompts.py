@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, final
 
-from asktell._util.chats import parts_of
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import nearest, short, some
+from asktell import InvalidArgumentError
+from asktell.extend import nearest, parts_of, short, some
 from asktell_adapters.llms.base import Example, Message, said
 
 TEMPLATE = "{prompt}\n\n{input}"

@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from asktell._util.extras import needs_extra
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import nearest, short, some
+from asktell import InvalidArgumentError
+from asktell.extend import nearest, needs_extra, short, some
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DELIMITERS = (",", ";", "\t", "|")

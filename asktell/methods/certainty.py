@@ -341,9 +341,7 @@ def _unproven_front(
     return np.array(sorted(open_), dtype=np.int64)
 
 
-def not_worse(
-    state: State, candidate: int, baseline: int, margin: float, confidence: float
-) -> dict[str, bool | None]:
+def not_worse(state: State, candidate: int, baseline: int, margin: float, confidence: float) -> dict[str, bool | None]:
     """Whether a candidate is certainly not worse than a baseline: True, False, or None while that is open.
 
     There is an answer for each objective (not worse by more than `margin`, in units of the metric) and for each

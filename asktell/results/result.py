@@ -387,7 +387,8 @@ class Result:
         lines += (one_line(line, 2 * width) for line in in_words(self.failures, most=10))
         for e in self.prompts:
             if e.status == "retired":
-                lines.append(f"{safe(str(e.id))} was retired: {one_line(e.reason or 'no reason given', 2 * width)}")
+                why = f": {one_line(e.reason, 2 * width)}" if e.reason else "."
+                lines.append(f"{safe(str(e.id))} was retired{why}")
         cost = [f"Cost: {self.spent_cost:.4g}"] if self.spent_cost else []
         return "\n".join([*lines, *self.notes, *cost, *([self.sentence] if self.sentence else [])])
 

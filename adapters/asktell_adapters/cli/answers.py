@@ -4,8 +4,7 @@ import argparse
 from datetime import datetime
 from pathlib import Path
 
-from asktell.errors import InvalidArgumentError
-from asktell.studies.study import Study
+from asktell import InvalidArgumentError, Study
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import AnyStudy

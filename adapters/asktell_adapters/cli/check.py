@@ -10,11 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from asktell._util.terminal import one_line
-from asktell.errors import ConfigError, EvaluatorError, InvalidArgumentError
-from asktell.problem.candidates import Trial
-from asktell.problem.checks import in_words, nearest, some
-from asktell.running.run import outside_of_loops
+from asktell import ConfigError, EvaluatorError, InvalidArgumentError, Trial
+from asktell.extend import in_words, nearest, one_line, outside_of_loops, some
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.process import logging_to_stderr
 from asktell_adapters.llms.base import Completion, Example, Request

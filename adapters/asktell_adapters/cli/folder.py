@@ -18,11 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asktell._util.files import replacing, write_atomically
-from asktell.errors import FolderBusyError, InvalidStateError, StudyNotFoundError
-from asktell.results.evaluations import Evaluation
-from asktell.selector import Selector
-from asktell.studies.study import Study
+from asktell import FolderBusyError, InvalidStateError, Selector, Study, StudyNotFoundError
+from asktell.extend import Evaluation, write_atomically
 from asktell_adapters.cli.locks import is_locked, try_lock
 
 if TYPE_CHECKING:
@@ -148,8 +145,7 @@ class RunFolder:
 
     def write(self, study: Study, dataset: "DataSet") -> None:
         """Write the evaluations, and the result if it is final."""
-        with replacing(self.log_file) as file:
-            file.writelines(_line(evaluation, dataset) + "\n" for evaluation in study.evaluations())
+        write_atomically(self.log_file, (_line(evaluation, dataset) + "\n" for evaluation in study.evaluations()))
         if study.done:
             write_atomically(self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n")
 

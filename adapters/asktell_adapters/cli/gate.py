@@ -9,24 +9,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import numpy as np
-
-from asktell._util.files import write_atomically
-from asktell._util.terminal import safe, with_error
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
-from asktell.methods.certainty import Evidence, columns_of
-from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import ById
-from asktell.problem.checks import in_words
-from asktell.problem.goals import Goal, ParetoSet
-from asktell.results import Comparison, PromptResult, Result
-from asktell.results.comparison import of_repeats
-from asktell.running.run import run
-from asktell.selector import Selector, at_state
-from asktell.serialization import dump_goal, load_goal
-from asktell.state import State, initial
-from asktell.state.history import repeated, turns_out
-from asktell_adapters.cli.output import show
+from asktell import (
+    AsktellError,
+    Comparison,
+    EvaluatorError,
+    InvalidArgumentError,
+    ParetoSet,
+    PromptResult,
+    Result,
+    Selector,
+    run,
+)
+from asktell.extend import (
+    Goal,
+    State,
+    at_state,
+    describe_spending,
+    in_words,
+    not_worse,
+    parse_goal,
+    safe,
+    write_atomically,
+)
+from asktell_adapters.cli.output import estimate_of, show
 from asktell_adapters.cli.price import confirm
 from asktell_adapters.metrics import range_of
 
@@ -59,40 +64,15 @@ class Judge:
 
     def look(self, state: State) -> str:
         """The verdict by now; `verdicts` has one for each thing that is asked of the candidate."""
-        error, asked = 1 - self.confidence, self._asked()
-        sure, surer = self._evidence(state, error), self._evidence(state, error / len(asked))
-        candidate, baseline = np.array([_CANDIDATE]), np.array([_BASELINE])
-        self.verdicts = {}
-        for name, (column, margin) in asked.items():
-            if margin is None:
-                good = sure.all_at_least(candidate, [column]) & (sure.counts[_CANDIDATE] > 0)
-                bad = surer.below(candidate, column)
-            else:
-                good = sure.ahead(candidate, baseline, column, -margin, or_equal=True)
-                bad = surer.ahead(baseline, candidate, column, margin)
-            self.verdicts[name] = FAILED if bad.all() else PASSED if good.all() else UNDECIDED
-        found = set(self.verdicts.values())
-        return FAILED if FAILED in found else UNDECIDED if UNDECIDED in found else PASSED
+        found = not_worse(state, _CANDIDATE, _BASELINE, self.margin, self.confidence)
+        words = {True: PASSED, False: FAILED, None: UNDECIDED}
+        self.verdicts = {self._asked(name): words[certain] for name, certain in found.items()}
+        return FAILED if False in found.values() else UNDECIDED if None in found.values() else PASSED
 
-    def _asked(self) -> dict[str, tuple[int, float | None]]:
-        """Name to column of the goal's values and margin in its units; None for a constraint."""
-        scaled = isinstance(self.goal, ParetoSet)  # whose values are in units of the metrics' ranges
-        objectives = enumerate(self.goal.objectives)
-        asked: dict[str, tuple[int, float | None]] = {
-            self._not_worse(o.metric): (q, self.margin / o.scale if scaled else self.margin) for q, o in objectives
-        }
-        return asked | {str(c): (q, None) for q, c in enumerate(self.goal.constraints, len(self.goal.objectives))}
-
-    def _not_worse(self, metric: str) -> str:
-        return f"{metric} not worse" + (f" by more than {self.margin:g}" if self.margin else "")
-
-    @staticmethod
-    def _evidence(state: State, error: float) -> Evidence:
-        problem, history = state.problem, state.history
-        out = turns_out(problem, history, state.missing, (*state.pending.values(), *state.returned))
-        goal, scores = problem.goal, history.scores()
-        rows = (history.trials(), history.arms(), history.examples(), goal.values(scores), columns_of(goal, scores))
-        return Evidence.of(problem, state.missing, *rows, min(out, default=None), error)
+    def _asked(self, name: str) -> str:
+        if name not in {objective.metric for objective in self.goal.objectives}:
+            return name  # a constraint
+        return f"{name} not worse" + (f" by more than {self.margin:g}" if self.margin else "")
 
 
 def gate(arguments: argparse.Namespace) -> int:
@@ -145,13 +125,15 @@ def _certainty(verdict: str, judge: Judge, comparison: Comparison) -> str:
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     """The goal with the ranges that metrics declare, where it names none: intervals need them to be guaranteed."""
-    data = dump_goal(goal)
-    parts = [data.get("objective", {}), *data.get("objectives", ()), *data.get("subject_to", ())]
-    for part in parts:
-        span = range_of(metrics.get(part["metric"])) if part and part.get("range") is None else None
-        if span is not None and goal.ranges.get(part["metric"], span) == span:
-            part["range"] = list(span)
-    return load_goal(data)
+    declared = {name: span for name in goal.metrics if (span := range_of(metrics.get(name))) is not None}
+    return parse_goal(
+        "pareto-set" if isinstance(goal, ParetoSet) else "best-feasible",
+        [objective.metric for objective in goal.objectives if not objective.minimize],
+        [objective.metric for objective in goal.objectives if objective.minimize],
+        {bound.metric: bound.bound for bound in goal.constraints if not bound.at_most},
+        {bound.metric: bound.bound for bound in goal.constraints if bound.at_most},
+        {**declared, **goal.ranges},
+    )
 
 
 def _judge(
@@ -172,7 +154,7 @@ def _judge(
         seed=problem.seed,
         on_failure=problem.on_failure,
         max_failure_rate=problem.max_failure_rate,
-        baseline=ById(str(baseline.id)),
+        baseline=str(baseline.id),
         repeats=repeats,
     )
     confirm(config, selector, evaluator, arguments.yes)
@@ -188,14 +170,15 @@ def settle(
     progress: bool = False,
     max_cost: float | None = None,
 ) -> tuple[str, Result, list[str]]:
-    """Evaluate until the verdict is certain: the verdict, the result, and what repeated evaluations have shown.
+    """Evaluate until the verdict is certain: the verdict, the result and its notes.
 
     `selector`: of the candidate and the baseline, in that order. Unless the evaluator is `repeatable`, scores count as
     noisy from the start: whatever a few repeats show, other evaluations may differ.
     """
-    problem, verdict = selector.state.problem, UNDECIDED
-    if not getattr(evaluator, "repeatable", False) and problem.repeats == 1:
-        selector = at_state(selector, initial(problem.with_noise))
+    verdict = UNDECIDED
+    if not getattr(evaluator, "repeatable", False) and selector.state.problem.repeats == 1:
+        noisy = selector.state.problem.with_noise
+        selector = at_state(selector, selector.state._replace(origin=noisy, problem=noisy))
 
     def is_enough(selector: Selector) -> bool:
         nonlocal verdict
@@ -207,11 +190,12 @@ def settle(
     failed = [entry.reason for entry in result.prompts if entry.status == "failed"]
     if failed and not selector.spent:
         raise EvaluatorError(f"No evaluation succeeded: {failed[0]}")
-    again = repeated(problem, selector.state.history)
-    remarks = list(of_repeats(problem, again))
-    if again.times and not remarks:
-        remarks = [f"{again.times} of {again.times} repeated evaluations agreed."]
-    return UNDECIDED if again.has_drifted else verdict, result, remarks
+    before = judge.verdicts
+    judge.look(selector.state)
+    if set(judge.verdicts.values()) == {UNDECIDED}:  # the last evaluations, repeats, have shown a drift
+        return UNDECIDED, result, list(result.notes)
+    judge.verdicts = before
+    return verdict, result, list(result.notes)
 
 
 def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
@@ -250,7 +234,7 @@ def _markdown(verdict: str, judge: Judge, comparison: Comparison, result: Result
     ]
     for name, d in comparison.differences.items():
         interval = "" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"
-        cells = [with_error(e.estimate[name], e.standard_error[name]) for e in (a, b)]
+        cells = [estimate_of(e, name) for e in (a, b)]
         ahead = "" if d.estimate is None else f"{d.estimate:+.3g}"
         lines.append(
             f"| {cell(name)} | {cells[0]} | {cells[1]} | {ahead} | {interval} | {d.pairs} of {comparison.examples} |"

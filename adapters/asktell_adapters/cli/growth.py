@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from asktell.errors import InvalidArgumentError
-from asktell.methods import Elimination
-from asktell.selector import Selector
-from asktell.state import RETIRED, Added, Retired, State
+from asktell import Elimination, InvalidArgumentError, Selector
+from asktell.extend import State, events
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import AnyStudy, Place
@@ -153,10 +151,10 @@ def _where(study: AnyStudy) -> str:
 
 def growth_of(state: State) -> str:
     """How a selection has grown since it began, in words; empty if it has not."""
-    now, then, events = state.problem, state.origin, [each.event for each in state.growth]
+    now, then = state.problem, state.origin
     counts = {
         "prompts joined": now.n_arms - then.n_arms,
-        "retired": sum(isinstance(event, Retired) for event in events),
+        "retired": sum(isinstance(grown.event, events.Retired) for grown in state.growth),
         "evaluations more": 0 if now.is_bound_by_cost_alone else now.budget - then.budget,
         "examples more": (now.n_examples or 0) - (then.n_examples or 0),
     }
@@ -233,7 +231,7 @@ def _new_prompts(now: Selector, wanted: Selector, as_at_first: bool) -> list[str
         given = [text for text in named.texts if text not in known]
         return given[len(needed) :] if given[: len(needed)] == needed else None
     texts = dict(zip(named.ids, named.texts, strict=True))
-    free = besides | {arm for arm, (_, departure) in now.state.left.items() if departure.status == RETIRED}
+    free = besides | {arm for arm, (_, departure) in now.state.left.items() if departure.status == "retired"}
     for arm, (id_, text) in enumerate(zip(there.ids, there.texts, strict=True)):
         if texts.get(id_) != text and not (arm in free and id_ not in texts):
             return None
@@ -244,7 +242,7 @@ def besides_configuration(state: State) -> set[int]:
     """The arms of prompts that joined by `asktell add`, or from elsewhere, and not by a configuration."""
     found, n_arms = set(), state.origin.n_arms
     for event in (each.event for each in state.growth):
-        if isinstance(event, Added):
+        if isinstance(event, events.Added):
             joined = range(n_arms, n_arms + len(event.texts))
             found |= set() if (event.key or "").startswith(_CONFIG) else set(joined)
             n_arms = joined.stop

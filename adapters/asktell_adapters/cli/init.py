@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import nearest
+from asktell import InvalidArgumentError
+from asktell.extend import nearest
 from asktell_adapters.cli.arguments import KINDS
 from asktell_adapters.cli.first_config import HARNESSES, MODELS, PER_PROMPT, PROMPTS, ROWS, TASK, Plan, quoted, relative
 from asktell_adapters.cli.output import show

@@ -7,14 +7,15 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
 
-from asktell._util.terminal import safe
-from asktell.errors import AsktellError, EvaluatorError, FolderBusyError, InvalidArgumentError, StorageError
+from asktell import AsktellError, EvaluatorError, FolderBusyError, InvalidArgumentError, StorageError
+from asktell.extend import safe
 from asktell_adapters.cli.arguments import PICTURES, Command, make_parser
-from asktell_adapters.cli.output import report, save_plot, show
+from asktell_adapters.cli.output import save_plot, show
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 
 _OK, _FAILED, _MISTAKE, _INTERRUPTED, _TERMINATED = 0, 1, 2, 130, 143
@@ -113,8 +114,7 @@ def _result(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(result.to_dict(), indent=1))
         return _OK
-    for line in report(result):
-        show(line)
+    show(result.table(shutil.get_terminal_size((97, 24)).columns))
     if arguments.plot is not None:
         show(f"Plot: {arguments.plot}")
     return _OK
@@ -192,7 +192,7 @@ def _of_growth(name: str) -> Command:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from asktell.service.server import serve
+    from asktell.extend import serve
     from asktell_adapters.cli.places import location
 
     arguments.url = str(location(arguments.url))

@@ -5,18 +5,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell.errors import InvalidArgumentError
-from asktell.storages import Location
-from asktell.studies.study import Study
+from asktell import InvalidArgumentError, Study
 from asktell_adapters.cli.folder import RunFolder
 
 if TYPE_CHECKING:
-    from asktell.service.client import RemoteStudy
+    from asktell import RemoteStudy
 
 AnyStudy: TypeAlias = "Study | RemoteStudy"
 
 
-def location(where: str) -> Location:
+def location(where: str) -> str:
     """Where the studies are: what `open_storage` takes, or of a run's folder or configuration its study.
 
     Raises:
@@ -61,27 +59,25 @@ def is_service(where: object) -> bool:
     return isinstance(where, str) and where.startswith(("http://", "https://"))
 
 
-def open_study(where: Location, name: str) -> AnyStudy:
+def open_study(where: str | Path, name: str) -> AnyStudy:
     """The study of a name, in a storage or a service; a service is shown the token that may only read, if need be."""
     if not is_service(where):
         return Study.open(where, name)
-    from asktell.service.client import RemoteStudy
+    from asktell import RemoteStudy
 
     return RemoteStudy(str(where), name, token=token())
 
 
 def token() -> str | None:
     """The token that may only read, where there is no other."""
-    from asktell.service.tokens import READ, WRITE
-
-    return None if os.environ.get(WRITE) else os.environ.get(READ)
+    return None if os.environ.get("ASKTELL_TOKEN") else os.environ.get("ASKTELL_READ_TOKEN")
 
 
-def names(where: Location) -> list[str]:
+def names(where: str | Path) -> list[str]:
     """The names of all studies in a storage or a service."""
     if not is_service(where):
         return Study.names(where)
-    from asktell.service.client import RemoteStudy
+    from asktell import RemoteStudy
 
     return RemoteStudy.names(str(where), token=token())
 

@@ -5,8 +5,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from asktell.errors import InvalidArgumentError
-from asktell.studies.study import Study
+from asktell import InvalidArgumentError, Study
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
 from asktell_adapters.estimate import Estimate, Selection, estimate

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from asktell._util.terminal import safe
+from asktell.extend import safe
 
 # SIGBREAK is Ctrl-Break, which only Windows has.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGBREAK") if hasattr(signal, name))

@@ -3,10 +3,8 @@
 import argparse
 from pathlib import Path
 
-from asktell._util.files import write_atomically
-from asktell._util.terminal import aligned
-from asktell.errors import AsktellError, InvalidArgumentError
-from asktell.posterior.profile import ExampleProfile
+from asktell import AsktellError, ExampleProfile, InvalidArgumentError
+from asktell.extend import aligned, write_atomically
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import Place, needs_name
 

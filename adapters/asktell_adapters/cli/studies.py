@@ -4,12 +4,10 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from asktell._util.terminal import aligned
-from asktell.problem.budget import describe_spending
-from asktell.results import Result
-from asktell.studies.leases import Holding
-from asktell.studies.study import Study
+from asktell import Result, Study
+from asktell.extend import aligned, describe_spending
 from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.growth import growth_of
 from asktell_adapters.cli.output import overview, show
@@ -92,7 +90,7 @@ def _pace(before: Result, now: Result, seconds: float) -> str:
     return f", {rate:.3g} evaluations per second, about {max(0.0, left) * seconds / 60:.0f} min to go"
 
 
-def _view(study: AnyStudy, result: Result, holdings: Sequence[Holding], place: Place, pace: str = "") -> Iterator[str]:
+def _view(study: AnyStudy, result: Result, holdings: Sequence[Any], place: Place, pace: str = "") -> Iterator[str]:
     paused = "paused (asktell resume goes on), " if study.paused else ""
     doing = "finished" if result.done else paused + place.doing(len(holdings)) + pace
     yield from overview(result, f"{place.folder or study.name}: {doing}", study.n_active, place.seconds_since)

@@ -14,9 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from asktell import reports
-from asktell.studies.study import Study
-from asktell.studies.watching import Watch, is_same
+from asktell import Study
+from asktell.extend import Watch, reports
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import Place
 from asktell_adapters.cli.process import signals
@@ -59,7 +58,7 @@ class View(ThreadingHTTPServer):
             start = time.monotonic()
             if start >= self._look_from:
                 live = self._watch.look()
-                self._look += not is_same(live, self._live)
+                self._look += {**live, "now": None} != {**self._live, "now": None}
                 self._live, self._look_from = live, start + _SECONDS_BETWEEN_LOOKS
             if self._made is None or (start >= self._pause_until and self._made[0] != self._study.report_version):
                 data = {**self._study.report_data(self._about, _PATIENCE), "live": self._live}

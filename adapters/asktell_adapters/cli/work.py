@@ -9,17 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell._util.terminal import safe
-from asktell.errors import InvalidArgumentError, InvalidStateError, StudyExistsError
-from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import Trial
-from asktell.problem.examples import changes
-from asktell.results import Result
-from asktell.running.failures import FIRST_ALIKE, FailureLimit
-from asktell.running.outcomes import one_each
-from asktell.running.run import run
-from asktell.selector import Selector
-from asktell.studies.study import Study
+from asktell import InvalidArgumentError, InvalidStateError, Result, Selector, Study, StudyExistsError, Trial, run
+from asktell.extend import FIRST_ALIKE, FailureLimit, changes, describe_spending, safe
 from asktell_adapters.cli import growth
 from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.folder import RunFolder
@@ -85,7 +76,7 @@ def _at_url(config: "Config", url: str, name: str) -> AnyStudy:
     """
     try:
         if is_service(url):
-            from asktell.service.client import RemoteStudy
+            from asktell import RemoteStudy
 
             return RemoteStudy.create(url, name, config.selector, exist_ok=True)
         return Study.create(url, name, config.selector, exist_ok=True)
@@ -226,11 +217,13 @@ class _Clocked:
 class TimedBatches(_Clocked):
     """An evaluator with `evaluate_batch(trials)`; each trial took its part of the time."""
 
-    def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] = ()) -> list[Any]:
+    def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] = ()) -> Any:
         """Scores or an exception for each trial."""
         start = time.perf_counter()
-        found = one_each(trials, self._evaluator.evaluate_batch(trials, repeats))
+        found = self._evaluator.evaluate_batch(trials, repeats)
         seconds = (time.perf_counter() - start) / len(trials)
+        if not isinstance(found, Sequence):
+            return found  # `run` refuses it
         return [outcome if isinstance(outcome, BaseException) else Timed(outcome, seconds) for outcome in found]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, final
 
-from asktell.errors import ConfigError, InvalidArgumentError
-from asktell.problem.checks import nearest
+from asktell import ConfigError, InvalidArgumentError
+from asktell.extend import nearest
 from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import Table, listed

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.errors import ConfigError
-from asktell.problem.checks import nearest
-from asktell.problem.goals import Goal
-from asktell.serialization.problem import TYPES, parse_goal
+from asktell import ConfigError
+from asktell.extend import Goal, nearest, parse_goal
 from asktell_adapters.config.tables import Table, is_number, listed
+
+_TYPES = ("best-feasible", "pareto-set")
 
 
 def read_goal(table: Table, computed: Mapping[str, Any] | None) -> Goal:
     """The goal of `[goal]`; `computed` are the metrics that there are, None where a harness decides that."""
-    kind = table.take("type", "text", TYPES[0])
-    if kind not in TYPES:
-        raise table.error("type", f"must be {' or '.join(map(repr, TYPES))}{nearest(kind, TYPES)}", kind)
+    kind = table.take("type", "text", _TYPES[0])
+    if kind not in _TYPES:
+        raise table.error("type", f"must be {' or '.join(map(repr, _TYPES))}{nearest(kind, _TYPES)}", kind)
     best = {key: table.take(key, "metrics", []) for key in ("maximize", "minimize")}
     bounds = {key: table.take(key, "table", {}) for key in ("at_least", "at_most")}
     ranges = table.take("ranges", "table", {})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from asktell.problem.budget import Budget
+from asktell import Budget
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.model import load_llm, read_model
 from asktell_adapters.config.tables import KEYS, Table

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from asktell.errors import EvaluatorError
+from asktell import EvaluatorError
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.model import load_llm, read_model
 from asktell_adapters.config.tables import Table

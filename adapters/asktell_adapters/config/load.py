@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from asktell.errors import ConfigError
-from asktell.methods import stopping
-from asktell.problem.budget import Budget
-from asktell.selector import Selector
+from asktell import Adaptive, Budget, ConfigError, Race, Selector
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.cache import read_cache
 from asktell_adapters.config.data import DataSet, read_examples, read_fields, read_prompts
@@ -226,7 +223,7 @@ def _with_method(top: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
         return others
     if settings["method"] not in ("auto", "race"):
         raise top.error(next(iter(stop)), "is for method = 'auto' or 'race' only", settings["method"])
-    return {**others, "method": stopping(settings["method"], stop.get("confidence"), stop.get("tolerance"))}
+    return {**others, "method": {"auto": Adaptive, "race": Race}[settings["method"]](**stop)}
 
 
 def _parse(path: Path) -> dict[str, Any]:

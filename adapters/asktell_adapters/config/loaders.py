@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.errors import MissingExtraError
+from asktell import MissingExtraError
 from asktell_adapters.config.tables import Table
 
 

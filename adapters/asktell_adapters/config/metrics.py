@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from asktell.errors import ConfigError
-from asktell.problem.checks import nearest, short
+from asktell import ConfigError
+from asktell.extend import nearest, short
 from asktell_adapters import metrics
 from asktell_adapters.config.judges import OPTIONS, read_judge
 from asktell_adapters.config.loaders import call_named, import_named

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import nearest
+from asktell import InvalidArgumentError
+from asktell.extend import nearest
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import KEYS, Table, listed
 from asktell_adapters.llms.chat_api import Price

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from asktell.errors import AsktellError, ConfigError
-from asktell.posterior.profile import ExampleProfile
-from asktell.studies.study import Study
+from asktell import AsktellError, ConfigError, ExampleProfile, Study
 from asktell_adapters.config.tables import KEYS, Table
 
 STUDY = "study.db"

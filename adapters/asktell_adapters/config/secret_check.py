@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from asktell.errors import ConfigError
+from asktell import ConfigError
 
 _CURES = {
     True: "Put it into the environment variable OPENAI_API_KEY, or into the one that api_key_env names.",

@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from asktell.problem.checks import short
-from asktell.problem.examples import Changes, changes
+from asktell.extend import changes, short
 from asktell_adapters.config.data import DataSet, Prompts, digest, distinct, items
 from asktell_adapters.config.metrics import turned_on
 from asktell_adapters.config.model import TUNING
@@ -117,9 +116,8 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
     gone, come = _by_neighbour(before, found.missing), _by_neighbour(after, found.added)
     pairs = [pair for neighbour in gone for pair in zip(gone[neighbour], come.get(neighbour, ()), strict=False)]
     was, edited = ({pair[i] for pair in pairs} for i in (0, 1))
-    found = Changes(
+    found = found._replace(
         edited=[row for row in found.added if row in edited],
-        moved=found.moved,
         added=[row for row in found.added if row not in edited],
         missing=[row for row in found.missing if row not in was],
     )

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from asktell.errors import AsktellError, ConfigError, MissingExtraError
-from asktell.problem.checks import short
+from asktell import AsktellError, ConfigError, MissingExtraError
+from asktell.extend import short
 
 _REQUIRED: Any = object()
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.extras import import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import import_extra
 
 
 def embed(

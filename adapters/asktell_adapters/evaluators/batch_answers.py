@@ -4,13 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
-from asktell.errors import ConflictingTellError, EvaluatorError, StorageError, UnknownTrialError
-from asktell.problem.candidates import Trial
-from asktell.problem.checks import short
-from asktell.running.outcomes import cost_of, details_of, goal_scores
-from asktell.selector import Selector
-from asktell.studies.leases import Holding
-from asktell.studies.worker import SharedStudy
+from asktell import ConflictingTellError, EvaluatorError, StorageError, Trial, UnknownTrialError
+from asktell.extend import SharedStudy, details_of, goal_scores, short
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, CompletionError
@@ -22,16 +17,9 @@ _NOT_REACHED = ("batch_expired", "batch_cancelled")
 class BatchStudy(SharedStudy, Protocol):
     """What batches need of a study: a `Study`, or a `RemoteStudy`."""
 
-    def workers(self) -> list[Holding]:
-        """See `Study.workers`."""
-
     @property
     def name(self) -> str:
         """See `Study.name`."""
-
-    @property
-    def selector(self) -> Selector:
-        """See `Study.selector`."""
 
 
 @final
@@ -140,7 +128,7 @@ class Taker:
                 return
             completion = self._llm.api.completion(body, self._llm.name, paid=self._paid)
         except CompletionError as error:
-            self._fail(trial, error, cost_of(error))
+            self._fail(trial, error, error.cost)
             return
         if isinstance(answers := self._evaluator.answers, CachedLLM):
             request = self._evaluator.request(trial.prompt, trial.example, self._study.repeat_of(trial))
@@ -166,8 +154,7 @@ class Taker:
         except (ConflictingTellError, UnknownTrialError):
             self._collected.passed_over += 1  # another process collects, too
         except Exception as error:
-            known = cost_of(error)  # with that of judges
-            self._fail(trial, error, cost if known is None else known)
+            self._fail(trial, error, getattr(error, "cost", cost))  # with that of judges
 
     def leave(self, trial: Trial, batch: str, status: str) -> None:
         """End a trial of which the batch's files say nothing."""

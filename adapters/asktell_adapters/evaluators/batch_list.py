@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from asktell.problem.checks import short
+from asktell.extend import short
 
 MOST_PAGES = 1000
 

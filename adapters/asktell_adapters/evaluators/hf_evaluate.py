@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, final
 
-from asktell._util.extras import import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import import_extra
 from asktell_adapters.llms.base import LLM, Example, Request
 from asktell_adapters.metrics.hf import load_module
 from asktell_adapters.prompts import TEMPLATE, Template, render

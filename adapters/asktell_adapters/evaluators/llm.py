@@ -3,14 +3,13 @@
 import asyncio
 import logging
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.numerics import counters
-from asktell.problem.checks import in_words
-from asktell.running.outcomes import is_failure
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import in_words
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import (
     LLM,
@@ -116,7 +115,7 @@ class _Scoring:
         if not self.temperature:
             return request
         row = example if isinstance(example, int) else 0
-        return replace(request, seed=int(counters.integers(self.seed, "answer", 2**31 - 1, row, repeat)[0]))
+        return replace(request, seed=random.Random(f"answer {self.seed} {row} {repeat}").getrandbits(31))
 
     def check_prompts(self, prompts: Sequence[str] | Mapping[str, str]) -> None:
         """See that every field of these prompts is a column of every example; `asktell.run` does, before it asks.
@@ -155,10 +154,8 @@ class _Scoring:
                 if isinstance(value, BaseException):
                     raise value
                 scores[name] = float(value)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                failure = error
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                failure: BaseException = error
                 if not isinstance(error, EvaluatorError):
                     failure = EvaluatorError(f"metric {name!r} failed: {in_words(error)}")
                     failure.__cause__ = error

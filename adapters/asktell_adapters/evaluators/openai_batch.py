@@ -22,10 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, final
 
-from asktell._util.extras import check_extra, import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.candidates import Trial
-from asktell.problem.checks import whole
+from asktell import EvaluatorError, InvalidArgumentError, Trial
+from asktell.extend import check_extra, import_extra, whole
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.batch_answers import Answers, BatchStudy, Collected, Taker
 from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list

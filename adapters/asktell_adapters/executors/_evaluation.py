@@ -5,11 +5,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from asktell.errors import EvaluatorError
-from asktell.problem.candidates import Trial
-from asktell.problem.checks import in_words
-from asktell.running.outcomes import Outcome, cost_of, one_each
-from asktell.running.run import Calling, Evaluator, attempt, attempt_async
+from asktell import EvaluatorError, Trial
+from asktell.extend import Calling, Evaluator, Outcome, attempt, in_words
 
 
 @final
@@ -47,11 +44,19 @@ class BatchEvaluation:
         outcomes = results[0] if self._how.in_batches else results
         if isinstance(outcomes, BaseException):
             raise survivable(outcomes)
-        return [_plain(outcome) for outcome in one_each(trials, outcomes)]
+        if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
+            size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
+            raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
+        return [_plain(outcome) for outcome in outcomes]
 
     async def _attempt_all(self, arguments: list[tuple[Any, ...]]) -> list[Any]:
-        calls = (attempt_async(self._how.call, *each) for each in arguments)
-        return await asyncio.gather(*calls, return_exceptions=True)
+        return await asyncio.gather(*(self._attempt(each) for each in arguments), return_exceptions=True)
+
+    async def _attempt(self, arguments: tuple[Any, ...]) -> Any:
+        try:
+            return await self._how.call(*arguments)
+        except SystemExit as error:  # of the evaluator, and not the end of this process
+            return error
 
 
 def _plain(outcome: Any) -> Outcome:
@@ -75,7 +80,7 @@ def plain_error(error: BaseException) -> EvaluatorError:
     if type(error) is EvaluatorError:
         return error
     plain = EvaluatorError(in_words(error))
-    if (cost := cost_of(error)) is not None:
+    if (cost := getattr(error, "cost", None)) is not None:
         plain.cost = cost  # type: ignore[attr-defined]
     return plain
 

@@ -10,10 +10,8 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.candidates import Trial
-from asktell.running.outcomes import Outcome
-from asktell.running.run import Evaluator, attempt
+from asktell import EvaluatorError, InvalidArgumentError, Trial
+from asktell.extend import Evaluator, Outcome, attempt
 from asktell_adapters.executors._evaluation import BatchEvaluation, plain_error
 
 _Batch = TypeVar("_Batch")

@@ -6,10 +6,8 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import final
 
-from asktell.errors import InvalidArgumentError
-from asktell.problem.candidates import Trial
-from asktell.running.outcomes import Outcome
-from asktell.running.run import Evaluator, attempt
+from asktell import InvalidArgumentError, Trial
+from asktell.extend import Evaluator, Outcome, attempt
 from asktell_adapters.executors._evaluation import BatchEvaluation, survivable
 
 _lock = threading.Lock()

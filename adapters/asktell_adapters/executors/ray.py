@@ -8,19 +8,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asktell._util.extras import import_extra
-from asktell.errors import InvalidArgumentError
-from asktell.problem.candidates import Trial
-from asktell.problem.checks import check_seconds, short, whole
-from asktell.results import Result
-from asktell.running.board import Board, OnTell, open_board
-from asktell.running.failures import FIRST_ALIKE, FailureLimit
-from asktell.running.run import Evaluator
+from asktell import InvalidArgumentError, Result, Trial
+from asktell.extend import FIRST_ALIKE, Board, Evaluator, FailureLimit, OnTell, import_extra, open_board, short, whole
 from asktell_adapters.executors._ray_crew import Crew, Lost
 
 if TYPE_CHECKING:
-    from asktell.selector import Selector
-    from asktell.studies.worker import SharedStudy, Worker
+    from asktell import Selector
+    from asktell.extend import SharedStudy, Worker
 
 
 def run(
@@ -75,8 +69,8 @@ def run(
     whole("batch_size", batch_size, 1)
     whole("max_attempts", max_attempts, 1)
     whole("max_restarts", max_restarts, 0)
-    if timeout is not None:
-        check_seconds("timeout", timeout)
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise InvalidArgumentError(f"timeout must be a positive number of seconds, got {timeout!r}.")
     if not callable(evaluator_factory):
         raise InvalidArgumentError(
             f"evaluator_factory must be a function that makes an evaluator, got {evaluator_factory!r}."

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any, ParamSpec, TypeVar, final
 
-from asktell._util.extras import check_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import check_extra
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

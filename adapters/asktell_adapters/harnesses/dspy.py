@@ -3,18 +3,14 @@
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import asktell
-from asktell._util.extras import needs_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError, StudyNotFoundError
-from asktell.methods import Method
-from asktell.problem.checks import whole
-from asktell.problem.goals import BestFeasible, Goal
-from asktell.results import PromptResult, Result
-from asktell.storages import Location
+from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult, Result, StudyNotFoundError
+from asktell.extend import Goal, Method, needs_extra, whole
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import Candidate, bootstrap_demos, propose_instructions
 from asktell_adapters.harnesses.dspy_evaluator import ContextThreadPool, DSPyEvaluationError, DSPyEvaluator, scores_of
@@ -80,7 +76,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         method: str | Method = "auto",
         num_threads: int | None = None,
         keep_original: bool = True,
-        study: tuple[Location, str] | None = None,
+        study: tuple[str | Path, str] | None = None,
         worker: str | None = None,
         prices: Mapping[str, Price] | None = None,
         prompt_model: Any = None,

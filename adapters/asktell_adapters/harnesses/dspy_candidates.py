@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
-from asktell._util.extras import needs_extra
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError
+from asktell.extend import needs_extra
 
 with needs_extra("dspy"):
     import dspy

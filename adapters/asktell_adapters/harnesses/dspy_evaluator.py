@@ -9,9 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from numbers import Real
 from typing import Any, final
 
-from asktell._util.extras import needs_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import in_words
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import in_words, needs_extra
 from asktell_adapters._scores import number
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import candidates_of

@@ -5,8 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.candidates import Trial
+from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell_adapters.harnesses.gepa_policy import AsktellPolicy
 
 __all__ = ["AsktellPolicy", "Candidate", "GEPAEvaluator"]

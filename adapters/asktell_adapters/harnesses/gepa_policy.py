@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import asktell
-from asktell.methods import Method
-from asktell.problem.checks import whole
-from asktell.results import PromptResult
+from asktell import PromptResult
+from asktell.extend import Method, whole
 
 _log = logging.getLogger("asktell")
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from asktell._util.extras import import_extra
-from asktell.errors import AsktellError, InvalidArgumentError
-from asktell.problem.candidates import AnyPrompt, Prompts
+from asktell import AsktellError, InvalidArgumentError
+from asktell.extend import import_extra
 from asktell_adapters.harnesses.inspect_scores import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any
@@ -24,7 +23,7 @@ class Observer(Protocol):
     def metrics(self) -> tuple[str, ...]:
         """The goal's metrics."""
 
-    def observe(self, prompt: AnyPrompt, scores: dict[str, float], example: int | None = None) -> None:
+    def observe(self, prompt: Any, scores: dict[str, float], example: int | None = None) -> None:
         """See `Selector.observe`."""
 
 
@@ -62,7 +61,7 @@ def observe_logs(
     scoring = Scoring(value_to_float, score_limited, tuple(selector.metrics))
     places = None if dataset is None else _places(dataset)
     holder: Any = getattr(selector, "selector", selector)  # of a study
-    known: Prompts = holder.prompts
+    known = holder.prompts
     skipped: Counter[str] = Counter()
     observed = 0
     for log in _logs(logs):

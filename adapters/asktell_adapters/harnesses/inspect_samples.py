@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
-from asktell import Trial
-from asktell._util.extras import import_extra
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError, Trial
+from asktell.extend import import_extra
 from asktell_adapters.harnesses.inspect_scores import KEY, USAGE
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import render

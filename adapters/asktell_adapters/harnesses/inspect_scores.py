@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from asktell.problem.checks import in_words
+from asktell.extend import in_words
 from asktell_adapters.llms.base import CompletionError
 
 KEY = "asktell"

@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import Any, TypeVar, final
 
-from asktell import Selector, Trial
-from asktell._util.extras import needs_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import in_words, whole
-from asktell.results import Result
-from asktell.running.board import Board, OnTell, open_board
-from asktell.running.failures import FIRST_ALIKE, FailureLimit
-from asktell.running.outcomes import Outcome
-from asktell.studies.worker import Worker
+from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Trial
+from asktell.extend import (
+    FIRST_ALIKE,
+    Board,
+    FailureLimit,
+    OnTell,
+    Outcome,
+    Worker,
+    in_words,
+    needs_extra,
+    open_board,
+    whole,
+)
 from asktell_adapters.harnesses.inspect_samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
 from asktell_adapters.harnesses.inspect_scores import GROUP, Scoring, ValueToFloat
 from asktell_adapters.llms.base import CompletionError

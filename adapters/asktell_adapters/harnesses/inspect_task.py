@@ -9,11 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asktell import Trial
-from asktell._util.extras import import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import in_words
-from asktell.running.run import outside_of_loops
+from asktell import EvaluatorError, InvalidArgumentError, Trial
+from asktell.extend import import_extra, in_words, outside_of_loops
 from asktell_adapters.harnesses.inspect_samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
 from asktell_adapters.harnesses.inspect_scores import Scoring, ValueToFloat
 from asktell_adapters.llms.base import CompletionError

@@ -12,10 +12,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from asktell import Trial
-from asktell._util.extras import import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import in_words
+from asktell import EvaluatorError, InvalidArgumentError, Trial
+from asktell.extend import import_extra, in_words
 from asktell_adapters._scores import number
 from asktell_adapters.harnesses.lm_eval_tasks import load_task, per_document_metrics
 from asktell_adapters.harnesses.lm_eval_templates import literal, rendered

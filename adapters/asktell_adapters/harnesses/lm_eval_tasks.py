@@ -7,8 +7,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from asktell._util.extras import import_extra
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError
+from asktell.extend import import_extra
 
 
 def load_task(task: Any) -> Any:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from asktell._util.extras import import_extra
+from asktell.extend import import_extra
 
 # Objects of other types, such as images, have methods that reach files.
 _HARMLESS = ("builtins", "datetime", "decimal", "jinja2.runtime", "jinja2.utils")

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any, final
 
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError
 
 
 @final

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from asktell._util.extras import import_extra
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError
+from asktell.extend import import_extra
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.llms._pace import Pace
 from asktell_adapters.llms.base import Completion, CompletionError, Request, said

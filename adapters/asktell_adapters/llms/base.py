@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell import EvaluatorError, InvalidArgumentError
 
 Message = Mapping[str, Any]
 """One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""

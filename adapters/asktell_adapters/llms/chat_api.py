@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import short
+from asktell import InvalidArgumentError
+from asktell.extend import short
 from asktell_adapters.llms.base import Completion, CompletionError, Request
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from asktell._util.extras import import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError, MissingExtraError
+from asktell import EvaluatorError, InvalidArgumentError, MissingExtraError
+from asktell.extend import import_extra
 from asktell_adapters.llms._machine import cache_dir
 
 _DTYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")

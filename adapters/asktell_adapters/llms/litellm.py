@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
-from asktell._util.extras import check_extra, import_extra
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import short
+from asktell import InvalidArgumentError
+from asktell.extend import check_extra, import_extra, short
 from asktell_adapters.llms._remote import RemoteChat, without_secrets
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 

@@ -17,10 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
-from asktell._util.extras import check_extra
-from asktell._util.forks import fresh_after_fork
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import check_seconds, whole
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import check_extra, fresh_after_fork, whole
 from asktell_adapters.llms._machine import fingerprint, physical_cores
 from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
 from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format
@@ -90,7 +88,9 @@ class LlamaCpp:
         self.n_threads = physical_cores() if n_threads is None else whole("n_threads", n_threads, 1)
         self.n_gpu_layers = whole("n_gpu_layers", n_gpu_layers, -1)
         self.reuse_prefix = reuse_prefix
-        self.timeout = check_seconds("timeout", timeout)
+        if not 0 < timeout < float("inf"):
+            raise InvalidArgumentError(f"timeout must be a positive number of seconds, got {timeout!r}.")
+        self.timeout = timeout
         self.verbose = verbose
         self._reset()
 

@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-from asktell._util.extras import check_extra, import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import check_extra, import_extra
 from asktell_adapters.llms._remote import RemoteChat, without_secrets
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 

@@ -10,9 +10,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, final
 
-from asktell._util.extras import check_extra, import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import in_words
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import check_extra, import_extra, in_words
 from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import Completion, CompletionError, Request, said, without_system
 

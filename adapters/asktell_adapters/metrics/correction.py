@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 from scipy import stats
 
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError
 
 _FEWEST = 5  # labels
 _UNSEEN = 2.0  # 1.96 roots of it reach 2.8 / n, about the rule of three: what n labels did not show may be 3 / n of all

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from asktell._util.extras import import_extra, needs_extra
-from asktell.errors import EvaluatorError
+from asktell import EvaluatorError
+from asktell.extend import import_extra, needs_extra
 from asktell_adapters._scores import number
 from asktell_adapters.llms.base import Completion, Example
 

@@ -3,15 +3,15 @@
 import asyncio
 import inspect
 import math
+import random
 import statistics
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.numerics import counters
-from asktell.problem.checks import short
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import short
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import Completion, Example, Request
@@ -231,7 +231,7 @@ class Judge:
         ]
 
     def _seed(self, number: int) -> int:
-        return int(counters.integers(self.seed, "judge", 2**31 - 1, number)[0])
+        return random.Random(f"judge {self.seed} {number}").getrandbits(31)
 
     def _answers(self, text: str, example: Example) -> tuple[str, ...]:
         if self.against is None:

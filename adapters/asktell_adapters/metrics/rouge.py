@@ -5,8 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from asktell._util.extras import import_extra
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError
+from asktell.extend import import_extra
 from asktell_adapters.llms.base import Completion, Example
 from asktell_adapters.metrics.text import split_sentences
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import short
+from asktell import InvalidArgumentError
+from asktell.extend import short
 from asktell_adapters.llms.base import Message
 
 #: What a judge of single answers is told: `{criteria}`, `{low}`, `{high}` and `{format}` are filled in.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from asktell.errors import InvalidArgumentError
+from asktell import InvalidArgumentError
 from asktell_adapters.llms.base import Completion, Example
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

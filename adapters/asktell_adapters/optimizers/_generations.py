@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.problem.goals import BestFeasible
-from asktell.results import PromptResult, Result
-from asktell.results.evaluations import Evaluation
-from asktell.state import FAILED, RETIRED, Added, Extended, State
+from asktell import BestFeasible, PromptResult, Result
+from asktell.extend import Evaluation, State, events
 from asktell_adapters.optimizers.briefs import FailedExample
 
 _KEY = re.compile(r"improve (\d{1,9}) of ((?:\d{1,9}(?:,\d{1,9})*)?); (better|no better): (.*)")
@@ -62,7 +60,7 @@ def read(state: State) -> list[Begun]:
     found, n_arms = [Begun(0, 0)], state.origin.n_arms
     for grown in state.growth:
         event = grown.event
-        if isinstance(event, Added):
+        if isinstance(event, events.Added):
             match = _KEY.fullmatch(event.key or "")
             parents = tuple(int(arm) for arm in match[2].split(",") if arm) if match else ()
             # Somebody else's request may have such a name; its parents were not there.
@@ -70,7 +68,7 @@ def read(state: State) -> list[Begun]:
                 before = Verdict(match[3] == "better", match[4])
                 found.append(Begun(len(found), n_arms, parents, before, grown.spent, grown.cost, False))
             n_arms += len(event.texts)
-        elif isinstance(event, Extended) and event.key == key_of_budget(found[-1].number):
+        elif isinstance(event, events.Extended) and event.key == key_of_budget(found[-1].number):
             found[-1] = found[-1]._replace(paid=True)
     return found
 
@@ -95,7 +93,7 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
     known = [
         entry
         for entry in entries
-        if entry.status not in (FAILED, RETIRED) and entry.pulls and None not in entry.estimate.values()
+        if entry.status not in ("failed", "retired") and entry.pulls and None not in entry.estimate.values()
     ]
     return sorted(known, key=order)
 

@@ -3,21 +3,12 @@
 import importlib
 import importlib.util
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from asktell._util.extras import needs_extra
-from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.problem.budget import describe_spending
-from asktell.problem.goals import Goal
-from asktell.results import Result
-from asktell.selector import Selector
-from asktell.state import Failed, Told
-from asktell.studies import log
-from asktell.studies.study import Study
+from asktell import IncompatibleMethodError, InvalidArgumentError, Result, Selector, Study
+from asktell.extend import Goal, describe_spending, needs_extra
 from asktell_adapters.optimizers._optuna_trials import value_names
 
 with needs_extra("optuna"):
@@ -152,10 +143,4 @@ def _describe(study: optuna.Study, result: Result) -> None:
 
 def _costs(study: Study) -> dict[int, float]:
     """What evaluations were told to cost, by trial: of that, a selector keeps sums."""
-    problem = study.selector.state.problem
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "study.jsonl"
-        study.export(path)
-        lines = [line for line in path.read_text().splitlines() if line.startswith("[")]
-    entries = (entry for line in lines for entry in log.decode(line, problem))
-    return {e.trial: e.cost for e in entries if isinstance(e, Told | Failed) and e.cost is not None}
+    return {each.trial: each.cost for each in study.evaluations() if each.trial is not None and each.cost is not None}

@@ -11,13 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell._util.extras import needs_extra
-from asktell.errors import InvalidArgumentError
-from asktell.methods import Method
-from asktell.problem.candidates import Prompts
-from asktell.results import Result
-from asktell.results.summary import summarize
-from asktell.state import Asked, Decided, Failed, Observed, State, Told, apply, decide
+from asktell import InvalidArgumentError
+from asktell.extend import Method, State, apply, decide, events, needs_extra
 from asktell_adapters.optimizers._optuna_trials import Reader
 
 with needs_extra("optuna"):
@@ -97,7 +92,7 @@ class Ledger:
         arm, example = self._cell(trial)
         outcome = self.reader.outcome(trial)
         if not counts:
-            return state if outcome.scores is None else apply(state, Observed(arm, example, outcome.scores))
+            return state if outcome.scores is None else apply(state, events.Observed(arm, example, outcome.scores))
         if trial.number not in state.pending:
             state = asked(state, trial.number, (arm, example))
         try:
@@ -105,8 +100,8 @@ class Ledger:
         except InvalidArgumentError as error:  # who made the trial was told
             outcome = outcome._replace(scores=None, reason=str(error))
         if outcome.scores is None:
-            return apply(state, Failed(trial.number, outcome.reason, outcome.cost))
-        return apply(state, Told(trial.number, outcome.scores, outcome.cost))
+            return apply(state, events.Failed(trial.number, outcome.reason, outcome.cost))
+        return apply(state, events.Told(trial.number, outcome.scores, outcome.cost))
 
     def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> Choice:
         """The choice for one of the study's trials; all of these were folded."""
@@ -130,10 +125,6 @@ class Ledger:
         state, rest = self._foreseen(state, self._rest_of_plan(), trials)
         plan = self._next(state, rest, number=len(trials))
         return plan is None or not state.fits(plan.cells[0][0])
-
-    def result(self, prompts: Prompts) -> Result:
-        """The answer so far."""
-        return summarize(self.decided(), self._method, prompts)
 
     def decided(self) -> State:
         """The state, with the decision that ends it, if that is due."""
@@ -221,7 +212,7 @@ def asked(state: State, number: int, cell: Cell) -> State:
     """After a trial was planned and asked."""
     arm, example = cell
     plan = ((arm, -1 if example is None else example),)
-    return apply(apply(state, Decided(len(state.decisions), plan=plan)), Asked(number, arm, example))
+    return apply(apply(state, events.Decided(len(state.decisions), plan=plan)), events.Asked(number, arm, example))
 
 
 def _counts(trial: FrozenTrial) -> bool:

@@ -1,13 +1,20 @@
 """What the trials of an Optuna study mean to a selector: prompt, example, scores."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from asktell._util.extras import needs_extra
-from asktell.errors import AsktellError, IncompatibleMethodError, InvalidArgumentError
-from asktell.problem.checks import check_cost, short
-from asktell.problem.goals import BestFeasible, Goal, Objective, ParetoSet, Threshold, at_most
-from asktell.state import Problem
+from asktell import (
+    AsktellError,
+    BestFeasible,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    ParetoSet,
+    at_most,
+    maximize,
+    minimize,
+)
+from asktell.extend import Goal, State, needs_extra, short
 
 with needs_extra("optuna"):
     from optuna import Study
@@ -30,7 +37,7 @@ class Reader:
     Args:
         study: its directions and metric names are checked against the goal.
         prompts: id -> text of every prompt, in the selector's order.
-        problem: what the selector looks for.
+        state: of the selector.
         prompt: the name of the parameter that chooses the prompt.
         example: the name of the one that chooses the example.
 
@@ -38,10 +45,8 @@ class Reader:
         IncompatibleMethodError: study and goal look for different things.
     """
 
-    def __init__(
-        self, study: Study, prompts: Mapping[str | int, str], problem: Problem, prompt: str, example: str
-    ) -> None:
-        goal = problem.goal
+    def __init__(self, study: Study, prompts: Mapping[str | int, str], state: State, prompt: str, example: str) -> None:
+        problem, goal = state.problem, state.problem.goal
         self.values = value_names(study, goal)
         self.goal = goal
         self.ids = list(prompts)
@@ -167,7 +172,11 @@ class Reader:
         if "cost" in self.goal.metrics and not self.with_cost:
             return None
         cost = trial.user_attrs.get("cost")
-        return None if cost is None else check_cost(cost)
+        if cost is not None and (
+            isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf
+        ):
+            raise InvalidArgumentError(f"cost must be a finite number of at least 0, got {short(cost)}.")
+        return None if cost is None else float(cost)
 
 
 def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
@@ -209,8 +218,8 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
     minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
     n = len(minimized)
     names = study.metric_names or (["value"] if n == 1 else [f"value_{i}" for i in range(n)])
-    objectives = [Objective(name, sign) for name, sign in zip(names, minimized, strict=True)]
-    bounds: dict[str | Objective, float | Threshold] = {name: at_most(0) for name in constraints}
+    objectives = [(minimize if down else maximize)(name) for name, down in zip(names, minimized, strict=True)]
+    bounds: Any = {name: at_most(0) for name in constraints}
     return BestFeasible(objectives[0], bounds) if n == 1 else ParetoSet(*objectives, subject_to=bounds)
 
 

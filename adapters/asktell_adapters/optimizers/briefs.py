@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from asktell.problem.goals import Goal
-from asktell.results import PromptResult
+from asktell import PromptResult
+from asktell.extend import Goal
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,38 @@
 """Loops that write prompts: select, write new ones from the winners and their failures, select again, in one study."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
-from asktell._util.terminal import one_line
-from asktell.errors import AsktellError, EvaluatorError, IncompatibleMethodError, InvalidArgumentError
-from asktell.methods import Adaptive, Race
-from asktell.problem.budget import Budget
-from asktell.problem.checks import MOST_EVALUATIONS, check_number, in_words, short, whole
-from asktell.results import PromptResult, Result
-from asktell.results.evaluations import Evaluations
-from asktell.running.board import OnTell
-from asktell.running.failures import FIRST_ALIKE, FailureLimit
-from asktell.running.run import Evaluator, run
-from asktell.selector import Selector
-from asktell.state import Problem, State
-from asktell.studies.study import Study
-from asktell.studies.worker import Worker
+from asktell import (
+    Adaptive,
+    AsktellError,
+    Budget,
+    EvaluatorError,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    PromptResult,
+    Race,
+    Result,
+    Selector,
+    Study,
+    run,
+)
+from asktell.extend import (
+    FIRST_ALIKE,
+    Evaluation,
+    Evaluator,
+    FailureLimit,
+    OnTell,
+    State,
+    Worker,
+    in_words,
+    one_line,
+    short,
+    whole,
+)
 from asktell_adapters.optimizers._generations import (
     MOST_PARENTS,
     Begun,
@@ -144,7 +157,8 @@ def improve(
     candidates = whole("candidates", candidates, 1)
     parents = whole("parents", parents, 1, MOST_PARENTS)
     patience = None if patience is None else whole("patience", patience, 1)
-    certainty = check_number("certainty", certainty, 0.0, 1.0)
+    if isinstance(certainty, bool) or not isinstance(certainty, int | float) or not 0 <= certainty <= 1:
+        raise InvalidArgumentError(f"certainty must be from 0 to 1, got {short(certainty)}.")
     if not callable(writer):
         raise InvalidArgumentError(f"writer must be callable, with a Brief; got {short(writer)}.")
     selector = _selector(study)
@@ -224,7 +238,7 @@ class _Total:
             InvalidArgumentError: it is no budget, has other limits than the study's, or is smaller.
         """
         if not isinstance(budget, Budget):
-            budget = Budget(whole("budget", budget, 1, MOST_EVALUATIONS))
+            budget = Budget(whole("budget", budget, 1))
         limits, there = (budget.evaluations or 0, budget.cost or 0.0), _limits(state.problem)
         if [limit > 0 for limit in limits] != [limit > 0 for limit in there]:
             raise InvalidArgumentError(
@@ -254,10 +268,10 @@ class _Total:
             most = state.problem.allowance.per_evaluation or state.costs.pool.highest
             if left <= 0 or left < most:
                 return 0
-        return int(self.limits[0]) - state.spent if self.limits[0] else MOST_EVALUATIONS
+        return int(self.limits[0]) - state.spent if self.limits[0] else 10**8
 
 
-def _limits(problem: Problem) -> tuple[float, float]:
+def _limits(problem: Any) -> tuple[float, float]:
     return 0 if problem.is_bound_by_cost_alone else problem.budget, problem.max_cost or 0.0
 
 
@@ -288,7 +302,7 @@ def _selector(study: AnyStudy) -> Selector:
     return found
 
 
-def _evaluations(study: AnyStudy, selector: Selector) -> Evaluations:
+def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
     """With their details, where those can be read."""
     return study.evaluations() if isinstance(study, Study) else selector.evaluations()
 

@@ -12,12 +12,8 @@ from contextlib import suppress
 from threading import RLock
 from typing import Any, final
 
-from asktell._util.extras import needs_extra
-from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.methods.adaptive import Adaptive
-from asktell.results import Result
-from asktell.selector import Selector, at_state
-from asktell.state import State
+from asktell import Adaptive, IncompatibleMethodError, InvalidArgumentError, Result, Selector
+from asktell.extend import State, at_state, needs_extra
 from asktell_adapters.optimizers._optuna_export import to_optuna
 from asktell_adapters.optimizers._optuna_ledger import MARK, Ledger
 from asktell_adapters.optimizers._optuna_trials import Reader, goal_of
@@ -83,7 +79,6 @@ class AsktellSampler(BaseSampler):
                 "one; what is known already can be given by observe(), or by study.add_trial()."
             )
         self._selector = copy.copy(selector)
-        self._named = selector.prompts
         self._texts = {entry.id: entry.prompt for entry in selector.result().prompts}
         self._prompt, self._example = prompt, example
         self._ours = (prompt,) if selector.state.problem.n_examples is None else (prompt, example)
@@ -105,8 +100,7 @@ class AsktellSampler(BaseSampler):
             IncompatibleMethodError: the study and the selector's goal do not go together.
             InvalidArgumentError: the same, seen by a trial.
         """
-        with self._lock:
-            return self._at(_whole(study)).result(self._named)
+        return self.selector(study).result()
 
     def selector(self, study: Study) -> Selector:
         """A selector that knows everything in the study's storage by now: to export, report or compare.
@@ -216,7 +210,7 @@ class AsktellSampler(BaseSampler):
         place = (study._storage, study._study_id)
         if self._ledger is None or self._place != place:
             state = self._selector.state
-            reader = Reader(study, self._texts, state.problem, self._prompt, self._example)
+            reader = Reader(study, self._texts, state, self._prompt, self._example)
             self._ledger, self._place = Ledger(state, self._selector.method, reader), place
         self._ledger.fold(study.get_trials(deepcopy=False))
         return self._ledger

@@ -4,10 +4,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from asktell._util.extras import import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.checks import in_words
-from asktell.selector import Selector
+from asktell import EvaluatorError, InvalidArgumentError, Selector
+from asktell.extend import import_extra, in_words
 from asktell_adapters._scores import number
 from asktell_adapters.evaluators.llm import TrialLike
 

@@ -8,11 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
-from asktell._util.extras import import_extra
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.goals import BestFeasible, Goal
-from asktell.results import PromptResult
-from asktell.running.run import outside_of_loops
+from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult
+from asktell.extend import Goal, import_extra, outside_of_loops
 from asktell_adapters.generation import distinct_prompts, generation_prompt
 from asktell_adapters.llms.base import Completion, Example, Request
 from asktell_adapters.optimizers.briefs import Brief, FailedExample

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError
-from asktell.results import Result
-from asktell.selector import Selector
-from asktell.state import ACCEPTED, REJECTED, State
+from asktell import AsktellError, EvaluatorError, InvalidArgumentError, Result, Selector
+from asktell.extend import State
 
 _log = logging.getLogger("asktell")
 _SHARE = 20  # a look that took so long is followed by so many times that without one: at most 5 % of a run
@@ -275,8 +273,8 @@ def counts(decision: Decision) -> dict[str, float]:
     return {
         "decision/round": decision.round,
         "decision/active": decision.active,
-        "decision/accepted": decision.count(ACCEPTED),
-        "decision/rejected": decision.count(REJECTED),
+        "decision/accepted": decision.count("accepted"),
+        "decision/rejected": decision.count("rejected"),
     }
 
 

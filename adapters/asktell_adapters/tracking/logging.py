@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from typing import final
 
-from asktell.problem.budget import describe_spending
+from asktell.extend import describe_spending
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 

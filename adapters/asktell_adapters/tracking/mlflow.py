@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar, final
 
-from asktell._util.extras import import_extra
+from asktell.extend import import_extra
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View, counts
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
-from asktell._util.extras import import_extra
+from asktell.extend import import_extra
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View, counts
 
 

@@ -237,7 +237,7 @@ def test_the_gate_says_what_repeated_evaluations_have_shown() -> None:
     scores = np.ones((2, 80))
     scores[1, ::2] = 0.0
     verdict, remarks = settled(Flipping(scores, 0.0, 0), 80, 0.0)
-    assert (verdict, remarks) == (PASSED, ["4 of 4 repeated evaluations agreed."])
+    assert (verdict, remarks) == (PASSED, [])
     verdict, remarks = settled(Flipping(scores, 0.4, 0), 80, 0.0)
     assert remarks[0].startswith("Evaluations differ when repeated: ")
     certain = Flipping(scores, 0.0, 0)

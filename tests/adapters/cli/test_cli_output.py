@@ -1,9 +1,7 @@
 """What `asktell status` and `asktell result` print of a result."""
 
-import pytest
-
 from asktell import ParetoSet, Selector, minimize
-from asktell_adapters.cli.output import overview, report
+from asktell_adapters.cli.output import overview
 
 
 def test_a_front_under_constraints_comes_before_the_feasible_and_these_before_the_infeasible() -> None:
@@ -13,7 +11,7 @@ def test_a_front_under_constraints_comes_before_the_feasible_and_these_before_th
     for prompt, row in enumerate(rows):
         for example in range(3):
             selector.observe(prompt, row, example=example)
-    lines = list(report(selector.result()))
+    lines = selector.result().table().split("\n")
     ids = [line.replace("*", " ").replace("?", " ").split()[0] for line in lines[2:8]]
     assert ids == ["4", "3", "2", "1", "0", "5"]
     assert [line.startswith("*") for line in lines[2:8]] == [True, True, False, False, False, False]
@@ -22,14 +20,13 @@ def test_a_front_under_constraints_comes_before_the_feasible_and_these_before_th
     assert any("c 0.2" in line for line in overview(selector.result(), "here", 6))
 
 
-def test_of_many_metrics_the_tables_are_no_wider_than_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+def test_of_many_metrics_the_tables_are_no_wider_than_a_terminal() -> None:
     metrics = [f"metric number {i}" for i in range(9)]
     selector = Selector({f"id {i}": f"text {i} " * 30 for i in range(3)}, ParetoSet(*metrics), 30, examples=9)
     for prompt in ("id 0", "id 1", "id 2"):
         selector.observe(prompt, [0.123456] * 9, example=0)
     result = selector.result()
-    lines = list(report(result))
+    lines = result.table(100).split("\n")
     assert max(map(len, lines)) <= 100
     assert max(map(len, str(result).split("\n"))) <= 110
     assert max(map(len, overview(result, "here", 3))) <= 110

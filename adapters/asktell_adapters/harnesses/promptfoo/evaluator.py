@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
-from asktell.errors import EvaluatorError, InvalidArgumentError, InvalidStateError
+from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError
 from asktell_adapters.evaluators.llm import TrialLike
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, final
 
-from asktell.errors import EvaluatorError, MissingExtraError
+from asktell import EvaluatorError, MissingExtraError
 
 _WORKER = Path(__file__).with_name("worker.mjs")
 _log = logging.getLogger("asktell")

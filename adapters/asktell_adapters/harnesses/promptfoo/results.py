@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from asktell.errors import InvalidStateError
+from asktell import InvalidStateError
 
 Key: TypeAlias = tuple[str, str]
 """A prompt's label and template."""
