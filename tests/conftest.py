@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a worker for each core
+
 import hypothesis
 import numpy as np
 import pytest

@@ -254,7 +254,7 @@ def test_whatever_is_damaged_no_other_answer_is_given_and_no_other_error_raised(
     AnswerCache(tmp_path / "whole.db").put([(key, Completion(text)) for key, text in texts.items()])
     whole = (tmp_path / "whole.db").read_bytes()
     rng = random.Random(0)
-    for number in range(150):
+    for number in range(50):
         damaged = bytearray(whole)
         for _ in range(rng.choice((1, 2, 8, 64))):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
@@ -289,15 +289,15 @@ def _fill(path: Path, name: str, n: int) -> None:
 
 def test_many_processes_share_it(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_fill, args=(tmp_path / "answers.db", f"w{n}", 25)) for n in range(3)]
+    workers = [context.Process(target=_fill, args=(tmp_path / "answers.db", f"w{n}", 25)) for n in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(120)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert [worker.exitcode for worker in workers] == [0, 0]
     cache = AnswerCache(tmp_path / "answers.db")
-    assert cache.info().answers == 3 * 25 + 1
-    assert None not in cache.get([f"w{n}-{number}" for n in range(3) for number in range(25)])
+    assert cache.info().answers == 2 * 25 + 1
+    assert None not in cache.get([f"w{n}-{number}" for n in range(2) for number in range(25)])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")

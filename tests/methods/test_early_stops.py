@@ -29,7 +29,7 @@ def binary(seed: int, n: int = 120) -> Any:
     return (rng.random((2, n)) < level).astype(float)[:, :, None]
 
 
-@pytest.mark.parametrize("plays", [10, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("plays", [6, pytest.param(25, marks=pytest.mark.slow)])
 def test_pairs_that_agree_prove_nothing(plays: int) -> None:
     """24 pairs without a difference were once taken for certainty: half of such stops were wrong."""
     wrong = 0
@@ -92,7 +92,7 @@ def test_what_is_left_to_prove_names_both_sides() -> None:
 
 
 # Of the first twelve, 0 and 11 were once wrong.
-@pytest.mark.parametrize("seeds", [(0, 1, 2, 11), pytest.param(range(12), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("seeds", [(0, 11), pytest.param(range(12), marks=pytest.mark.slow)], ids=len)
 def test_a_rare_large_score_may_always_be_to_come(seeds: Iterable[int]) -> None:
     """A toxicity's level is not settled by scores that were all tiny: 3 of 10 such proofs were once wrong."""
     wrong = 0

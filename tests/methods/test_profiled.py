@@ -69,7 +69,7 @@ def test_saved_and_loaded_it_asks_the_same(profile: ExampleProfile, goal) -> Non
 
 def test_the_answer_is_better_and_levels_are_unbiased(profile: ExampleProfile) -> None:
     quality, bias = {True: [], False: []}, []
-    for seed in range(30, 50):
+    for seed in range(30, 42):
         truth = chances(np.random.default_rng(seed), 20).mean(axis=1)
         scores = table(seed)
         for given in (profile, None):
@@ -86,7 +86,7 @@ def test_the_answer_is_better_and_levels_are_unbiased(profile: ExampleProfile) -
 
 def test_comparisons_speak_of_all_examples(profile: ExampleProfile) -> None:
     stated, naive, truth = [], [], []
-    for seed in range(70, 90):
+    for seed in range(70, 82):
         scores = table(seed)
         selector = selector_of(scores, 3, profile=profile, seed=seed)
         play(selector, scores)
@@ -129,7 +129,7 @@ def test_a_profile_of_shuffled_ids_does_little_harm(profile: ExampleProfile) -> 
     data["examples"] = [IDS[j] for j in order]
     wrong = ExampleProfile.from_data(data)
     found = {"wrong": [], "none": []}
-    for seed in range(50, 70):
+    for seed in range(50, 62):
         truth = chances(np.random.default_rng(seed), 20).mean(axis=1)
         for name, given in (("wrong", wrong), ("none", None)):
             scores = table(seed)
@@ -137,7 +137,7 @@ def test_a_profile_of_shuffled_ids_does_little_harm(profile: ExampleProfile) -> 
             play(selector, scores)
             found[name].append(truth[int(str(selector.result().selected[0].id)[1:])])
     difference = np.array(found["wrong"]) - np.array(found["none"])
-    assert difference.mean() > -2 * difference.std() / np.sqrt(20) - 0.01
+    assert difference.mean() > -2 * difference.std() / np.sqrt(12) - 0.01
 
 
 def test_prompts_and_examples_may_join(profile: ExampleProfile) -> None:

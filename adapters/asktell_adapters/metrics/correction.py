@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy import stats
 
 from asktell import InvalidArgumentError
 
@@ -96,6 +95,8 @@ def corrected_mean(
     parts = of_labels**2 / (len(rest) - 1) + of_judge**2 / (len(far) - 1)
     freedom = variance**2 / parts if parts > 0 else np.inf
     error = float(np.sqrt(variance))
+    from scipy import stats  # late: it takes half a second, and every start of the command line would
+
     reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
     return CorrectedMean(
         mean=mean,

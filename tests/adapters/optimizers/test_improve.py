@@ -154,7 +154,7 @@ def test_a_loop_killed_at_any_instant_ends_as_one_that_was_not(
         whole = summary(loop(study(), budget=60))
     owner = Selector if kind == "Selector" else Study
     add, extend = owner.add, owner.extend
-    for stop_at in [*range(1, 70, 6 if kind == "Selector" else 17), 19, 20, 21, 22, 23]:
+    for stop_at in [*range(1, 70, 9 if kind == "Selector" else 23), 19, 20, 21, 22]:
         home = tmp_path / str(stop_at)
         home.mkdir(exist_ok=True)
         calls = Calls(stop_at)

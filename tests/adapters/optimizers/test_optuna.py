@@ -307,7 +307,7 @@ def work(url: str) -> None:
     study.optimize(objective)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("journal", marks=pytest.mark.slow)])
 def test_several_processes(kind: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if kind == "sqlite" else str(tmp_path / "s.log")
     study = new_study(AsktellSampler(new_selector(budget=12)), storage=open_storage(url), study_name="s")
