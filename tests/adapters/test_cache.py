@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -214,6 +215,14 @@ def test_local_models_are_known_by_what_is_in_their_files(tiny_model: Path, tmp_
     (copy / "another.txt").write_text("more")
     assert answer_key(first.identity(), request) != answer_key(second.identity(), request)
     assert first.count_tokens([request]) == [4]  # user w1 w2 assistant
+
+
+def test_an_engine_is_known_by_its_options(vllm: ModuleType) -> None:
+    from asktell_adapters.evaluators import VLLM
+
+    plain, other = VLLM("some/model"), VLLM("some/model", engine_options={"max_model_len": 9})
+    assert answer_key(plain.identity(), REQUEST) == answer_key(VLLM("some/model").identity(), REQUEST)
+    assert answer_key(plain.identity(), REQUEST) != answer_key(other.identity(), REQUEST)
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,13 @@ def test_it_says_what_evaluate_says() -> None:
             assert ours("Briefly.", row)[name] == expected[name]
 
 
+def test_text_generation_has_measurements() -> None:
+    evaluator = TaskEvaluator("text-generation", lambda texts: ["one two"], [{"text": "a"}], Words())
+    scores = evaluator("p", 0)
+    assert scores["words"] == 2.0
+    assert "note" not in scores
+
+
 def test_text_classification_maps_labels() -> None:
     rows = [{"text": "fine", "label": 1}, {"text": "poor", "label": 0}]
     evaluator = TaskEvaluator(

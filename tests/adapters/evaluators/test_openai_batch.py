@@ -569,6 +569,23 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
     assert batches.collect(study).told == 18
 
 
+def test_a_study_in_a_service(server: BatchServer, batches: OpenAIBatch, tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    from tests.service.conftest import Process
+
+    service = Process(f"sqlite:///{tmp_path}/served.db")
+    try:
+        with asktell.RemoteStudy.create(service.url, "night", selector()) as study:
+            batches.submit(study, 12)
+            server.end(status="expired", unfinished={1, 2})
+            collected = batches.collect(study)
+            assert (collected.told, collected.released) == (10, 2)
+            assert study.spent == 10
+    finally:
+        service.process.terminate()
+        service.end()
+
+
 def test_bad_arguments_are_refused(server: BatchServer, clock: Clock) -> None:
     scripted: Callable[[Any], Completion] = lambda request: Completion("a")  # noqa: E731
     evaluator = LLMEvaluator(ScriptedLLM(scripted), [Example("x")], {"words": n_words})

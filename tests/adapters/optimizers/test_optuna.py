@@ -291,6 +291,19 @@ def test_a_trial_without_a_metric_is_a_failure() -> None:
     assert "missing: ['brevity']" in str(result.prompts[5].reason)
 
 
+def test_threads() -> None:
+    sampler = AsktellSampler(new_selector(budget=30))
+    study = new_study(sampler)
+    study.optimize(objective, n_jobs=4)
+    assert sampler.result(study).spent == 30
+    assert 30 <= len(study.trials) <= 33, "some may have begun when the last evaluation was taken"
+    counted = [
+        (t.params["prompt"], t.params["example"]) for t in study.trials if "planner" in t.system_attrs["asktell"]
+    ]
+    assert len(counted) == len(set(counted)) == 30, "no cell twice"
+    assert [entry.id for entry in sampler.result(study).selected] == ["p5"]
+
+
 def open_storage(url: str) -> Any:
     if url.startswith("sqlite"):
         return optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 100}})
@@ -398,6 +411,19 @@ def test_what_was_there_before_is_observed() -> None:
     assert len(new) == 20
     assert not new & known, "known cells are not evaluated again"
     assert sum(entry.pulls for entry in result.prompts) == len(known) + 20
+
+
+def test_enqueued_trials_are_observed() -> None:
+    study = new_study(AsktellSampler(new_selector()))
+    study.enqueue_trial({"prompt": "p2", "example": 3})
+    study.enqueue_trial({"prompt": "p3"})
+    study.enqueue_trial({"example": 1})
+    study.optimize(objective)
+    result = study.sampler.result(study)
+    assert study.trials[0].params == {"prompt": "p2", "example": 3}
+    assert study.trials[1].params["prompt"] == "p3"
+    assert study.trials[2].params["example"] == 1
+    assert (len(study.trials), result.spent) == (23, 20)
 
 
 def test_beyond_the_budget_the_best_are_observed() -> None:

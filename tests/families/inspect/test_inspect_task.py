@@ -12,7 +12,7 @@ import pytest
 from inspect_ai import Epochs, Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import read_eval_log
-from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, includes, match, mean, scorer
 from inspect_ai.solver import generate, multiple_choice, prompt_template, solver, system_message
 
@@ -303,6 +303,17 @@ async def test_inside_a_running_loop(scripted: Scripted) -> None:
     evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
     (scores,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert isinstance(scores, dict)
+
+
+def test_with_the_mock_model() -> None:
+    # It would fetch a tokenizer if usage were left out.
+    output = ModelOutput.from_content("mockllm/model", "yes")
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    evaluator = InspectTask(
+        Task([Sample("?", target="yes")], scorer=includes()), get_model("mockllm/model", custom_outputs=[output])
+    )
+    good, bad = evaluator.evaluate_batch(trials(("A", 0), ("B", 0)))
+    assert sorted([type(good).__name__, type(bad).__name__]) == ["CompletionError", "dict"]  # it has one answer
 
 
 def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:

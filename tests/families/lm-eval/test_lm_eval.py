@@ -306,6 +306,15 @@ def test_what_cannot_be_used_is_refused_at_once(task: Any, options: Any, words: 
         LMEvalTask(task, Scripted(), **options)
 
 
+def test_models_that_cannot_be_used() -> None:
+    with pytest.raises(InvalidArgumentError, match="an lm-eval LM or its name, got object"):
+        LMEvalTask(CHOOSE, object())
+    with pytest.raises(EvaluatorError, match="cannot make the model 'nobody'"):
+        LMEvalTask(CHOOSE, "nobody")
+    (outcome,) = LMEvalTask(CHOOSE, "dummy").evaluate_batch(trials(("P", 1)))
+    assert set(numbers(outcome)) == {"acc"}
+
+
 def test_a_missing_example_fails_alone() -> None:
     good, bad = LMEvalTask(CHOOSE, Scripted()).evaluate_batch(trials(("P", 0), ("P", 6)))
     assert isinstance(good, dict)
