@@ -573,17 +573,15 @@ def test_a_study_in_a_service(server: BatchServer, batches: OpenAIBatch, tmp_pat
     pytest.importorskip("fastapi")
     from tests.service.conftest import Process
 
-    service = Process(f"sqlite:///{tmp_path}/served.db")
-    try:
-        with asktell.RemoteStudy.create(service.url, "night", selector()) as study:
-            batches.submit(study, 12)
-            server.end(status="expired", unfinished={1, 2})
-            collected = batches.collect(study)
-            assert (collected.told, collected.released) == (10, 2)
-            assert study.spent == 10
-    finally:
-        service.process.terminate()
-        service.end()
+    with (
+        Process(f"sqlite:///{tmp_path}/served.db") as service,
+        asktell.RemoteStudy.create(service.url, "night", selector()) as study,
+    ):
+        batches.submit(study, 12)
+        server.end(status="expired", unfinished={1, 2})
+        collected = batches.collect(study)
+        assert (collected.told, collected.released) == (10, 2)
+        assert study.spent == 10
 
 
 def test_bad_arguments_are_refused(server: BatchServer, clock: Clock) -> None:

@@ -107,13 +107,9 @@ def opened(kind: str, tmp_path: Path, budget: int = 18) -> Iterator[Callable[[],
         pytest.importorskip("fastapi")
         from tests.service.conftest import Process
 
-        service = Process(f"sqlite:///{tmp_path}/remote.db", "--rate", "0")
-        try:
+        with Process(f"sqlite:///{tmp_path}/remote.db", "--rate", "0") as service:
             asktell.RemoteStudy.create(service.url, "s", selector(budget=budget)).close()
             yield lambda: asktell.RemoteStudy(service.url, "s")
-        finally:
-            service.process.terminate()
-            service.end()
 
 
 class Killed(BaseException):
