@@ -87,9 +87,9 @@ def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] 
     - `.txt`: one prompt a line; if blank lines separate blocks, one prompt a block (and every block may span lines).
     - `.json`: a list of prompts, or an object id -> prompt. A prompt is a text, or a chat: a list of messages (`role`,
       `content`), or an object with `messages` and `tools`.
-    - `.jsonl`: a prompt a line, as such, or in an object as `prompt` or `messages`, perhaps with an `id`.
+    - `.jsonl`: a prompt a line, as such, or in an object as `prompt` or `messages`, perhaps with an `id` or a `name`.
     - `.toml`: id = prompt; a chat is a list of tables, `[[id]]`.
-    - `.csv`, `.tsv`, `.parquet`, `.xlsx`: a column `prompt` and, if there are ids, a column `id`.
+    - `.csv`, `.tsv`, `.parquet`, `.xlsx`: a column `prompt` and, if there are ids, a column `id` or `name`.
 
     A chat becomes the text that `asktell_adapters.prompts.chat` makes of it.
 
@@ -246,7 +246,8 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         if not text.strip():
             continue
         where, row = f"{path}, line {line}", from_json(text, path, line)
-        id_ = row.pop("id", None) if isinstance(row, dict) else None
+        given = [row.pop(key, None) for key in ("id", "name")] if isinstance(row, dict) else []
+        id_ = next((id_ for id_ in given if id_ is not None), None)
         # As in a table, other columns are nobody's business.
         texts.append(_prompt_of(row["prompt"] if isinstance(row, dict) and "prompt" in row else row, where))
         if id_ is not None:
@@ -259,15 +260,16 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
 
 
 def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
-    table = Table(path, ("prompt", "id"), encoding=encoding)
+    table = Table(path, ("prompt", "id", "name"), encoding=encoding)
+    column = "id" if any("id" in row.values for row in table.rows) else "name"
     named: dict[str, str] = {}
     for row in table.rows:
         table.check_column(row, "prompt")
         if not str(row.values["prompt"]).strip():
             raise InvalidArgumentError(f"{table.where(row)}: 'prompt' is empty.")
-        if "id" in row.values:
-            name = str(as_text(row.values["id"]))
+        if column in row.values:
+            name = str(as_text(row.values[column]))
             if name in named:
-                raise InvalidArgumentError(f"{table.where(row)}: the id {name!r} occurs twice.")
+                raise InvalidArgumentError(f"{table.where(row)}: the {column} {name!r} occurs twice.")
             named[name] = str(as_text(row.values["prompt"]))
     return named or [str(as_text(row.values["prompt"])) for row in table.rows]

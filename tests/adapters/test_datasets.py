@@ -168,3 +168,15 @@ def test_a_field_may_be_long_and_the_limit_of_others_stays(tmp_path: Path, size:
     with pytest.raises(InvalidArgumentError, match="not CSV"):
         load_examples(tmp_path / "bad.csv")
     assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("p.csv", "name,prompt\nshort,Be brief.\nlong,Tell all.\n"),
+        ("p.jsonl", '{"name": "short", "prompt": "Be brief."}\n{"name": "long", "prompt": "Tell all."}\n'),
+    ],
+)
+def test_a_name_is_an_id_where_there_is_none(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text)
+    assert load_prompts(tmp_path / file) == {"short": "Be brief.", "long": "Tell all."}

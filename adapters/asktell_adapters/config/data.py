@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, final
 
 from asktell import ConfigError, InvalidArgumentError
-from asktell.extend import nearest
+from asktell.extend import nearest, one_line
 from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.tables import Table, listed
@@ -21,6 +21,7 @@ from asktell_adapters.rows import as_text
 Prompts: TypeAlias = list[str] | dict[str, str]
 
 _OF_FILES = ("delimiter", "encoding", "sheet", "split")
+_WORDS = 40  # characters of a row's input, by which a person knows it
 _DIGITS = 12  # of a row's digest: among 100,000 rows two agree by chance once in 50,000 data sets
 
 
@@ -81,8 +82,9 @@ class DataSet:
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        """The names, or else the digests, distinct: a row that comes again is numbered."""
-        return self.names or distinct(self.digests)
+        """The names, or else of each row its first words and its digest; a row that comes again is numbered."""
+        rows = zip(self.examples, self.digests, strict=True)
+        return self.names or distinct([f"{one_line(str(e.input), _WORDS)} ({row})" for e, row in rows])
 
 
 def digest(data: Any) -> str:
@@ -147,14 +149,13 @@ def _taken(table: Table, examples: list[Example]) -> list[Example]:
 
 
 def _names(table: Table, examples: Sequence[Example], named: bool, column: str | None) -> tuple[str, ...] | None:
-    """The ids that the data give: in the column that is asked for, or of Examples, or in a column called "id"."""
-    if named:
-        names = [e.id for e in examples]
-    else:
-        given = [e.fields.get("id") for e in examples]
+    """The ids that the data give: in the column that is asked for, or of Examples, or in one called "id" or "name"."""
+    names: list[str | None] = []
+    for key in ("id",) if named else ("id", "name"):
+        given = [e.id if named else e.fields.get(key) for e in examples]
         names = [None if name is None or isinstance(name, bool | float) else str(name) for name in given]
-    if all(names) and len(set(names)) == len(names):
-        return tuple(map(str, names))
+        if all(names) and len(set(names)) == len(names):
+            return tuple(map(str, names))
     if column is None:
         return None
     where: dict[str | None, int] = {}

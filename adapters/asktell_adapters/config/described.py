@@ -121,8 +121,8 @@ DATA = {
     "id": Key(
         "text",
         "none",
-        "A column of distinct ids. Without it a column called `id`, if its values are distinct, or else a digest of "
-        "the row.",
+        "A column of distinct ids. Without it a column called `id` or `name`, if its values are distinct, or else "
+        "the first words and a digest of the row.",
     ),
     "sample": Key("whole", "all", "So many rows drawn at random, in their order."),
     "seed": Key("whole", "0", "Of the sample."),

@@ -106,7 +106,7 @@ def test_a_good_one(write: Any, tmp_path: Path) -> None:
     assert config.selector.budget == 30
     assert str(config.selector.goal) == "maximize exact_match subject to brevity >= 0.5"
     assert [example.input for example in config.examples] == [f"i{i}" for i in range(6)]
-    assert config.selector.example_ids == config.dataset.ids == config.dataset.digests
+    assert config.selector.example_ids == config.dataset.ids == tuple(f"n{i}" for i in range(6))
     assert config.concurrency == config.batch_size == 1
     assert config.setup["model"]["system"] is None
     json.dumps(config.setup)
