@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
     from asktell.problem.examples import changes
-    from asktell.problem.goals import Goal
+    from asktell.problem.goals import Goal, parse_goal
     from asktell.results.evaluations import Evaluation
     from asktell.running.again import n_repeats
     from asktell.running.board import Board, OnTell, open_board
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from asktell.running.outcomes import Outcome, details_of, goal_scores
     from asktell.running.run import Calling, Evaluator, attempt, outside_of_loops
     from asktell.selector import at_state
-    from asktell.serialization.problem import parse_goal
     from asktell.service.server import serve
     from asktell.state import State, apply, decide, events
     from asktell.studies.watching import Watch
@@ -86,7 +85,7 @@ _HOMES = {
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
     "problem.examples": ("changes",),
-    "problem.goals": ("Goal",),
+    "problem.goals": ("Goal", "parse_goal"),
     "results.evaluations": ("Evaluation",),
     "running.again": ("n_repeats",),
     "running.board": ("Board", "OnTell", "open_board"),
@@ -94,7 +93,6 @@ _HOMES = {
     "running.outcomes": ("Outcome", "details_of", "goal_scores"),
     "running.run": ("Calling", "Evaluator", "attempt", "outside_of_loops"),
     "selector": ("at_state",),
-    "serialization.problem": ("parse_goal",),
     "service.server": ("serve",),
     "state": ("State", "apply", "decide"),
     "studies.watching": ("Watch",),

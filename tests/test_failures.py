@@ -15,10 +15,10 @@ from scipy.stats import beta
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, InvalidStateError, ParetoSet, Selector, Study, maximize
 from asktell.errors import UnknownTrialError
-from asktell.numerics.rates import SURE, is_above
 from asktell.selector import at_state
 from asktell.state import Failure
 from asktell.state.history import in_turns, turns
+from asktell.state.state import SURE, is_above
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica
 from benchmarks.selection.failures import METHODS, play, regret, scores_of

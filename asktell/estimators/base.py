@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from asktell.numerics.arrays import Features, Indices, Mask, Means
-from asktell.state.tally import Tally
+from asktell.numerics.tally import Tally
 
 
 class Estimates(NamedTuple):

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from asktell._util.extras import needs_extra
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Counts, Features, Means, pad_rows, padded_size, spread_evenly, standardized
+from asktell.numerics.tally import Tally
 from asktell.problem.checks import check_number, whole
-from asktell.state import Tally
 
 _BLOCK = 2048
 _FEWEST_ARMS = 10  # pulled twice, to tell whether arms differ in noise

@@ -9,8 +9,7 @@ import numpy as np
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import NoisyBetting, bounded
-from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector
-from asktell.numerics.rounding import decimal, mostly_equal
+from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.posterior.two_way import Cells
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.state import Failures, Problem, State

@@ -44,6 +44,7 @@ from asktell.estimators import (
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Means
 from asktell.numerics.pareto import pareto_mask
+from asktell.numerics.tally import Tally
 from asktell.posterior.unvarying import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
 from asktell.problem.goals import BestFeasible, Goal
@@ -51,7 +52,7 @@ from asktell.schedulers import (
     AbstractScheduler,
     Round,
 )
-from asktell.state import ACCEPTED, REJECTED, RETIRED, Decided, Departure, Problem, State, Tally
+from asktell.state import ACCEPTED, REJECTED, RETIRED, Decided, Departure, Problem, State
 
 DATA = ("pooled", "round")
 _MOST_PLANNED = 10**7  # pulls of one round: a plan of them takes 160 MB

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
-from asktell.elimination import ConstrainedRanking, rule_of
+from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap, rule_of
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
     BLUP,
@@ -73,6 +73,20 @@ _WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": R
 METHODS = (*_WHOLE, *_PRESETS)
 
 """The names that `preset` and `Selector(..., method=...)` know."""
+
+
+PARTS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        *(Adaptive, Race, Elimination),
+        *(SequentialHalving, SuccessiveRejects, GEGEHalving, Single),
+        *(Uniform, GOptimalDesign),
+        *(SampleMean, LeastSquares, BLUP, MLP),
+        *(ConstrainedRanking, ParetoGap, ConstrainedParetoGap),
+    )
+}
+
+"""The methods and their parts that a saved selector may name."""
 
 
 def stopping(name: str, confidence: float | None, tolerance: float | None) -> str | Adaptive | Race:

@@ -3,12 +3,15 @@
 And what several parts do with such arrays.
 """
 
+import math
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 _LEAST = 64
+_DIGITS = 12
+_SMALLEST = 1e-250
 
 
 def padded_size(n: int) -> int:
@@ -78,3 +81,22 @@ def standardized(features: Features) -> Features:
 def spread_evenly(n: int) -> Vector:
     """(n,) numbers in [0, 1): the golden ratio's multiples, of which any first ones lie evenly."""
     return np.asarray(np.arange(n) * 0.6180339887498949 % 1.0)
+
+
+def decimal(differences: npt.NDArray[np.float64], largest: float) -> npt.NDArray[np.float64]:
+    """(..., n) differences of numbers up to `largest`, rounded to what these can tell: 0.3 - 0.1 and 0.5 - 0.3 are one.
+
+    Sizes that no score has are left as they are.
+    """
+    if not _SMALLEST < largest < 1.0 / _SMALLEST:
+        return differences
+    return np.round(differences, _DIGITS - math.ceil(math.log10(largest)))
+
+
+def mostly_equal(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """(..., n) -> (...) whether half of a row or more are one number: that says little of how far another may lie."""
+    n = rows.shape[-1]
+    if not n:
+        return np.zeros(rows.shape[:-1], dtype=np.bool_)
+    half, ordered = (n + 1) // 2, np.sort(rows, axis=-1)
+    return np.asarray((ordered[..., half - 1 :] == ordered[..., : n - half + 1]).any(axis=-1))

@@ -13,8 +13,7 @@ from asktell.errors import InvalidArgumentError
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
 from asktell.intervals.paired_posterior import p_positive
-from asktell.numerics.arrays import Indices, Means, Vector
-from asktell.numerics.rounding import decimal, mostly_equal
+from asktell.numerics.arrays import Indices, Means, Vector, decimal, mostly_equal
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import short
 from asktell.problem.goals import Goal

@@ -12,6 +12,7 @@ from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import believe
 from asktell.numerics import counters
 from asktell.numerics.arrays import Means
+from asktell.numerics.tally import Tally
 from asktell.posterior import membership
 from asktell.posterior.two_way import agrees_by_chance, chance_of_another
 from asktell.problem.candidates import AnyPrompt, Prompts
@@ -20,7 +21,7 @@ from asktell.results.comparison import Comparison, Pairs, compare_two, differ, o
 from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
 from asktell.results.result import Result
-from asktell.state import ACCEPTED, ACTIVE, REJECTED, State, Tally
+from asktell.state import ACCEPTED, ACTIVE, REJECTED, State
 from asktell.state.history import repeated
 
 PRIOR_FREEDOM = 4

@@ -20,9 +20,8 @@ from asktell.posterior.profile import ExampleProfile
 from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Trial
 from asktell.problem.checks import nearest, short
-from asktell.problem.goals import Goal
+from asktell.problem.goals import Goal, parse_goal
 from asktell.selector import Selector
-from asktell.serialization.problem import parse_goal
 
 
 def _text(value: object) -> str:

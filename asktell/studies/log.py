@@ -14,7 +14,7 @@ A line is what one operation did, as a list of entries; an entry is a list that 
 | `["x", trial]`                        | a lease ran out                                          |
 | `["p", time]`                         | paused: nothing is handed out                            |
 | `["g"]`                               | it goes on                                               |
-| `["n", ..]`, `["q", ..]`, `["e", ..]` | it grew: see `asktell.serialization.state`                    |
+| `["n", ..]`, `["q", ..]`, `["e", ..]` | it grew: see `asktell.serialization.dump_growth`       |
 
 Plain ASCII, whatever a reason or a name contains. What is read is checked field by field; `check` says whether it can
 have happened.
@@ -28,7 +28,6 @@ from typing import Any
 from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.problem.checks import short
-from asktell.serialization import fields
 from asktell.state import (
     Added,
     Asked,
@@ -118,7 +117,7 @@ def _load(item: Any, problem: Problem) -> Entry:
     if kind == "d" and n == 2:
         return serialization.load_decided(item[1], problem)
     if kind == "p" and n == 2:
-        return Paused(fields.bounded("a time", item[1], 0.0))
+        return Paused(serialization.number("a time", item[1], 0.0))
     if kind == "g" and n == 1:
         return Resumed()
     if kind in serialization.LETTERS:
@@ -127,24 +126,24 @@ def _load(item: Any, problem: Problem) -> Entry:
 
 
 def _trial(number: Any) -> int:
-    return fields.whole("a trial", number, 0, _MOST_TRIALS)
+    return serialization.whole("a trial", number, 0, _MOST_TRIALS)
 
 
 def _arm(number: Any, problem: Problem) -> int:
-    return fields.whole("an arm", number, 0, problem.n_arms - 1)
+    return serialization.whole("an arm", number, 0, problem.n_arms - 1)
 
 
 def _example(number: Any, problem: Problem) -> int | None:
-    return None if number is None else fields.whole("an example", number, 0, (problem.n_examples or 0) - 1)
+    return None if number is None else serialization.whole("an example", number, 0, (problem.n_examples or 0) - 1)
 
 
 def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
     n_metrics = len(problem.goal.metrics)
-    return tuple([fields.bounded("a score", score) for score in fields.items("scores", vector, n_metrics)])
+    return tuple([serialization.number("a score", score) for score in serialization.items("scores", vector, n_metrics)])
 
 
 def _cost(number: Any) -> float:
-    return fields.bounded("a cost", number, 0.0)
+    return serialization.number("a cost", number, 0.0)
 
 
 def check(state: State, entry: Entry) -> None:

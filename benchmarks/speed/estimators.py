@@ -50,7 +50,7 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
         asktell._util.jax_cache.enable(cache)
     from asktell.allocators import GOptimalDesign, PullsToShare
     from asktell.estimators import BLUP, MLP, LeastSquares, Sample
-    from asktell.state import Tally
+    from asktell.numerics.tally import Tally
 
     estimators = {"least squares": LeastSquares(), "MLP": MLP(), "BLUP": BLUP()}
 

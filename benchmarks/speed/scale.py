@@ -17,7 +17,7 @@ import numpy as np
 from asktell.allocators import PullsToShare, Uniform
 from asktell.elimination import ParetoGap
 from asktell.estimators import Sample, SampleMean
-from asktell.state import Tally
+from asktell.numerics.tally import Tally
 
 
 def main() -> None:

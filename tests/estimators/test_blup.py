@@ -6,7 +6,7 @@ import pytest
 from asktell.estimators import Sample
 from asktell.estimators.blup import BLUP, _relative_noise
 from asktell.estimators.least_squares import LeastSquares
-from asktell.state import Tally
+from asktell.numerics.tally import Tally
 
 
 def problem(

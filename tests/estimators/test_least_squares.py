@@ -9,7 +9,7 @@ import pytest
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators import Sample
 from asktell.estimators.least_squares import LeastSquares, least_squares
-from asktell.state import Tally
+from asktell.numerics.tally import Tally
 
 RNG = np.random.default_rng(0)
 

@@ -6,7 +6,7 @@ import pytest
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators import Sample
 from asktell.estimators.mlp import MLP, compilations
-from asktell.state import Tally
+from asktell.numerics.tally import Tally
 
 
 def smooth_problem(n_arms: int, pulls: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Tally]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from asktell.estimators import Sample, SampleMean
-from asktell.state import Tally
+from asktell.numerics.tally import Tally
 
 
 def tally(rows: list[tuple[int, float]], n_arms: int = 3) -> Tally:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.numerics.rounding import decimal, mostly_equal
+from asktell.numerics.arrays import decimal, mostly_equal
 
 
 def test_differences_of_decimal_fractions_are_one_number() -> None:

@@ -464,11 +464,20 @@ def test_methods_with_rounds_refuse_with_the_names_of_those_that_do_not(method: 
 # Files
 
 
+def test_a_saved_selection_has_the_budget_of_the_start_and_how_it_grew() -> None:
+    selector = Selector(["a", "b"], BestFeasible("a"), 9)
+    selector.extend(1)
+    data = json.loads(selector.to_json())
+    assert data["budget"] == 9
+    assert data["state"]["growth"] == [[0, 0, 0.0, ["e", 1, 0.0, 0, None, None]]]
+
+
 @pytest.mark.parametrize(
     "entry",
     [
-        ["e", 1, 0.0, 0],
-        ["e", -1, 0.0, 0, None],
+        ["e", 1, 0.0, 0, None],
+        ["e", -1, 0.0, 0, None, None],
+        ["e", 1, 0.0, 0, 7, None],
         ["q", 9, "x", None],
         ["n", None, ["a"], None, None],
         ["n", ["x"], ["new"], None, None],
@@ -478,7 +487,6 @@ def test_methods_with_rounds_refuse_with_the_names_of_those_that_do_not(method: 
 )
 def test_growth_that_cannot_have_been_is_refused(entry: Any) -> None:
     data = json.loads(Selector(["a", "b"], BestFeasible("a"), 9).to_json())
-    data["version"] = 2
     data["state"]["growth"] = [[0, 0, 0.0, entry]]
     data["state"]["draws"] += [0] * (entry[0] == "n" if isinstance(entry, list) and entry else 0)
     with pytest.raises(InvalidStateError):

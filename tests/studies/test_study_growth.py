@@ -197,8 +197,8 @@ def test_threads_add_while_others_work() -> None:
         '["n",null,["new","new"],null,null]',
         '["n",null,["new"],[[1.0]],null]',
         '["q",7,"gone",null]',
-        '["e",0,0.0,0,null]',
-        '["e",1,1.0,0,null]',
+        '["e",0,0.0,0,null,null]',
+        '["e",1,1.0,0,null,null]',
         '["e",1]',
         '["z",1]',
     ],
@@ -216,7 +216,7 @@ def test_growth_under_a_method_with_rounds_cannot_have_been() -> None:
     storage = MemoryStorage()
     Study.create(storage, "s", new("csr"))
     with storage.transaction(1, durable=True) as transaction:
-        transaction.append(Line(1, '[["e",5,0.0,0,null]]'))
+        transaction.append(Line(1, '[["e",5,0.0,0,null,null]]'))
     with pytest.raises(InvalidStateError, match="rounds"):
         Study.open(storage, "s")
 

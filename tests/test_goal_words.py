@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.goals import BestFeasible, Goal, Objective, ParetoSet, at_least, at_most, minimize
-from asktell.serialization.problem import parse_goal
+from asktell.problem.goals import BestFeasible, Goal, Objective, ParetoSet, at_least, at_most, minimize, parse_goal
 
 
 @pytest.mark.parametrize(

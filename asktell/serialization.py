@@ -1,0 +1,616 @@
+"""The JSON shapes that reach a disk: versioned, plain data, of which nothing is executed when it is loaded.
+
+What is loaded is checked field by field before anything is built from it; malformed, truncated or foreign input is
+refused whole.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from immutables import Map
+
+from asktell._util.extras import own_version
+from asktell.errors import AsktellError, InvalidStateError
+from asktell.methods import PARTS, Elimination, Method, check_method
+from asktell.posterior.profile import ExampleProfile
+from asktell.problem.budget import Costs, Spent
+from asktell.problem.candidates import Prompts
+from asktell.problem.checks import (
+    LARGEST,
+    MOST_EVALUATIONS,
+    MOST_EXAMPLES,
+    MOST_REPEATS,
+    SMALLEST_RANGE,
+    check_prompts,
+    short,
+)
+from asktell.problem.examples import Examples
+from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
+from asktell.state import (
+    ACCEPTED,
+    FAILED,
+    REJECTED,
+    SAMPLINGS,
+    SKIP,
+    Added,
+    Decided,
+    Departure,
+    Extended,
+    Failures,
+    Grown,
+    Growth,
+    History,
+    Problem,
+    Pull,
+    Queue,
+    Retired,
+    State,
+    grown,
+    initial,
+)
+from asktell.state.growth import prompts_after, told_departures
+
+FORMAT = "asktell.selector"
+VERSION = 1
+_MOST_TRIALS = 2**62
+_T = TypeVar("_T")
+
+
+# Checks of single values, each with the name by which its error calls it
+
+
+def parse(text: object, what: str) -> dict[str, Any]:
+    """JSON text to a mapping.
+
+    Raises:
+        InvalidStateError: it is not text, not JSON, or not an object.
+    """
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise InvalidStateError(f"{what} must be JSON text, got {type(text).__name__}.")
+    try:
+        data = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidStateError(f"{what} is not whole JSON: {error}. Is the file truncated?") from error
+    return dict(mapping(what, data))
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def checked(what: str, load: Callable[[], _T]) -> _T:
+    """Run a loader; whatever goes wrong in it is an InvalidStateError."""
+    try:
+        return load()
+    except InvalidStateError:
+        raise
+    except (AsktellError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        raise InvalidStateError(f"{what} is malformed: {error}") from error
+
+
+def mapping(what: str, data: object) -> Mapping[str, Any]:
+    """An object."""
+    if not isinstance(data, dict):
+        raise InvalidStateError(f"{what} must be an object, got {type(data).__name__}.")
+    return data
+
+
+def items(what: str, data: object, length: int | None = None) -> list[Any]:
+    """A list, of a length if one is given."""
+    if not isinstance(data, list) or (length is not None and len(data) != length):
+        size = "" if length is None else f" of {length}"
+        raise InvalidStateError(f"{what} must be a list{size}, got {short(data)}.")
+    return data
+
+
+def whole(what: str, data: object, low: int, high: int = 2**63 - 1) -> int:
+    """A whole number from `low` to `high`."""
+    if type(data) is not int or not low <= data <= high:
+        raise InvalidStateError(f"{what} must be a whole number from {low} to {high}, got {short(data)}.")
+    return data
+
+
+def number(what: str, data: object, low: float = -LARGEST, high: float = LARGEST) -> float:
+    """A finite number from `low` to `high`, by default of any size that asktell takes."""
+    if type(data) not in (float, int) or not low <= data <= high:  # type: ignore[operator]
+        raise InvalidStateError(f"{what} must be a finite number from {low:g} to {high:g}, got {short(data)}.")
+    return float(data)  # type: ignore[arg-type]
+
+
+_sum = partial(number, low=0.0, high=sys.float_info.max)
+_estimate = partial(number, low=-sys.float_info.max, high=sys.float_info.max)
+
+
+def _texts(what: str, data: object) -> tuple[str, ...]:
+    texts = items(what, data)
+    if not all(type(text) is str for text in texts):
+        raise InvalidStateError(f"{what} must be text, got {short(texts)}.")
+    return tuple(texts)
+
+
+def _truth(what: str, data: object) -> bool:
+    if not isinstance(data, bool):
+        raise InvalidStateError(f"{what} must be true or false, got {short(data)}.")
+    return data
+
+
+def _column(what: str, data: object, low: int, high: int, length: int | None = None) -> Any:
+    """(n,) whole numbers, of a list or of an array."""
+    values: Any = data
+    if not isinstance(data, np.ndarray) and all(type(x) is int for x in items(what, data)):
+        values = np.array(data, dtype=np.int64)
+    right = isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1
+    if not right or len(values) != (len(values) if length is None else length):
+        raise InvalidStateError(f"{what} must be a list of {'' if length is None else f'{length} '}whole numbers.")
+    if len(values) and not low <= values.min() <= values.max() <= high:
+        raise InvalidStateError(f"{what} must be whole numbers from {low} to {high}.")
+    return values
+
+
+def _matrix(what: str, data: object, n_rows: int, n_columns: int | None = None) -> Any:
+    """(n_rows, n_columns) numbers of any size that asktell takes, of lists or of an array; None: as the first."""
+    if isinstance(data, np.ndarray):
+        values = data
+    else:
+        rows = [items(what, row) for row in items(what, data, n_rows)]
+        if not all(type(x) in (float, int) for row in rows for x in row):
+            raise InvalidStateError(f"{what} must be rows of numbers, got {short(data)}.")
+        n_columns = n_columns if n_columns is not None else len(rows[0]) if rows else 0
+        values = np.array(rows, dtype=np.float64) if rows else np.empty((0, n_columns))
+    if values.dtype != np.float64 or values.shape != (n_rows, n_columns) or not (np.abs(values) <= LARGEST).all():
+        raise InvalidStateError(
+            f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {LARGEST} in size."
+        )
+    return values
+
+
+# Methods, as class names and fields
+
+
+def dump_part(part: Any) -> dict[str, Any]:
+    """A part of a method, or a whole one, as its class name and its fields."""
+    name = type(part).__name__
+    kind: Any = PARTS.get(name)
+    if kind is not type(part):
+        raise InvalidStateError(
+            f"{part!r} cannot be saved: {name} is not one of asktell's own parts. Keep the method in your code, and "
+            "pass it again: Selector.from_json(text, method=...)."
+        )
+    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}
+    return {"type": name, **{k: dump_part(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}}
+
+
+def load_part(data: object) -> Any:
+    """The part that `dump_part` made `data` of."""
+    record = dict(mapping("method", data))
+    name = record.pop("type", None)
+    kind: Any = PARTS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise InvalidStateError(f"Unknown part of a method: {name!r}. Was this saved by a newer asktell?")
+    values = {key: load_part(value) if isinstance(value, dict) else value for key, value in record.items()}
+    if any(not isinstance(v, str | int | float | None) and not dataclasses.is_dataclass(v) for v in values.values()):
+        raise InvalidStateError(f"The fields of {name} must be plain values, got {short(values)}.")
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        raise InvalidStateError(f"The saved {name} is malformed: {error}") from error
+
+
+# Goals and problems
+
+
+def dump_goal(goal: Goal) -> dict[str, Any]:
+    """A goal as data."""
+
+    def dump(parts: Sequence[Objective | Constraint]) -> list[dict[str, Any]]:
+        return [vars(part) | {"range": None if part.range is None else list(part.range)} for part in parts]
+
+    return {"type": type(goal).__name__, "objectives": dump(goal.objectives), "subject_to": dump(goal.constraints)}
+
+
+def load_goal(data: object) -> Goal:
+    """The goal that `dump_goal` made `data` of."""
+    record = mapping("goal", data)
+    objectives = [_load_objective(item) for item in items("goal.objectives", record.get("objectives"))]
+    constraints = [_load_constraint(item) for item in items("goal.subject_to", record.get("subject_to"))]
+    if record.get("type") == "BestFeasible" and len(objectives) == 1:
+        return BestFeasible(objectives[0], constraints)
+    if record.get("type") == "ParetoSet":
+        return ParetoSet(*objectives, subject_to=constraints)
+    raise InvalidStateError(f"Unknown goal: {short(record)}.")
+
+
+def _load_objective(data: object) -> Objective:
+    record = mapping("an objective", data)
+    span = record.get("range")
+    low_high = None if span is None else tuple(_estimate("a range", x) for x in items("a range", span, 2))
+    return Objective(record["metric"], _truth("minimize", record.get("minimize")), low_high)  # type: ignore[arg-type]
+
+
+def _load_constraint(data: object) -> Constraint:
+    record = mapping("a constraint", data)
+    objective = _load_objective({**record, "minimize": record.get("at_most")})  # to be checked
+    bound = number("a bound", record.get("bound"))
+    scale = number("a constraint's scale", record.get("scale"), SMALLEST_RANGE, 2 * LARGEST)
+    return Constraint(objective.metric, bound, objective.minimize, scale, objective.range)
+
+
+def dump_problem(problem: Problem) -> dict[str, Any]:
+    """What is known before the first pull, prompts and method excepted."""
+    return {
+        "goal": dump_goal(problem.goal),
+        "budget": problem.budget,
+        "examples": problem.n_examples,
+        "features": None if problem.features is None else problem.features.tolist(),
+        "seed": problem.seed,
+        "sampling": problem.sampling,
+        "on_failure": problem.on_failure,
+        "max_failure_rate": problem.max_failure_rate,
+        "max_cost": problem.max_cost,
+        "max_cost_per_evaluation": problem.max_cost_per_evaluation,
+        "baseline": problem.baseline,
+        "example_ids": None if problem.examples is None else problem.examples.ids,
+        "repeats": problem.repeats,
+        "profile": None if problem.profile is None else problem.profile.to_data(),
+    }
+
+
+def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
+    """The problem that `dump_problem` made `data` of."""
+
+    def optional(name: str, load: Callable[[Any], _T]) -> _T | None:
+        return None if data.get(name) is None else load(data[name])
+
+    if data.get("sampling") not in SAMPLINGS:
+        raise InvalidStateError(f"sampling must be one of {list(SAMPLINGS)}, got {short(data.get('sampling'))}.")
+    goal = load_goal(data.get("goal"))
+    n_examples = optional("examples", lambda n: whole("examples", n, 1, MOST_EXAMPLES))
+    ids = optional("example_ids", lambda ids: Examples(items("example_ids", ids)))
+    if ids is not None and len(ids) != n_examples:
+        raise InvalidStateError(f"There are {len(ids)} ids for {n_examples} examples.")
+    repeats = whole("repeats", data.get("repeats"), 1, MOST_REPEATS)
+    if repeats > 1 and n_examples is None:
+        raise InvalidStateError(f"repeats is {repeats}, but there are no examples to repeat.")
+    failed: Any = data.get("on_failure")
+    if failed != SKIP and set(mapping("on_failure", failed)) != set(goal.metrics):
+        raise InvalidStateError(f"on_failure must have the metrics {list(goal.metrics)}, got {short(failed)}.")
+    return Problem(
+        n_arms=n_arms,
+        goal=goal,
+        budget=whole("budget", data.get("budget"), 0, MOST_EVALUATIONS),
+        n_examples=n_examples,
+        features=optional("features", lambda rows: _matrix("features", rows, n_arms)),
+        seed=whole("seed", data.get("seed"), 0, 2**64 - 1),
+        sampling=data["sampling"],
+        failure_scores=None if failed == SKIP else tuple(number("on_failure", failed[m]) for m in goal.metrics),
+        max_failure_rate=number("max_failure_rate", data.get("max_failure_rate"), sys.float_info.min, 1.0),
+        max_cost=optional("max_cost", lambda cost: _sum("max_cost", cost)),
+        max_cost_per_evaluation=optional("max_cost_per_evaluation", lambda cost: _sum("max_cost_per_evaluation", cost)),
+        baseline=optional("baseline", lambda arm: whole("baseline", arm, 0, n_arms - 1)),
+        examples=ids,
+        repeats=repeats,
+        profile=optional("profile", ExampleProfile.from_data),
+    )
+
+
+# Decisions and growth
+
+
+def dump_decided(decided: Decided) -> dict[str, Any]:
+    """A decision as data."""
+    return decided._asdict()
+
+
+def load_decided(data: object, problem: Problem) -> Decided:
+    """The decision that `dump_decided` made `data` of."""
+    record = mapping("a decision", data)
+    pulls, plan = record.get("pulls"), record.get("plan")
+    n_pulls = partial(whole, "pulls", low=0, high=problem.budget)
+    arm = partial(whole, "arm", low=0, high=problem.n_arms - 1)
+    example = partial(whole, "example", low=-1, high=(problem.n_examples or 0) - 1)
+    pairs = None if plan is None else [items("a planned pull", pull, 2) for pull in items("a decision's plan", plan)]
+    return Decided(
+        round=whole("round", record.get("round"), 0),
+        departures=tuple(_load_departure(item, problem) for item in items("departures", record.get("departures"))),
+        pulls=tuple(map(n_pulls, pulls)) if isinstance(pulls, list) else n_pulls(pulls),
+        finished=_truth("finished", record.get("finished")),
+        answer=tuple(map(arm, items("answer", record.get("answer")))),
+        plan=None if pairs is None else tuple((arm(a), example(x)) for a, x in pairs),
+        settled=_truth("settled", record.get("settled")),
+    )
+
+
+def _load_departure(data: object, problem: Problem) -> Departure:
+    arm, status, reason, means, errors = items("a departure", data, 5)
+    if status not in (ACCEPTED, REJECTED, FAILED) or not isinstance(reason, str):
+        raise InvalidStateError(f"A departure is malformed: {short(data)}.")
+    n_metrics = len(problem.goal.metrics)
+    if {len(items("a departure's estimate", vector)) for vector in (means, errors)} not in ({0}, {n_metrics}):
+        raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {short(data)}.")
+    return Departure(
+        whole("arm", arm, 0, problem.n_arms - 1),
+        status,
+        reason,
+        tuple(_estimate("an estimate", x) for x in means),
+        tuple(None if x is None else _estimate("a standard error", x) for x in errors),
+    )
+
+
+LETTERS: dict[str, type[Growth]] = {"n": Added, "q": Retired, "e": Extended}
+"""Of the events by which a selection grows or shrinks."""
+
+
+def dump_growth(event: Growth) -> list[Any]:
+    """An event as its letter and its fields."""
+    return [next(letter for letter, kind in LETTERS.items() if isinstance(event, kind)), *event]
+
+
+def load_growth(data: list[Any], problem: Problem) -> Growth:
+    """The event that `dump_growth` made `data` of; `problem` as it was before."""
+    kind = LETTERS[data[0]]
+    event: Growth = kind(*items("growth", data, 1 + len(kind._fields))[1:])
+    if event.key is not None and not isinstance(event.key, str):
+        raise InvalidStateError(f"The key of a request must be text, got {short(event.key)}.")
+    if isinstance(event, Retired):
+        if not isinstance(event.reason, str):
+            raise InvalidStateError(f"A reason must be text, got {short(event.reason)}.")
+        return event._replace(arm=whole("an arm", event.arm, 0, problem.n_arms - 1))
+    ids: Any = None if event.ids is None else _texts("ids", event.ids)
+    if isinstance(event, Extended):
+        if ids is not None and len(ids) != event.examples:
+            raise InvalidStateError(f"There are {len(ids)} ids for {event.examples!r} examples that join.")
+        return Extended(
+            whole("evaluations", event.evaluations, 0, MOST_EVALUATIONS),
+            number("a cost", event.cost, 0.0),
+            whole("examples", event.examples, 0, MOST_EXAMPLES),
+            event.key,
+            ids,
+        )
+    texts, features = _texts("the texts of prompts", event.texts), event.features
+    if not texts or (ids is not None and len(ids) != len(texts)):
+        raise InvalidStateError(f"Prompts that join must be texts, with as many ids or none; got {short(data)}.")
+    if (features is None) != (problem.features is None):
+        raise InvalidStateError("Prompts that join have features where the others have some, and only there.")
+    if features is not None:
+        features = tuple(map(tuple, _matrix("features", features, len(texts)).tolist()))
+    return Added(ids, texts, features, event.key)
+
+
+def _load_grown(data: object, problem: Problem, n_decisions: int) -> tuple[Problem, tuple[Grown, ...]]:
+    growth, before = [], 0
+    for item in items("growth", data):
+        decisions, spent, cost, entry = items("growth", item, 4)
+        event = load_growth(items("growth", entry), problem)
+        before = whole("decisions", decisions, before, n_decisions)
+        growth.append(Grown(before, whole("spent", spent, 0), _sum("cost", cost), event))
+        problem = grown(problem, event)
+    return problem, tuple(growth)
+
+
+# The state, as columns and decisions; what follows from those is not repeated
+
+
+def dump_state(state: State) -> dict[str, Any]:
+    """A state as data."""
+    history, failures = state.history, state.failures
+    return {
+        "trials": history.trials().tolist(),
+        "arms": history.arms().tolist(),
+        "examples": history.examples().tolist(),
+        "scores": history.scores().tolist(),
+        "decisions": dump_decisions(state.decisions),
+        "failures": {
+            "trials": failures.trials().tolist(),
+            "arms": failures.arms().tolist(),
+            "examples": failures.examples().tolist(),
+            "reasons": failures.reasons(),
+        },
+        **dump_rest(state),
+        "draws": state.draws.tolist(),
+    }
+
+
+def dump_decisions(decisions: Sequence[tuple[int, Decided]]) -> list[Any]:
+    """Decisions, with the number of rows each was based on, as data."""
+    return [[rows, dump_decided(decided)] for rows, decided in decisions]
+
+
+def dump_rest(state: State) -> dict[str, Any]:
+    """What changes from state to state; rows, failures and decisions are only added to, and the `draws` are long."""
+    told, _ = told_departures(state.decisions, state.growth)
+    return {
+        "pending": [pull for _, pull in sorted(state.pending.items())],
+        "returned": list(state.returned),
+        "plan": [state.plan_arms[state.position :], state.plan_examples[state.position :]],
+        "redraws": sorted(state.redraws.items()),
+        "failed_out": [
+            [arm, round_, d.reason]
+            for arm, (round_, d) in sorted(state.left.items())
+            if d.status == FAILED and (round_, d) != told.get(arm)
+        ],
+        "asked": state.asked,
+        "spent": state.spent,
+        "cost": state.cost,
+        "costs": {"all": state.costs.pool, "arms": [[arm, *each] for arm, each in sorted(state.costs.by_arm.items())]},
+        "growth": [[*each[:-1], dump_growth(each.event)] for each in state.growth],
+    }
+
+
+def load_state(data: object, origin: Problem) -> State:
+    """The state that `dump_state` made `data` of; equal to it in every bit. Columns may be arrays as well as lists.
+
+    `origin`: the problem as known before the first pull.
+    """
+    record = mapping("state", data)
+    n_decisions = len(items("decisions", record.get("decisions")))
+    problem, growth = _load_grown(record.get("growth"), origin, n_decisions)
+    n_arms, n_examples = problem.n_arms, problem.n_examples or 0
+    trials = _column("trials", record.get("trials"), -1, _MOST_TRIALS)
+    arms = _column("arms", record.get("arms"), 0, n_arms - 1, len(trials))
+    examples = _column("examples", record.get("examples"), -1, n_examples - 1, len(trials))
+    scores = _matrix("scores", record.get("scores"), len(trials), len(problem.goal.metrics))
+    told = trials[trials >= 0]
+    failures = _load_failures(record.get("failures"), n_arms, n_examples)
+    # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
+    most = (n_arms + 1) * problem.budget + len(failures)
+    asked = whole("asked", record.get("asked"), 0, most)
+    for what, ids in (("told", told), ("failed", failures.trials())):
+        if (np.diff(np.sort(ids)) == 0).any() or ids.max(initial=-1) >= asked:
+            raise InvalidStateError(f"A trial {what} twice, or before it was asked.")
+    scored = np.isin(failures.trials(), told)
+    if scored.any() if problem.failure_scores is None else not scored.all():
+        raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
+    if whole("spent", record.get("spent"), 0) != len(told):
+        raise InvalidStateError(f"spent is {record['spent']}, but {len(told)} trials were told.")
+    state = initial(problem)._replace(
+        origin=origin,
+        growth=growth,
+        history=History.from_columns(trials, arms, examples, scores),
+        failures=failures,
+        asked=asked,
+        spent=len(told),
+        cost=_estimate("cost", record.get("cost")),
+        costs=_load_costs(record.get("costs"), n_arms),
+    )
+    state = _load_decisions(record.get("decisions"), state, trials, arms, scores)
+
+    def pulls(name: str, may_be_new: bool) -> list[Pull]:
+        loaded = []
+        for item in items(name, record.get(name)):
+            trial, arm, example = items(name, item, 3)
+            if trial is not None or not may_be_new:
+                trial = whole("trial", trial, 0, asked - 1)
+            example = None if example is None else whole("example", example, 0, n_examples - 1)
+            loaded.append(Pull(trial, whole("arm", arm, 0, n_arms - 1), example))
+        return loaded
+
+    pending, returned = pulls("pending", False), pulls("returned", True)
+    over = np.concatenate((told, failures.trials()))
+    out = [pull.trial for pull in (*pending, *returned) if pull.trial is not None]
+    if len(set(out)) < len(out) or np.isin(np.array(out, dtype=np.int64), over).any():
+        raise InvalidStateError("A trial is out twice, or out and told or failed.")
+    plan_arms, plan_examples = items("plan", record.get("plan"), 2)
+    plan_arms = _column("plan", plan_arms, 0, n_arms - 1)
+    plan_examples = _column("plan", plan_examples, -1, n_examples - 1, len(plan_arms))
+    if len(told) + len(pending) + len(returned) + len(plan_arms) > problem.budget:
+        raise InvalidStateError(f"More trials are told, out and planned than the budget of {problem.budget} allows.")
+    redraws, left = {}, state.left
+    for item in items("redraws", record.get("redraws")):
+        arm, extra = items("redraws", item, 2)
+        redraws[whole("arm", arm, 0, n_arms - 1)] = whole("redraws", extra, 1, most)
+    for item in items("failed_out", record.get("failed_out")):
+        arm, round_, reason = items("failed_out", item, 3)
+        if not isinstance(reason, str):
+            raise InvalidStateError(f"A reason must be text, got {short(reason)}.")
+        departure = Departure(whole("arm", arm, 0, n_arms - 1), FAILED, reason)
+        left = left.set(departure.arm, (whole("round", round_, 0), departure))
+    return state._replace(
+        pending=Map({pull.trial: pull for pull in pending if pull.trial is not None}),
+        returned=Queue(returned),
+        plan_arms=tuple(plan_arms.tolist()),
+        plan_examples=tuple(plan_examples.tolist()),
+        draws=_column("draws", record.get("draws"), 0, most + len(trials), n_arms),
+        redraws=Map(redraws),
+        left=left,
+    )
+
+
+def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: Any) -> State:
+    decisions: list[tuple[int, Decided]] = []
+    tally, tallied = state.tally, 0
+    reopening = {each.decisions for each in state.growth}
+    for number, item in enumerate(items("decisions", data)):
+        rows, decided = items("a decision", item, 2)
+        rows = whole("rows", rows, tallied, len(trials))
+        event = load_decided(decided, state.problem)
+        if event.round != number or (decisions and decisions[-1][1].finished and number not in reopening):
+            raise InvalidStateError("The decisions are not in their order.")
+        order = tallied + np.argsort(trials[tallied:rows], kind="stable")
+        tally, tallied = tally.plus(arms[order], scores[order]), rows
+        decisions.append((rows, event))
+    left, reopened = told_departures(decisions, state.growth)
+    return state._replace(tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=tuple(decisions))
+
+
+def _load_costs(data: object, n_arms: int) -> Costs:
+    record = mapping("costs", data)
+
+    def spent(items: list[Any]) -> Spent:
+        n, total, highest = items
+        return Spent(whole("costs", n, 0), _sum("costs", total), _sum("costs", highest))
+
+    rows = [items("costs", item, 4) for item in items("costs", record.get("arms"))]
+    by_arm = {whole("arm", arm, 0, n_arms - 1): spent(rest) for arm, *rest in rows}
+    return Costs(Map(by_arm), spent(items("costs", record.get("all"), 3)))
+
+
+def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:
+    record = mapping("failures", data)
+    reasons = list(_texts("the reasons of failures", record.get("reasons")))
+    return Failures.from_columns(
+        _column("failures", record.get("trials"), 0, _MOST_TRIALS, len(reasons)),
+        _column("failures", record.get("arms"), 0, n_arms - 1, len(reasons)),
+        _column("failures", record.get("examples"), -1, n_examples - 1, len(reasons)),
+        reasons,
+    )
+
+
+# A whole selector
+
+
+def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
+    """A selector as data; `prompts` and everything beside the state as they were before the first pull."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "asktell": own_version(),
+        "prompts": {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)},
+        "method": dump_part(method),
+        **dump_problem(state.origin),
+        "state": dump_state(state),
+    }
+
+
+def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
+    """What `dump_selector` made `data` of, the prompts as before the first pull.
+
+    `method` stands in for one that a file cannot hold.
+
+    Raises:
+        InvalidStateError: the data are malformed, foreign, or of an unknown version.
+    """
+    mapping("The saved selector", data)
+    if data.get("format") != FORMAT:
+        raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")
+    if data.get("version") != VERSION:
+        raise InvalidStateError(
+            f"The saved selector has version {short(data.get('version'))}, this asktell reads {VERSION}. "
+            f"It was written by asktell {short(data.get('asktell'))}: use that version or a newer one."
+        )
+    return checked("The saved selector", lambda: _load_selector(data, method))
+
+
+def _load_selector(data: Mapping[str, Any], method: Method | None) -> tuple[Prompts, Method, State]:
+    saved = mapping("prompts", data.get("prompts"))
+    texts = _texts("prompts", saved.get("texts"))
+    ids = None if saved.get("ids") is None else _texts("the ids of prompts", saved["ids"])
+    prompts = Prompts(*check_prompts(texts if ids is None else dict(zip(ids, texts, strict=True))))
+    problem = load_problem(data, len(prompts))
+    method = load_part(data.get("method")) if method is None else method
+    if not isinstance(method, Method):
+        raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {short(method)}.")
+    method.check(problem)
+    state = load_state(data.get("state"), problem)
+    rounds = method.rounds(problem) if isinstance(method, Elimination) else None
+    if rounds is not None and not (state.finished or state.reopened) and len(state.decisions) > len(rounds):
+        raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
+    later = prompts
+    for each in state.growth:
+        check_method(method, each.event)
+        later = prompts_after(later, each.event)  # which refuses ids and texts that are there already
+    return prompts, method, state
