@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import asktell
 from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector
 from asktell.errors import InvalidStateError
-from asktell.numerics.tally import Tally
 from asktell.problem.goals import Goal
 from asktell.results.summary import student
 
