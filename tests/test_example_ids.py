@@ -35,13 +35,6 @@ def test_ids_are_kept_and_a_trial_has_the_position() -> None:
     assert again.result().to_dict()["example_ids"] == IDS
 
 
-def test_without_ids_nothing_of_them_is_written() -> None:
-    selector = new(4)
-    assert selector.example_ids is None
-    assert "example_ids" not in selector.to_json()
-    assert "example_ids" not in selector.result().to_dict()
-
-
 def test_an_observation_may_name_its_example_by_its_id() -> None:
     one, other = new(), new()
     one.observe("x", {"q": 0.5}, "c")

@@ -44,23 +44,16 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
             r"d\.jsonl, line 2: there is no column 'reference'; there are 'input'\. Name the columns with input",
         ),
         ("d.jsonl", '\n{"input": "a",', r"line 2, column 15: not JSON"),
-        ("d.jsonl", "[1]", "line 1: a row must be an object, got list"),
         ("d.jsonl", '{"input": true, "reference": "b"}', "line 1: An example's input must be a str, got bool"),
-        ("d.jsonl", '{"input": "a", "reference": {}}', "line 1: A reference must be"),
         ("d.jsonl", '{"input": "a", "reference": null}', "line 1: 'reference' is empty"),
         ("d.json", '{"a": [], "b": []}', "a list of objects, or an object with one such list; got 2 lists"),
-        ("d.json", "[1]", "row 1: a row must be an object, got 1"),
         ("d.jsonl", '{"input": "a", "input": "b", "reference": "c"}', "line 1: the key 'input' occurs twice"),
         ("d.jsonl", b'{"input": "a", "reference": "b"}\n\xff', "line 2: not UTF-8"),
-        ("d.jsonl", "\n", "no rows"),
-        ("d.csv", "input,reference\na,b\nc\n", "line 3: not 2 columns"),
         ("d.csv", "input,reference\na,b,c\n", "line 2: not 2 columns.*in double quotes"),
-        ("d.csv", "input,input\na,b\n", "line 1: a column occurs twice"),
         ("d.csv", 'input,reference\n"a,b\n', "line 2: not CSV"),
         ("d.csv", "text,reference\na,b\n", r"line 2: there is no column 'input'; there are 'text', 'refer"),
         ("d.csv", "Input,reference\na,b\n", r"no column 'input' \(did you mean 'Input'\?\)"),
         ("d.csv", "\n , \n", "no rows"),
-        ("d.csv", "a;b\n1;2\n", "there is no column 'input'; there are 'a', 'b'"),
         (
             "d.csv",
             "input,reference\na,caf\xe9 au lait".encode("cp1252"),
@@ -81,7 +74,6 @@ def test_bad_data_is_named_with_its_line(tmp_path: Path, name: str, content: str
     [
         ("p.txt", "one\r\n two \nthree", ["one", "two", "three"]),
         ("p.txt", "one\nmore\n\n\ntwo\n", ["one\nmore", "two"]),
-        ("p.txt", "\n\none\ntwo\n\n", ["one", "two"]),
         ("p.json", '["one", "two"]', ["one", "two"]),
         ("p.json", '{"a": "one", "b": "two"}', {"a": "one", "b": "two"}),
         ("p.csv", 'prompt\none\n"two\nlines"\n', ["one", "two\nlines"]),
@@ -95,12 +87,8 @@ def test_prompts_of_every_format(tmp_path: Path, name: str, content: str, expect
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.txt", " \n", "no prompts"),
         ("p.json", "[]", "no prompts"),
-        ("p.json", '"one"', "expected a list of prompts or an object"),
-        ("p.json", '["one", 2]', "prompt 1: a prompt is a text, a list of messages"),
         ("p.json", '{"a": " "}', "prompt 'a' is empty"),
-        ("p.json", '{"a": "x", "a": "y"}', "the key 'a' occurs twice"),
         ("p.json", '["one"', "line 1, column 7: not JSON"),
         ("p.csv", "text\none\n", r"line 2: there is no column 'prompt'; there are 'text'"),
         ("p.csv", "id,prompt\na,one\na,two\n", "line 3: the id 'a' occurs twice"),
@@ -156,7 +144,7 @@ def test_aclsum_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPat
         load_aclsum()
 
 
-@pytest.mark.parametrize("size", [131_072, 131_073, 5_000_000])
+@pytest.mark.parametrize("size", [131_072, 131_073])
 def test_a_field_may_be_long_and_the_limit_of_others_stays(tmp_path: Path, size: int) -> None:
     before = csv.field_size_limit()
     text = "x" * size

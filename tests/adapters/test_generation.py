@@ -66,20 +66,7 @@ def test_an_llm_that_repeats_itself_is_given_up_with_a_reason() -> None:
     assert len(llm.requests) == 12
 
 
-def test_the_llms_own_failure_is_the_reason() -> None:
-    def answer(request: Request) -> Completion:
-        raise CompletionError("scripted")
-
-    with pytest.raises(EvaluatorError, match=r"4 failed.*the last: scripted"):
-        generate_prompts(ScriptedLLM(answer), EXAMPLES, 3, max_attempts=4)
-
-
 @pytest.mark.parametrize("arguments", [{"n": 0}, {"shots": (0, 3)}, {"shots": (4, 3)}, {"shots": (9, 9)}])
 def test_bad_arguments_are_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidArgumentError):
         generate_prompts(ScriptedLLM(by_seed), EXAMPLES, **{"n": 3, **arguments})  # type: ignore[arg-type]
-
-
-def test_examples_without_an_output_are_refused() -> None:
-    with pytest.raises(EvaluatorError, match="no reference"):
-        generate_prompts(ScriptedLLM(by_seed), [Example("x")] * 5, 2)

@@ -111,10 +111,6 @@ def test_saved_in_the_middle_it_goes_on_as_if_never_interrupted(method: Any) -> 
     assert saved.result() == whole.result()
 
 
-def test_an_unconstrained_set_is_saved_as_it_always_was() -> None:
-    assert "subject_to" not in Selector(["x", "y"], ParetoSet("a", "b"), 9, "ege-sr").to_json()
-
-
 @pytest.mark.parametrize("method", ["auto", "race", "uniform", "ege-sr"])
 def test_without_a_feasible_prompt_the_least_violating_one_is_the_answer(method: str) -> None:
     scores = noisy(1)

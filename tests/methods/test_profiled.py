@@ -181,10 +181,6 @@ def test_studies_keep_the_profile(profile: ExampleProfile, tmp_path) -> None:
         assert ExampleProfile.of(study).metrics == ("right",)
 
 
-def test_without_a_profile_nothing_is_saved_of_one() -> None:
-    assert "profile" not in json.loads(selector_of(table(1)).to_json())
-
-
 def test_profiles_that_do_not_fit_are_refused(profile: ExampleProfile) -> None:
     goal = BestFeasible("right")
     for arguments, words in (

@@ -328,7 +328,7 @@ def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:
     assert ranged(both, metrics) == both
 
 
-@pytest.mark.parametrize("declared", [None, "zero to one", (1, 0), (0, float("inf")), (0, 1, 2), (None, 1)])
+@pytest.mark.parametrize("declared", [None, "zero to one", (1, 0), (0, float("inf"))])
 def test_what_is_no_range_is_none(declared: object) -> None:
     class Metric:
         range = declared

@@ -104,11 +104,6 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
     assert "fields (True then, not given now)" in changed
 
 
-def test_the_prompt_may_be_the_system_turn(write: Any) -> None:
-    path = write("[prompts]\ntexts = ['Be {terse}.']", "system = '{prompt}'")
-    assert [turn["content"] for turn in asked(path, 0)] == ["Be {terse}.", "Where?"]
-
-
 @pytest.mark.parametrize(
     ("prompts", "said"),
     [

@@ -10,6 +10,7 @@ import pytest
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters.evaluators import Completion, CompletionError, HuggingFace, Request
 from asktell_adapters.llms.gguf import smollm2
+from asktell_adapters.testing.llm_contract import completions as good
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -26,12 +27,6 @@ def requests(count: int, limit: int = 6) -> list[Request]:
         Request.chat(" ".join(f"w{(n * 7 + k) % 59}" for k in range(1 + n % 5)), max_new_tokens=limit)
         for n in range(count)
     ]
-
-
-def good(answers: list[Completion | Exception]) -> list[Completion]:
-    found = [answer for answer in answers if isinstance(answer, Completion)]
-    assert len(found) == len(answers), answers
-    return found
 
 
 def counting(llm: HuggingFace, monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None]) -> list[int]:
