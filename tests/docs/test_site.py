@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import asktell
+from asktell import extend
 from asktell.errors import MissingExtraError
 from asktell_adapters.config import described, judges, load_config, metrics, model
 from asktell_adapters.config.tables import KEYS, KINDS, Table
@@ -129,15 +130,15 @@ def test_a_tutorial_becomes_a_notebook() -> None:
 
 
 def test_every_public_name_is_on_a_page() -> None:
-    text = "\n".join(page.read_text() for page in API.glob("*.md"))
-    members: set[str] = set()
-    for module, listed in re.findall(r"^::: ([\w.]+)(?:\n    options:\n      members: \[(.*)\])?", text, re.MULTILINE):
+    named = set(re.findall(r"^::: ([\w.]+)", "\n".join(page.read_text() for page in API.glob("*.md")), re.MULTILINE))
+    for name in named:
         with contextlib.suppress(MissingExtraError):
-            found = importlib.import_module(module)
-            names = list(filter(None, listed.split(", ")))
-            assert [name for name in names if not hasattr(found, name)] == [], module
-            members.update(names if module == "asktell" else ())
-    assert set(asktell.__all__) == members | {name for name in asktell.__all__ if name.endswith("Error")}
+            module, _, attribute = name.rpartition(".")
+            assert (module and hasattr(importlib.import_module(module), attribute)) or importlib.import_module(name)
+    errors = {name for name in asktell.__all__ if name.endswith("Error")}
+    assert [name for name in asktell.__all__ if f"asktell.{name}" not in named and name not in errors] == []
+    modules = {"events", "reports"}
+    assert [name for name in extend.__all__ if f"asktell.extend.{name}" not in named and name not in modules] == []
 
 
 def test_every_command_option_and_operation_has_a_description() -> None:
