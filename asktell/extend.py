@@ -39,7 +39,7 @@ Evaluation
     open_board(...), Board: asks for trials and takes their outcomes, for a loop of your own
     OnTell, FailureLimit, FIRST_ALIKE: its options: a callback; when failures end the run, and the default
 Studies
-    SharedStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
+    AbstractStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
     Evaluation: one row of `study.evaluations()`
     reports, Watch: a study's page as data and HTML; who works on it
     serve(arguments): the HTTP service
@@ -71,8 +71,9 @@ if TYPE_CHECKING:
     from asktell.selector import at_state
     from asktell.service.server import serve
     from asktell.state import State, apply, decide, events
+    from asktell.studies.base import AbstractStudy
     from asktell.studies.watching import Watch
-    from asktell.studies.worker import SharedStudy, Worker
+    from asktell.studies.worker import Worker
 
 _HOMES = {
     "_util.chats": ("parts_of",),
@@ -95,14 +96,16 @@ _HOMES = {
     "selector": ("at_state",),
     "service.server": ("serve",),
     "state": ("State", "apply", "decide"),
+    "studies.base": ("AbstractStudy",),
     "studies.watching": ("Watch",),
-    "studies.worker": ("SharedStudy", "Worker"),
+    "studies.worker": ("Worker",),
 }
 _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "FIRST_ALIKE",
+    "AbstractStudy",
     "Board",
     "Calling",
     "Evaluation",
@@ -112,7 +115,6 @@ __all__ = [
     "Method",
     "OnTell",
     "Outcome",
-    "SharedStudy",
     "State",
     "Watch",
     "Worker",

@@ -79,6 +79,7 @@ class Selection(ABC):
     @overload
     def ask(self, n: int) -> list[Trial]: ...
 
+    @abstractmethod
     def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
         """What to evaluate now: a trial, or with `n` a list of up to n, grouped by prompt.
 
@@ -88,14 +89,6 @@ class Selection(ABC):
         Raises:
             InvalidArgumentError: n is not a whole number of at least 0.
         """
-        trials = self._ask(1 if n is None else whole("n", n, 0))
-        if n is None:
-            return trials[0] if trials else None
-        return trials
-
-    @abstractmethod
-    def _ask(self, n: int) -> list[Trial]:
-        """Up to n trials."""
 
     @abstractmethod
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
@@ -432,6 +425,18 @@ class Selector(Selection):
         self._lock = RLock()
 
     # Asking
+
+    @overload
+    def ask(self) -> Trial | None: ...
+
+    @overload
+    def ask(self, n: int) -> list[Trial]: ...
+
+    def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
+        trials = self._ask(1 if n is None else whole("n", n, 0))
+        if n is None:
+            return trials[0] if trials else None
+        return trials
 
     def _ask(self, n: int) -> list[Trial]:
         with self._lock:

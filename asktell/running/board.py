@@ -27,7 +27,8 @@ from asktell.selector import Selector
 
 if TYPE_CHECKING:
     from asktell.running.cell import Cell
-    from asktell.studies.worker import SharedStudy, Worker
+    from asktell.studies.base import AbstractStudy
+    from asktell.studies.worker import Worker
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
 Until: TypeAlias = Callable[[Any], bool]
@@ -39,7 +40,7 @@ _FIRST_LOOK = 8  # scores told, between two looks for what is to be repeated
 
 @contextlib.contextmanager
 def open_board(
-    selector: "Selector | SharedStudy | Worker",
+    selector: "Selector | AbstractStudy | Worker",
     progress: bool = True,
     on_tell: OnTell | None = None,
     max_failures_in_a_row: int | FailureLimit | None = FIRST_ALIKE,
@@ -330,7 +331,7 @@ class Board:
             if isinstance(self.selector, Selector):
                 self.selector.fail(trial, error, cost)
             else:
-                self.selector.fail(trial, error, cost, details_of(self.selector, outcome))
+                self.selector.fail(trial, error, cost, details=details_of(self.selector, outcome))
         self._out.pop(trial.id, None)
         self._n_told += error is None
         self._told.append(trial)
@@ -342,7 +343,7 @@ class Board:
             if isinstance(self.selector, Selector):
                 self.selector.tell(trial, scores, cost)
             else:
-                self.selector.tell(trial, scores, cost, details_of(self.selector, outcome))
+                self.selector.tell(trial, scores, cost, details=details_of(self.selector, outcome))
         except StorageError:  # nothing is wrong with the scores
             raise
         except AsktellError as error:

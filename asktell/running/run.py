@@ -30,7 +30,8 @@ from asktell.selector import Selector
 if TYPE_CHECKING:
     import asyncio
 
-    from asktell.studies.worker import SharedStudy, Worker
+    from asktell.studies.base import AbstractStudy
+    from asktell.studies.worker import Worker
 
 Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
@@ -44,7 +45,7 @@ _LOST = "A batch of %d trials was lost, and is tried again one by one: %r"
 
 
 def run(
-    selector: "Selector | SharedStudy | Worker",
+    selector: "Selector | AbstractStudy | Worker",
     evaluator: Evaluator,
     executor: Executor | None = None,
     concurrency: int | None = None,

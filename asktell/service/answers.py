@@ -65,7 +65,7 @@ class Held(BaseModel):
 
 
 class Taken(BaseModel):
-    """Whether it was taken; false: the trial was somebody else's by then, and there is nothing to do about it."""
+    """True if this request recorded something; false if it was known already, or another worker has the trial."""
 
     taken: bool
 

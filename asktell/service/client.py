@@ -1,85 +1,70 @@
-"""A study in a service, used like one that is here."""
+"""RemoteStudy: a study in a service, used like one that is here."""
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, TypeVar, overload
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from asktell import serialization
-from asktell.errors import InvalidArgumentError
+import numpy as np
+
+from asktell import reports, serialization
+from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import Method
 from asktell.problem.candidates import AnyPrompt, ById, Tell, Trial, all_taken
-from asktell.problem.checks import check_cost, check_name, check_reason, check_seconds, short, whole
+from asktell.problem.checks import (
+    check_cost,
+    check_features,
+    check_name,
+    check_prompts,
+    check_reason,
+    check_seconds,
+    short,
+    whole,
+)
 from asktell.problem.examples import Examples, check_examples
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Comparison, Result
+from asktell.results import Comparison, PromptResult, Result
 from asktell.results.comparison import Place
-from asktell.selector import Selector
-from asktell.service.growing import Growable
-from asktell.service.replies import holdings_of, outcomes_of, record, result_of, trials_of
-from asktell.service.reported import Reported
-from asktell.service.sent import kept, named, named_prompt, score
+from asktell.results.evaluations import Evaluation, Evaluations
+from asktell.results.entries import FailureGroup
+from asktell.selector import Features, NewPrompts, Selector
+from asktell.service.problems import error_of
 from asktell.service.transport import Connection, path_of
-from asktell.state.lookup import AnyTrial
-from asktell.studies.leases import Holding, check_worker
-from asktell.studies.worker import Worker
+from asktell.state.lookup import AnyTrial, from_json
+from asktell.studies.base import AbstractStudy
+from asktell.studies.evaluations import decode, encode
+from asktell.studies.leases import Holding, check_lease, check_worker
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
 _TELLS_AT_ONCE = 1000
+_EVALUATIONS_AT_ONCE = 1000  # answers may be long
+_OF_A_RESULT = (
+    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "examples",
+    "repeats",
+)  # fmt: skip
 
 
-class RemoteStudy(Growable, Reported):
+class RemoteStudy(AbstractStudy):
     """A study that a service keeps (`asktell serve`), with the methods of `asktell.Study`.
 
-    Args:
-        url: of the service, as https://example.org:8000.
-        name: of the study.
-        examples: their number or their ids, to be sure that they are the study's own.
-        token: for the service; by default that of ASKTELL_TOKEN in the environment.
-        timeout: seconds to wait for an answer.
-        retries: how often a request is sent again that was not answered, or was asked to come again. With 8, a service
-            may be away for some 20 seconds, once it has answered; that an address is wrong is known after a second or
-            so. What is sent again is not done again, as long as the service was not restarted in between; after that,
-            too, what was told is counted once, and a worker that asks with its name gets back the trials that it holds.
-
-    Every method may raise a ServiceError, when the service cannot be reached, or an AccessDeniedError, when it refuses
-    the token. May be used from several threads, and goes on in a forked process.
-
-    Raises:
-        StudyNotFoundError: there is no study of this name.
-        ServiceError: the service cannot be reached.
-        AccessDeniedError: it refuses the token.
-        InvalidArgumentError: an argument cannot be used, or the examples are others; the message says which.
-        MissingExtraError: urllib3 is missing.
+    Made by `RemoteStudy.create` or `RemoteStudy.open`. Every method may raise a ServiceError, when the service cannot
+    be reached, or an AccessDeniedError, when it refuses the token. May be used from several threads, and goes on in a
+    forked process.
     """
 
-    def __init__(
-        self,
-        url: str,
-        name: str,
-        *,
-        examples: int | Sequence[str] | None = None,
-        token: str | None = None,
-        timeout: float = 90.0,
-        retries: int = 8,
-    ) -> None:
-        self._connection = Connection(url, token, timeout, retries)
+    def __init__(self, connection: Connection, name: str, info: Mapping[str, Any]) -> None:
+        self._connection = connection
         self._name = name
         self._path = path_of(name)
+        self._goal = serialization.load_goal(info["definition"]["goal"])
+        self._method: Method = serialization.load_part(info["definition"]["method"])
+        self._is_cost_limited = info["max_cost"] is not None
         self._repeats: dict[int, int] = {}  # by trial, beside those that are the first of their cell
-        self._read(self._info())
-        if examples is not None:
-            ids = self.example_ids
-            n = self.selector.state.problem.n_examples if ids is None else len(ids)
-            check_examples(f"The study {name!r}", n, None if ids is None else Examples(ids), examples)
 
-    def _read(self, info: Mapping[str, Any]) -> None:
-        definition = info["definition"]
-        self._goal = serialization.load_goal(definition["goal"])
-        self._method: Method = serialization.load_part(definition["method"])
-        self._max_cost = info["max_cost"]
+    # Making, opening, removing
 
     @classmethod
     def create(
@@ -94,7 +79,7 @@ class RemoteStudy(Growable, Reported):
         timeout: float = 90.0,
         retries: int = 8,
     ) -> _Self:
-        """Make a study that starts where a selector stands; see `Study.create`.
+        """Make a study that starts where a selector stands; see `Study.create`, and `open` for the other arguments.
 
         Raises:
             StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
@@ -102,14 +87,49 @@ class RemoteStudy(Growable, Reported):
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
-        study = cls.__new__(cls)
-        study._repeats = {}
-        study._connection = Connection(url, token, timeout, retries)
-        study._name, study._path = name, path_of(name)
+        connection = Connection(url, token, timeout, retries)
         query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
-        path = f"{study._path}/selector?{query}"
-        info = study._connection.send("PUT", path, json.loads(selector.to_json()))
-        study._read(record(info, "definition", "budget", "max_cost"))
+        info = connection.send("PUT", f"{path_of(name)}/selector?{query}", json.loads(selector.to_json()))
+        return cls(connection, name, _record(info, "definition", "max_cost"))
+
+    @classmethod
+    def open(
+        cls: type[_Self],
+        url: str,
+        name: str,
+        *,
+        examples: int | Sequence[str] | None = None,
+        token: str | None = None,
+        timeout: float = 90.0,
+        retries: int = 8,
+    ) -> _Self:
+        """The study of this name, as it stands.
+
+        Args:
+            url: of the service, as https://example.org:8000.
+            name: of the study.
+            examples: their number or their ids, to be sure that they are the study's own.
+            token: for the service; by default that of ASKTELL_TOKEN in the environment.
+            timeout: seconds to wait for an answer.
+            retries: how often a request is sent again that was not answered, or was asked to come again. With 8, a
+                service may be away for some 20 seconds, once it has answered; that an address is wrong is known after a
+                second or so. A request that is sent again is not done again, as long as the service was not restarted
+                in between; after that, too, what was told is counted once, and a worker that asks with its name gets
+                back the trials that it holds.
+
+        Raises:
+            StudyNotFoundError: there is no study of this name.
+            ServiceError: the service cannot be reached.
+            AccessDeniedError: it refuses the token.
+            InvalidArgumentError: an argument cannot be used, or the examples are others; the message says which.
+            MissingExtraError: urllib3 is missing.
+        """
+        connection = Connection(url, token, timeout, retries)
+        info = _record(connection.send("GET", path_of(name)), "definition", "max_cost", "examples")
+        study = cls(connection, name, info)
+        if examples is not None:
+            ids = study.example_ids
+            check_examples(f"The study {name!r}", info["examples"], None if ids is None else Examples(ids), examples)
         return study
 
     @staticmethod
@@ -135,74 +155,22 @@ class RemoteStudy(Growable, Reported):
             connection.close()
 
     def close(self) -> None:
-        """Let go of the connections. What is out stays out."""
         self._connection.close()
-
-    def __enter__(self: _Self) -> _Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<RemoteStudy {self._name!r} at {self._connection.url}>"
 
-    # Asking and telling
+    # Asking and telling. What is sent is checked here first, so that a mistake is known before it travels.
 
-    @overload
-    def ask(
-        self,
-        n: None = None,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-        process: str | None = None,
-    ) -> Trial | None: ...
-
-    @overload
-    def ask(
-        self,
-        n: int,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-        process: str | None = None,
-    ) -> list[Trial]: ...
-
-    def ask(
-        self,
-        n: int | None = None,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-        process: str | None = None,
-    ) -> Trial | list[Trial] | None:
-        """What to evaluate now; see `Study.ask`."""
-        count = 1 if n is None else whole("n", n, 0)
-        data = self._post("ask", n=count, worker=worker, lease=lease, besides=list(besides), process=process)
-        trials = trials_of(data)
-        repeated = zip(trials, data.get("repeats", ()), strict=False)  # an older service does not say
+    def _ask_for(
+        self, n: int, worker: str | None, seconds: float, besides: Collection[int], process: str | None
+    ) -> list[Trial]:
+        lease = None if worker is None else seconds
+        data = self._post("ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)], process=process)
+        trials = _trials(data)
+        repeated = zip(trials, data.get("repeats", ()), strict=False)  # left out if none was
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
-        if n is None:
-            return trials[0] if trials else None
         return trials
-
-    def repeat_of(self, trial: Trial) -> int:
-        """How often the prompt of a trial that was asked here was asked on its example before: see `Selector`."""
-        return self._repeats.get(trial.id, 0)
-
-    def wait(self, seconds: float = 1.0) -> None:
-        """Let so many seconds pass, in which others may do something; see `Study.wait`."""
-        time.sleep(check_seconds("seconds", seconds))
-
-    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
-        """This study for one worker; see `Study.worker`."""
-        return Worker(self, name, lease, ahead)
 
     def tell(
         self,
@@ -213,28 +181,31 @@ class RemoteStudy(Growable, Reported):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Take the scores of a trial; see `Study.tell`."""
-        return self._taken("tell", **score(Tell(trial, scores, cost, details), self._goal), worker=worker)
+        return self._taken("tell", **self._told(Tell(trial, scores, cost, details)), worker=worker)
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
-        """Take several scores at once; see `Study.tell_many`. Of very many, so many as fit into a request at a time."""
         check_worker(worker)
         outcomes: list[bool | Exception | None] = []
         scores: list[dict[str, Any]] = []
         for item in tells:
             try:
-                scores.append(score(Tell.of(item), self._goal))
+                scores.append(self._told(Tell.of(item)))
                 outcomes.append(None)
             except Exception as error:  # whatever it is: the next one's scores were paid for, too
                 outcomes.append(error)
-        settled = iter(
-            outcome
-            for start in range(0, len(scores), _TELLS_AT_ONCE)
-            for outcome in outcomes_of(
-                self._post("tell-many", tells=scores[start : start + _TELLS_AT_ONCE], worker=worker)
-            )
-        )
-        return all_taken([next(settled) if outcome is None else outcome for outcome in outcomes])
+        settled: list[bool | Exception] = []
+        for start in range(0, len(scores), _TELLS_AT_ONCE):
+            data = self._post("tell-many", tells=scores[start : start + _TELLS_AT_ONCE], worker=worker)
+            for each in _record(data, "outcomes")["outcomes"]:
+                problem = each["problem"]
+                settled.append(error_of(problem["status"], problem) if problem else each["taken"])
+        found = iter(settled)
+        return all_taken([next(found) if outcome is None else outcome for outcome in outcomes])
+
+    def _told(self, tell: Tell) -> dict[str, Any]:
+        vector = self._goal.vector(tell.scores)
+        cost = None if tell.cost is None else check_cost(tell.cost)
+        return {"trial": _named(tell.trial), "scores": vector, "cost": cost, **_kept(tell.details)}
 
     def observe(
         self,
@@ -242,17 +213,12 @@ class RemoteStudy(Growable, Reported):
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
-    ) -> None:
-        """Take scores from elsewhere; see `Study.observe`."""
+    ) -> bool:
         vector = None if scores is None and cost is not None else self._goal.vector(scores)
-        paid = {} if cost is None else {"cost": check_cost(cost)}
+        cost = None if cost is None else check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
-        self._post("observe", prompt=named_prompt(prompt), scores=vector, example=example, **paid)
-
-    def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        """Hand a trial back unevaluated; see `Study.release`."""
-        return self._taken("release", trial=named(trial), worker=worker)
+        return self._taken("observe", prompt=_named_prompt(prompt), scores=vector, example=example, cost=cost)
 
     def fail(
         self,
@@ -263,124 +229,182 @@ class RemoteStudy(Growable, Reported):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Count a failed evaluation; see `Study.fail`."""
-        reason = check_reason(reason)
-        cost = None if cost is None else check_cost(cost)
-        return self._taken("fail", trial=named(trial), reason=reason, cost=cost, worker=worker, **kept(details))
+        reason, cost = check_reason(reason), None if cost is None else check_cost(cost)
+        return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker, **_kept(details))
+
+    def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
+        return self._taken("release", trial=_named(trial), worker=worker)
+
+    # Workers
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
-        """Extend a worker's leases; see `Study.heartbeat`."""
-        only = None if trial is None else named(trial)
-        return trials_of(self._post("heartbeat", worker=check_name("A worker", worker), trial=only, lease=lease))
+        seconds = check_lease(check_name("A worker", worker), lease)
+        only = None if trial is None else _named(trial)
+        return _trials(self._post("heartbeat", worker=worker, trial=only, lease=seconds))
+
+    def workers(self) -> list[Holding]:
+        holdings = self._get("workers")["holdings"]
+        return [Holding(h["worker"], Trial(**h["trial"]), h["seconds_left"], h["attempt"]) for h in holdings]
+
+    def wait(self, seconds: float = 1.0) -> None:
+        time.sleep(check_seconds("seconds", seconds))
+
+    # Going on. Each request has a key, which is kept with the study: sent again, even after the service was restarted,
+    # it is done once.
+
+    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+        ids, texts = check_prompts(prompts)
+        rows: object = features
+        if features is not None and not isinstance(features, str):
+            rows = check_features(features, len(texts)).tolist()
+        named: object = texts if ids is None else dict(zip(ids, texts, strict=True))
+        found: list[str | int] = self._post("add", prompts=named, features=rows, key=key or uuid.uuid4().hex)["ids"]
+        return found
+
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+        self._post("retire", prompt=_named_prompt(prompt), reason=check_reason(reason), key=key or uuid.uuid4().hex)
+
+    def extend(
+        self,
+        evaluations: int | None = None,
+        cost: float | None = None,
+        examples: int | Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        more = examples if examples is None or isinstance(examples, int | np.integer) else list(examples)
+        given = {"evaluations": evaluations, "cost": cost, "examples": more}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+        self._post("extend", **plain, key=key or uuid.uuid4().hex)
+
+    def pause(self) -> None:
+        self._post("pause")
+
+    def resume(self) -> None:
+        self._post("resume")
 
     # Reading
 
     @property
     def name(self) -> str:
-        """The study's name."""
         return self._name
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that are out, oldest first."""
         return [holding.trial for holding in self.workers()]
 
-    def workers(self) -> list[Holding]:
-        """The trials that are out, oldest first, and who holds them."""
-        return holdings_of(self._get("workers"))
+    def repeat_of(self, trial: Trial) -> int:
+        return self._repeats.get(trial.id, 0)  # of a trial that was asked here
 
     @property
     def done(self) -> bool:
-        """Whether the last decision has been made: nothing will be asked again."""
         return bool(self._info()["done"])
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is handed out until somebody resumes it."""
-        return bool(self._info().get("paused", False))  # an older service knows no pause
+        return bool(self._info()["paused"])
 
     @property
     def spent(self) -> int:
-        """Evaluations told so far, those of `observe` not counted."""
         return int(self._info()["spent"])
 
     @property
-    def spent_cost(self) -> float:
-        """What was told to have been spent, in the unit of `tell(..., cost=...)`, on failures too."""
-        return float(self._info()["spent_cost"])
-
-    @property
-    def n_active(self) -> int:
-        """How many prompts are still in the race."""
-        return int(self._info()["active"])
-
-    @property
     def budget(self) -> int:
-        """Evaluations allowed."""
         return int(self._info()["budget"])
 
     @property
+    def spent_cost(self) -> float:
+        return float(self._info()["spent_cost"])
+
+    @property
     def max_cost(self) -> float | None:
-        """Cost allowed, None if any."""
-        return None if self._max_cost is None else float(self._info()["max_cost"])  # there always is one, or never
+        return float(self._info()["max_cost"]) if self._is_cost_limited else None  # it always is, or never
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
-        """The examples' ids by position (`trial.example`); None if there are none."""
-        ids = record(self._get("examples"), "ids")["ids"]
+        ids = _record(self._get("examples"), "ids")["ids"]
         return None if ids is None else tuple(ids)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics in the order of score vectors."""
-        return self._goal.metrics
-
-    @property
     def goal(self) -> Goal:
-        """What is looked for."""
         return self._goal
 
     @property
     def method(self) -> Method:
-        """How it is looked for."""
         return self._method
 
     @property
+    def n_active(self) -> int:
+        return int(self._info()["active"])
+
+    @property
     def selector(self) -> Selector:
-        """A selector in the study's present state, independent of it from now on."""
         return Selector.from_json(self._get("selector"))
 
     def result(self) -> Result:
-        """The answer so far: final if `done`, otherwise the best that can be said now.
-
-        Its `compare` asks the service, about the study as it stands by then.
-        """
-        return result_of(self._get("result"), self._goal, _AskService(self))
+        """The answer so far; its `compare` asks the service, about the study as it stands by then."""
+        data = self._get("result")
+        prompts = {entry["id"]: PromptResult(**entry) for entry in data["prompts"]}
+        ids, comparison = data.get("example_ids"), data["comparison"]
+        return Result(
+            goal=self._goal,
+            selected=[prompts[entry["id"]] for entry in data["selected"]],
+            prompts=list(prompts.values()),
+            unresolved=[prompts[entry["id"]] for entry in data["unresolved"]],
+            notes=tuple(data["notes"]),
+            baseline=data["baseline"],
+            _comparer=_AskService(self),
+            example_ids=None if ids is None else tuple(ids),
+            failures=[FailureGroup(**group) for group in data["failures"]],
+            _comparison=None if comparison is None else Comparison.from_dict(comparison),
+            **{name: data[name] for name in _OF_A_RESULT},
+        )
 
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
-        """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
         asked: dict[str, object] = {"confidence": confidence, "tolerance": tolerance}
         for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
-            found = named_prompt(prompt)
+            found = _named_prompt(prompt)
             asked.update({f"{key}_id": found["id"]} if isinstance(found, dict) else {key: found})
         query = urlencode(asked, errors="surrogatepass")
-        return Comparison.from_dict(record(self._get(f"compare?{query}"), "a", "b", "differences"))
+        return Comparison.from_dict(_record(self._get(f"compare?{query}"), "a", "b", "differences"))
+
+    def evaluations(self, after: int = 0) -> Evaluations:
+        return Evaluations(self._evaluations(whole("after", after, 0)), self.metrics)
+
+    def _evaluations(self, after: int) -> Iterator[Evaluation]:
+        while True:
+            query = urlencode({"after": after, "n": _EVALUATIONS_AT_ONCE})
+            found = _record(self._get(f"evaluations?{query}"), "evaluations")["evaluations"]
+            yield from (Evaluation(**each) for each in found)
+            after += len(found)
+            if len(found) < _EVALUATIONS_AT_ONCE:
+                return
+
+    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+        document = _record(self._get("report"), "format", "version", "made")
+        if (document["format"], document["version"]) != (reports.FORMAT, reports.VERSION):
+            raise ServiceError(
+                f"The service's report is of version {document['version']!r}, and this asktell writes version "
+                f"{reports.VERSION}: use the same asktell here and there, or the page that the service shows."
+            )
+        document["made"]["about"] = reports.plain(about)
+        reports.write(path, document)
 
     # Requests
 
     def _get(self, what: str) -> dict[str, Any]:
-        return record(self._connection.send("GET", f"{self._path}/{what}"))
+        return _record(self._connection.send("GET", f"{self._path}/{what}"))
 
     def _info(self) -> dict[str, Any]:
-        return record(self._connection.send("GET", self._path), "definition", "budget", "max_cost")
+        return _record(self._connection.send("GET", self._path), "definition", "budget", "max_cost")
 
     def _post(self, what: str, **data: object) -> Any:
         return self._connection.send("POST", f"{self._path}/{what}", data)
 
     def _taken(self, what: str, **data: object) -> bool:
-        return bool(record(self._post(what, **data), "taken")["taken"])
+        return bool(_record(self._post(what, **data), "taken")["taken"])
 
 
 class _AskService:
@@ -394,3 +418,47 @@ class _AskService:
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
+
+
+def _record(data: object, *names: str) -> dict[str, Any]:
+    """The answer, if it has these names."""
+    if not isinstance(data, dict) or any(name not in data for name in names):
+        raise ServiceError(f"The service answered {short(data)}, and not as asktell's does. Is the address right?")
+    return data
+
+
+def _trials(data: object) -> list[Trial]:
+    return [Trial(**trial) for trial in _record(data, "trials")["trials"]]
+
+
+def _kept(details: Mapping[str, Any] | None) -> dict[str, Any]:
+    text = encode(details)
+    return {} if text is None else {"details": decode(text)}
+
+
+def _named(trial: object) -> int | str | dict[str, Any]:
+    """A trial for the service; its text need not travel."""
+    trial = from_json(trial)
+    if type(trial) is Trial:
+        example = None if trial.example is None else int(trial.example)
+        return {"id": int(trial.id), "prompt_id": trial.prompt_id, "example": example}
+    if isinstance(trial, str):
+        return trial
+    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
+        return int(trial)
+    raise InvalidArgumentError(
+        f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
+    )
+
+
+def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
+    """A prompt for the service: text may be an id or a text there, `{"id": ...}` is an id."""
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, Trial):
+        id_: object = prompt.prompt_id
+    else:
+        id_ = prompt if isinstance(prompt, int) else getattr(prompt, "id", None)
+    if isinstance(id_, bool) or not isinstance(id_, str | int):
+        raise InvalidArgumentError(f"A prompt is named by its id or text, got {short(prompt)}.")
+    return {"id": id_}

@@ -184,7 +184,7 @@ class Feeds:
             watch = self._watches.get(name)
             if watch is None or watch.study is not study:
                 watch = self._watches[name] = Watch(study)
-            return study.report_version, watch.look()
+            return study.standing.version, watch.look()
 
         version, live = self._studies.call(name, looked)
         if before is not None and before.version == version:

@@ -166,11 +166,14 @@ def add_trials(app: FastAPI, studies: Studies) -> None:
 
         return answer({"outcomes": [_outcome(each) for each in call(studies, name, operation)]})
 
-    @app.post("/v1/studies/{name}/observe", status_code=204)
+    @app.post("/v1/studies/{name}/observe", response_model=answers.Taken)
     def observe(name: StudyName, body: requests.Observe) -> Response:
         """Take scores from elsewhere: they inform the estimates, and are no evaluation of the budget."""
-        call(studies, name, lambda study: study.observe(body.prompt, body.scores, body.example, body.cost))
-        return Response(status_code=204)
+
+        def take(study: Study) -> bool:
+            return study.observe(body.prompt, body.scores, body.example, body.cost)
+
+        return answer({"taken": call(studies, name, take)})
 
     @app.post("/v1/studies/{name}/release", response_model=answers.Taken)
     def release(name: StudyName, body: requests.Release) -> Response:

@@ -13,7 +13,7 @@ from asktell.errors import AsktellError, StudyNotFoundError
 from asktell.problem.budget import describe_spending
 from asktell.results import Result
 from asktell.service.studies import Studies
-from asktell.studies.reading import Standing
+from asktell.studies.study import Standing
 
 _ANSWERS_NAMED = 3
 

@@ -1,16 +1,15 @@
 """Studies: a selection that outlives its processes.
 
-| module     | what it has                                                                                            |
-|------------|--------------------------------------------------------------------------------------------------------|
-| `leases`   | who holds which trial, and until when: a value, folded from the log                                    |
-| `log`      | the log's entries as lines of JSON, and back                                                           |
-| `snapshots`| a state as bytes, so that opening it need not fold the whole log                                       |
-| `logged`   | a selector whose every change is noted as entries of a log                                             |
-| `replica`  | a log in a storage, and this process's copy of what follows from it                                    |
-| `export`   | a whole study as a file of JSON lines                                                                  |
-| `evaluations` | every evaluation in the order in which it was told, with its details                               |
-| `growing`  | how a study goes on: prompts join or are retired, budgets grow                                         |
-| `telling`  | how it is told: scores, those from elsewhere, failures                                                 |
-| `worker`   | one worker of a study, with its leases and their heartbeat                                             |
-| `study`    | `Study`: what users hold                                                                               |
+| module        | content                                                                                    |
+|---------------|--------------------------------------------------------------------------------------------|
+| `study`       | `Study`: what users hold                                                                   |
+| `base`        | `AbstractStudy`: what a `Study` and a `RemoteStudy` have in common                         |
+| `worker`      | `Worker`: one worker of a study, with its leases and their heartbeat                       |
+| `replica`     | a log in a storage, and this process's copy of what follows from it                        |
+| `log`         | the log's entries as lines of JSON, and a selector that follows them                       |
+| `leases`      | who holds which trial, in which process, and until when: a value, folded from the log      |
+| `snapshots`   | a state as bytes, so that opening a study need not fold the whole log                      |
+| `evaluations` | every evaluation in the order in which it was told, with its details                       |
+| `export`      | a whole study as a file of JSON lines                                                      |
+| `watching`    | workers and their pace, for pages that poll                                                |
 """

@@ -21,7 +21,7 @@ from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
 from asktell.studies.evaluations import encoded
-from asktell.studies.logged import LoggedSelector
+from asktell.studies.log import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1
 

@@ -4,16 +4,22 @@ A lease ends when its trial is told, has failed or is handed back. One that ran 
 by whoever asks next: the trial is `Expired`, and handed out again under the same id.
 """
 
+import hashlib
 import math
+import os
+import re
+import socket
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import check_name, check_seconds
+from asktell.problem.checks import check_name, check_seconds, short
 from asktell.state import Event, Failed, Released, Told
-from asktell.studies.processes import is_gone
 
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""
@@ -96,6 +102,11 @@ class Leases(NamedTuple):
         lease = self.by_trial.get(trial)
         return None if lease is None else lease.worker
 
+    def attempt(self, trial: int) -> int:
+        """Number of the attempt at a trial, from 1."""
+        reissue = self.reissued.get(trial)
+        return 1 if reissue is None else 1 + reissue.expired
+
     def overdue(self, now: float) -> list[int]:
         """The trials whose leases have run out, oldest first; O(1) as long as none has."""
         if now < self.earliest:
@@ -140,15 +151,14 @@ _ENDINGS = (Told, Released, Failed, Expired)
 
 def _leased(leases: Leases, entry: Leased) -> Leases:
     worker, deadline, trials, process = entry
+    new = dict.fromkeys(trials, Lease(worker, deadline, process))
     for trial in trials:
-        if leases.holder(trial) not in (None, worker):
+        before = leases.by_trial.get(trial)
+        if before is not None and before.worker != worker:
             leases = without(leases, trial)
+        elif before is not None and process is None:  # the one that was known stays
+            new[trial] = Lease(worker, deadline, before.process)
     by_trial, by_worker, reissued, earliest, paused = leases
-    if process is None:
-        known = {trial: by_trial.get(trial) for trial in trials}
-        new = {trial: Lease(worker, deadline, lease and lease.process) for trial, lease in known.items()}
-    else:
-        new = dict.fromkeys(trials, Lease(worker, deadline, process))
     by_trial = by_trial.update(new)
     held = by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
     by_worker = by_worker.set(worker, held) if held else by_worker
@@ -172,11 +182,76 @@ def check_worker(worker: str | None) -> None:
         check_name("A worker", worker)
 
 
-def seconds_of(worker: str | None, lease: float | None) -> float:
-    """How long a lease lasts."""
-    check_worker(worker)
+def check_lease(worker: str | None, lease: float | None, process: str | None = None) -> float:
+    """Seconds for which a lease lasts, 600 by default; see that worker and process can be those of one."""
+    if worker is not None:
+        check_name("A worker", worker)
+    if process is not None and not is_process(process):
+        raise InvalidArgumentError(f"process must be what this_process() gave, got {short(process)}.")
     if lease is None:
         return SECONDS
     if worker is None:
         raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
     return check_seconds("lease", lease)
+
+
+# Processes
+
+# Nobody is called gone unless that is certain: the same boot of the same machine, the same process ids (containers have
+# their own), and the kernel knows no such process, or one that began at another time. That is known on Linux; elsewhere
+# a lease has to run out.
+
+_PROCESS = re.compile(r"([0-9a-f]{16}):([1-9][0-9]{0,9}):([0-9]{1,20})")  # machine, id, and when it began
+
+
+def this_process() -> str | None:
+    """What tells this process from every other one; None where that cannot be known."""
+    pid = os.getpid()
+    machine, stat = _machine(pid), _stat(pid)
+    return None if machine is None or stat is None else f"{machine}:{pid}:{stat[0]}"
+
+
+def is_process(text: object) -> bool:
+    """Whether a text can have come from `this_process`."""
+    return isinstance(text, str) and _PROCESS.fullmatch(text) is not None
+
+
+def is_gone(process: str) -> bool:
+    """Whether it is certain that the process has ended."""
+    found = _PROCESS.fullmatch(process)
+    if found is None or found[1] != _machine(os.getpid()):
+        return False
+    try:
+        os.kill(int(found[2]), 0)  # not by /proc, which may hide the processes of other users
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # it is another user's
+        pass
+    stat = _stat(int(found[2]))
+    return stat is not None and (stat[0] != found[3] or stat[1])
+
+
+@lru_cache(maxsize=1)
+def _machine(pid: int) -> str | None:
+    """This boot of this machine with its namespaces, as the process of this id, this one, sees them."""
+    try:
+        if os.readlink("/proc/self") != str(pid):  # it is mounted from another namespace
+            return None
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        spaces = [os.readlink("/proc/self/ns/pid")]
+    except (OSError, ValueError):
+        return None
+    with suppress(OSError):  # kernels before 5.6 have none
+        spaces.append(os.readlink("/proc/self/ns/time"))
+    return hashlib.sha256("\n".join([boot, socket.gethostname(), *spaces]).encode()).hexdigest()[:16]
+
+
+def _stat(pid: int) -> tuple[str, bool] | None:
+    """When a process began, in ticks since the boot, and whether it has ended and only waits to be reaped."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # the name before may hold anything
+    state, threads, start = fields[0], fields[17], fields[19]
+    return start, state in "ZX" and int(threads) <= 1

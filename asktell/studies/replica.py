@@ -17,7 +17,7 @@ from asktell.state import State
 from asktell.storages import AbstractStorage
 from asktell.storages.base import Line
 from asktell.studies import log, snapshots
-from asktell.studies.logged import LoggedSelector, Mark
+from asktell.studies.log import LoggedSelector, Mark
 
 _T = TypeVar("_T")
 Clock: TypeAlias = Callable[[], float]

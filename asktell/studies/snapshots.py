@@ -19,8 +19,7 @@ from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.problem.checks import short
 from asktell.state import Problem, State
-from asktell.studies.leases import Lease, Leases, Reissue
-from asktell.studies.processes import is_process
+from asktell.studies.leases import Lease, Leases, Reissue, is_process
 
 VERSION = 1
 

@@ -5,39 +5,67 @@ workers never get the same pull, and what was committed is all there is: nothing
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
+from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
+from asktell.methods import Method
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import Trial
-from asktell.problem.checks import check_name, check_trials, short, whole
+from asktell.problem.candidates import AnyPrompt, Tell, Trial, all_taken
+from asktell.problem.checks import check_name, check_seconds, short, whole
 from asktell.problem.examples import check_examples
-from asktell.selector import Selector
+from asktell.problem.goals import Goal, Scores
+from asktell.results import Comparison, Result
+from asktell.results.evaluations import Evaluations
+from asktell.selector import Features, NewPrompts, Selector
 from asktell.state.lookup import AnyTrial
 from asktell.storages import AbstractStorage, Location, opened, opening
 from asktell.studies import export as documents
-from asktell.studies.evaluations import encode
+from asktell.studies.base import AbstractStudy
+from asktell.studies.evaluations import encode, evaluations
 from asktell.studies.export import Document
-from asktell.studies.leases import Leased, check_worker, seconds_of
-from asktell.studies.processes import is_process
-from asktell.studies.replica import Replica
-from asktell.studies.telling import Tellable
-from asktell.studies.worker import Worker
+from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed, check_lease, check_worker
+from asktell.studies.log import LoggedSelector
+from asktell.studies.replica import Clock, Replica
 
 _Self = TypeVar("_Self", bound="Study")
 
 
-class Study(Tellable):
+class Attendance(NamedTuple):
+    """Who holds what at a moment, and how many scores each worker told.
+
+    `now`: by the storage's clock. `out`: trial, (arm, example), lease, attempt, the oldest first. `told`: by worker,
+    as far as this object saw it come.
+    """
+
+    now: float
+    out: list[tuple[int, tuple[int, int | None], Lease | None, int]]
+    told: Mapping[str, int]
+
+
+class Standing(NamedTuple):
+    """How far a study is, as it was logged: decisions that are due are not computed. `version` changes with it."""
+
+    spent: int
+    budget: int
+    spent_cost: float
+    max_cost: float | None
+    active: int
+    pending: int
+    failures: int
+    workers: int
+    version: str
+    paused: bool = False
+
+
+class Study(AbstractStudy):
     """A selector whose every step is kept in a storage, for long runs, many workers, and crashes.
 
     Made by `Study.create` or `Study.open`, in any number of processes at once. Its methods are the Selector's own, with
-    workers and leases added; `tell`, `fail` and `observe` return when what they took is on the disk.
-
-    A worker that asks with its name gets a lease: its trials are asked again from somebody else once the lease has run
-    out. A trial whose lease runs out `max_attempts` times counts as failed. Scores that come late are taken, from
-    whoever tells first. Without a name there is no lease, and a trial stays out until it is told, failed or released.
+    workers and leases added. A trial whose lease runs out `max_attempts` times counts as failed.
 
     May be used from several threads, and goes on in a forked process. Close it, or use it in a `with` block.
     """
@@ -157,147 +185,116 @@ class Study(Tellable):
             storage.delete(check_name("The name of a study", name))
 
     def close(self) -> None:
-        """Let go of the storage's files and connections. What is out stays out."""
         if self._owned:
             self._replica.storage.close()
-
-    def __enter__(self: _Self) -> _Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Study {self._name!r}: {describe_spending(self._replica.logged.selector)}>"
 
-    # Asking and telling
+    # Asking
 
-    @overload
-    def ask(
-        self,
-        n: None = None,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-        process: str | None = None,
-    ) -> Trial | None: ...
-
-    @overload
-    def ask(
-        self,
-        n: int,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-        process: str | None = None,
-    ) -> list[Trial]: ...
-
-    def ask(
-        self,
-        n: int | None = None,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-        process: str | None = None,
-    ) -> Trial | list[Trial] | None:
-        """What to evaluate now: a trial, or with `n` a list of up to n, those of the same prompt together.
-
-        A worker gets back first what it holds already, oldest first, and is topped up to n: one that was restarted
-        goes on with its own trials. Each comes with a new lease.
-
-        Args:
-            n: how many to hold.
-            worker: a name of your choice, a different one for each worker.
-            lease: seconds until the trials may be given to somebody else; 600 if only `worker` is given.
-            besides: ids of trials that the worker is busy with; n others are wanted.
-            process: the one that evaluates them, as `asktell.studies.processes.this_process` names it: when it is
-                gone, they are given to others at once, where that can be known. A `Worker` says it by itself.
-
-        None, or an empty list, means that the selection is `done`, is `paused`, or waits for the scores of trials
-        that are `pending`. Never waits for scores.
-
-        Raises:
-            InvalidArgumentError: an argument cannot be used.
-            StorageError: the storage cannot be used; nothing was handed out.
-        """
-        count = 1 if n is None else whole("n", n, 0)
-        besides = check_trials("besides", besides)
-        if process is not None and not is_process(process):
-            raise InvalidArgumentError(f"process must be what this_process() gave, got {short(process)}.")
-        trials = self._ask(count, worker, seconds_of(worker, lease), besides, process)
-        if n is None:
-            return trials[0] if trials else None
-        return trials
-
-    def _ask(
+    def _ask_for(
         self, n: int, worker: str | None, seconds: float, besides: Collection[int], process: str | None
     ) -> list[Trial]:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (logged, clock):
             if logged.leases.paused is not None:
                 return []
-            now = clock()
+            now, trials = clock(), list[Trial]()
             logged.expire(now, self._max_attempts)
-            held = () if worker is None else logged.leases.held(worker)
-            ids = [id_ for id_ in held if id_ not in besides][:n]
-            trials = [logged.trial(id_) for id_ in ids]
-            trials += logged.selector.ask(n - len(trials))
+            if worker is not None and worker in logged.leases.by_worker:
+                ids = [id_ for id_ in logged.leases.held(worker) if id_ not in besides][:n]
+                trials = [logged.trial(id_) for id_ in ids]
+            held = len(trials)
+            trials += logged.selector._ask(n - held)
             if len(trials) < n and logged.expire_gone(worker, self._max_attempts):
-                trials += logged.selector.ask(n - len(trials))
+                trials += logged.selector._ask(n - len(trials))
             if worker is not None and trials:
-                logged.note(Leased(worker, round(now + seconds, 3), tuple(trial.id for trial in trials), process))
-            return logged.grouped(trials)
+                logged.note(Leased(worker, round(now + seconds, 3), tuple([trial.id for trial in trials]), process))
+            return logged.grouped(trials) if held else trials
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
-        """This study for one worker: a `with` block in which its leases are extended, in the Selector's own words.
+    # Telling. When these return, what they took is on the disk.
 
-        Args:
-            name: a different one for each worker; by default of the host, the process and some random letters. Give
-                one if the worker, after a restart, is to go on with its own trials.
-            lease: seconds after which its trials are given to others when it dies.
-            ahead: trials that it asks for beyond those that it needs now, to be at hand for the next ask. With so many
-                fewer transactions many workers keep out of each other's way; but what one has at hand was chosen
-                without what is told meanwhile, and at the end others wait for it.
-        """
-        return Worker(self, name, lease, ahead)
+    def tell(
+        self,
+        trial: AnyTrial,
+        scores: Scores,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> bool:
+        (outcome,) = self._tell([Tell(trial, scores, cost, details)], worker)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
+        return all_taken(self._tell(list(tells), worker))
+
+    def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
+        check_worker(worker)
+        return self._replica.together([partial(self._take, tell, worker) for tell in tells]) if tells else []
+
+    def _take(self, item: object, worker: str | None, logged: LoggedSelector, clock: Clock) -> bool:
+        tell = Tell.of(item)
+        text = encode(tell.details)
+        vector = logged.selector.goal.vector(tell.scores)
+        id_ = logged.find(tell.trial, worker)
+        reissue = logged.leases.reissued.get(id_)
+        if reissue is not None:
+            if logged.state.open(id_) is None:
+                told = logged.state.history.scores_of(id_)
+                if told is None or (told != vector and (worker is None or worker != reissue.teller)):
+                    return False
+            elif worker is not None and worker != logged.leases.holder(id_):
+                logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
+        is_new = logged.selector.tell(id_, vector, tell.cost)
+        if is_new:
+            self._replica.attach(id_, text)
+        return is_new
+
+    def observe(
+        self,
+        prompt: AnyPrompt,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
+    ) -> bool:
+        with self._replica.writing(durable=True) as (logged, _):
+            return logged.selector.observe(prompt, scores, example, cost)
+
+    def fail(
+        self,
+        trial: AnyTrial,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> bool:
+        check_worker(worker)
+        text = encode(details)
+        with self._replica.writing(durable=True) as (logged, _):
+            id_ = logged.find(trial, worker)
+            if logged.lost(id_, worker):
+                return False
+            logged.selector.fail(id_, reason, cost)
+            self._replica.attach(id_, text)
+            return True
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        """Hand a trial back unevaluated; it will be asked again, under the same id.
-
-        False if it is not this worker's any more, and nothing was changed.
-
-        Raises:
-            UnknownTrialError: the trial is not out.
-            StorageError: the storage cannot be used.
-        """
         check_worker(worker)
         with self._replica.writing(durable=False) as (logged, _):
             id_ = logged.find(trial, worker)
             if logged.lost(id_, worker) or (id_ not in logged.state.pending and id_ in logged.leases.reissued):
                 return False
-            logged.selector.release(id_)
-            return True
+            return logged.selector.release(id_)
+
+    # Workers
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
-        """Extend a worker's leases to `lease` seconds from now (600 by default); what it still holds, oldest first.
-
-        Args:
-            worker: its name.
-            trial: only this one; by default all that it holds.
-            lease: seconds.
-
-        A trial that is missing from the answer was told, or its lease had run out and somebody asked since.
-
-        Raises:
-            InvalidArgumentError: an argument cannot be used.
-            StorageError: the storage cannot be used.
-        """
-        seconds = seconds_of(check_name("A worker", worker), lease)
+        seconds = check_lease(check_name("A worker", worker), lease)
         with self._replica.writing(durable=False) as (logged, clock):
             held = logged.leases.held(worker)
             if trial is not None:
@@ -306,3 +303,192 @@ class Study(Tellable):
             if held:
                 logged.note(Leased(worker, round(clock() + seconds, 3), held))
             return [logged.trial(id_) for id_ in held]
+
+    def workers(self) -> list[Holding]:
+        with self._replica.reading() as logged:
+            now = self._replica.storage.now()
+            holdings = []
+            for trial in logged.selector.pending:
+                lease, attempt = logged.leases.by_trial.get(trial.id), logged.leases.attempt(trial.id)
+                worker, left = (None, None) if lease is None else (lease.worker, lease.deadline - now)
+                holdings.append(Holding(worker, trial, left, attempt))
+            return holdings
+
+    def attendance(self) -> Attendance:
+        """Who holds what, as `workers`, and how much each has told; for pages that poll."""
+        with self._replica.reading() as logged:
+            leases = logged.leases
+            out = [
+                (trial, (pull.arm, pull.example), leases.by_trial.get(trial), leases.attempt(trial))
+                for trial, pull in sorted(logged.state.pending.items())
+            ]
+            return Attendance(self._replica.storage.now(), out, dict(logged.told))
+
+    def wait(self, seconds: float = 1.0) -> None:
+        self._replica.wait(check_seconds("seconds", seconds))
+
+    # Going on
+
+    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+        with self._replica.writing(durable=True) as (logged, _):
+            return logged.selector.add(prompts, features, key=key)
+
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+        with self._replica.writing(durable=True) as (logged, _):
+            logged.selector.retire(prompt, reason, key=key)
+
+    def extend(
+        self,
+        evaluations: int | None = None,
+        cost: float | None = None,
+        examples: int | Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        with self._replica.writing(durable=True) as (logged, _):
+            logged.selector.extend(evaluations, cost, examples, key=key)
+
+    def pause(self) -> None:
+        with self._replica.writing(durable=True) as (logged, clock):
+            if logged.leases.paused is None:
+                logged.note(Paused(round(clock(), 3)))
+
+    def resume(self) -> None:
+        with self._replica.writing(durable=True) as (logged, _):
+            if logged.leases.paused is not None:
+                logged.note(Resumed())
+
+    # Reading: what was committed by now, and nothing is written
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def pending(self) -> list[Trial]:
+        with self._replica.reading() as logged:
+            return logged.selector.pending
+
+    def repeat_of(self, trial: Trial) -> int:
+        if not self._replica.logged.state.problem.is_noisy:
+            return 0
+        with self._replica.reading() as logged:
+            return logged.selector.repeat_of(trial)
+
+    @property
+    def done(self) -> bool:
+        return self._replica.view().done
+
+    @property
+    def paused(self) -> bool:
+        with self._replica.reading() as logged:
+            return logged.leases.paused is not None
+
+    @property
+    def spent(self) -> int:
+        with self._replica.reading() as logged:
+            return logged.selector.spent
+
+    @property
+    def budget(self) -> int:
+        with self._replica.reading() as logged:
+            return logged.selector.budget
+
+    @property
+    def spent_cost(self) -> float:
+        with self._replica.reading() as logged:
+            return logged.selector.spent_cost
+
+    @property
+    def max_cost(self) -> float | None:
+        if self._replica.logged.selector.max_cost is None:  # there always is one, or never
+            return None
+        with self._replica.reading() as logged:
+            return logged.selector.max_cost
+
+    @property
+    def example_ids(self) -> tuple[str, ...] | None:
+        return self._replica.logged.selector.example_ids
+
+    @property
+    def goal(self) -> Goal:
+        return self._replica.logged.selector.goal
+
+    @property
+    def method(self) -> Method:
+        return self._replica.logged.selector.method
+
+    @property
+    def n_active(self) -> int:
+        with self._replica.reading() as logged:
+            if logged.state.pending or not logged.state.may_decide:
+                return logged.selector.n_active
+        return self._replica.view().n_active
+
+    @property
+    def standing(self) -> Standing:
+        """How far it is; cheap. `workers` are those that hold trials by a lease, also by one that has run out."""
+        with self._replica.reading() as logged:
+            selector, state, paused = logged.selector, logged.state, logged.leases.paused is not None
+            return Standing(
+                selector.spent,
+                selector.budget,
+                selector.spent_cost,
+                selector.max_cost,
+                selector.n_active,
+                len(state.pending),
+                len(state.failures),
+                len({lease.worker for lease in logged.leases.by_trial.values()}),
+                reports.version_of(state, paused),
+                paused,
+            )
+
+    @property
+    def selector(self) -> Selector:
+        return copy(self._replica.view())
+
+    def result(self) -> Result:
+        return self._replica.view().result()
+
+    def compare(
+        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
+    ) -> Comparison:
+        return self._replica.view().compare(a, b, confidence, tolerance)
+
+    def evaluations(self, after: int = 0) -> Evaluations:
+        replica, after = self._replica, whole("after", after, 0)
+        base = documents.from_bytes(replica.storage.document(replica.key)).logged()
+        prompts = base.selector.prompts
+        found = evaluations(base.state, replica.lines(), prompts, partial(replica.storage.details, replica.key), after)
+        return Evaluations(found, self.metrics)
+
+    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+        reports.write(path, self.report_data(about))
+
+    def report_data(self, about: Mapping[str, Any] | None = None, patience: float = 10.0) -> dict[str, Any]:
+        """What `report` shows, as JSON-ready data.
+
+        Args:
+            about: as for `report`.
+            patience: maximum number of seconds to spend on how the answer settled.
+
+        Raises:
+            StorageError: the storage cannot be used.
+        """
+        view, told = self._replica.view(), self.evaluations()
+        return reports.document(
+            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about, patience=patience,
+            paused=self.paused,
+        )  # fmt: skip
+
+    def export(self, path: str | Path) -> None:
+        """Write everything to a file of JSON lines, from which `Study.import_` makes a study, in any storage.
+
+        Raises:
+            OSError: the file cannot be written.
+            StorageError: the storage cannot be used.
+        """
+        replica = self._replica
+        document = documents.from_bytes(replica.storage.document(replica.key))
+        details = ((e.trial, text) for e in self.evaluations() if (text := encode(e.details)) is not None)
+        documents.write(Path(path), document, self._name, replica.lines(), details)

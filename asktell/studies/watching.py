@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from asktell.problem.checks import MOST_EVALUATIONS
-from asktell.studies.reading import Attendance, Readable, Standing
+from asktell.studies.study import Attendance, Standing, Study
 
 _WINDOW = 300.0  # seconds over which a pace is measured
 _STEP = 10.0  # seconds between two moments that are kept
@@ -38,7 +38,7 @@ class Watch:
         study: a Study.
     """
 
-    def __init__(self, study: Readable) -> None:
+    def __init__(self, study: Study) -> None:
         self.study = study
         self._workers: dict[str, _Worker] = {}
         self._moments: deque[_Moment] = deque()

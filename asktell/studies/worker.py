@@ -6,141 +6,28 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
-
-import numpy.typing as npt
+from typing import Any, TypeAlias, TypeVar, overload
 
 from asktell.errors import AsktellError, StorageError, TellManyError
 from asktell.problem.candidates import AnyPrompt, Tell, Trial
 from asktell.problem.checks import check_name, check_seconds, whole
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Result
-from asktell.selector import Selector
-from asktell.studies.leases import Holding
-from asktell.studies.processes import this_process
+from asktell.selector import Features, NewPrompts, Selector
+from asktell.state.lookup import AnyTrial, from_json
+from asktell.studies.base import AbstractStudy
+from asktell.studies.leases import Holding, this_process
 
 _T = TypeVar("_T")
 Details: TypeAlias = Mapping[str, Any]
-NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str]
 _log = logging.getLogger("asktell")
 _PATIENCE = 60.0  # seconds for which a storage may be out of reach before a worker gives up
 _LONGEST_WAIT = 1.0
 _SAID_AFTER, _SAID_AGAIN = 2.0, 60.0  # seconds of waiting, after which it says what for
-
-
-class SharedStudy(Protocol):
-    """What a worker needs of a study: a `Study`, or a `RemoteStudy`."""
-
-    def ask(
-        self, n: int, *, worker: str, lease: float, besides: Collection[int], process: str | None = None
-    ) -> list[Trial]:
-        """See `Study.ask`."""
-
-    def tell(
-        self, trial: Trial, scores: Scores, cost: float | None, *, worker: str, details: Details | None = None
-    ) -> bool:
-        """See `Study.tell`."""
-
-    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str) -> list[bool]:
-        """See `Study.tell_many`."""
-
-    def fail(
-        self,
-        trial: Trial,
-        reason: str | BaseException,
-        cost: float | None,
-        *,
-        worker: str,
-        details: Details | None = None,
-    ) -> bool:
-        """See `Study.fail`."""
-
-    def release(self, trial: Trial, *, worker: str) -> bool:
-        """See `Study.release`."""
-
-    def observe(
-        self,
-        prompt: AnyPrompt,
-        scores: Scores | None,
-        example: int | str | None = None,
-        cost: float | None = None,
-    ) -> None:
-        """See `Study.observe`."""
-
-    def heartbeat(self, worker: str, *, lease: float) -> list[Trial]:
-        """See `Study.heartbeat`."""
-
-    def add(
-        self, prompts: NewPrompts, features: npt.ArrayLike | Literal["text"] | None, *, key: str | None
-    ) -> list[str | int]:
-        """See `Study.add`."""
-
-    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None) -> None:
-        """See `Study.retire`."""
-
-    def extend(
-        self, evaluations: int | None, cost: float | None, examples: int | Sequence[str] | None, *, key: str | None
-    ) -> None:
-        """See `Study.extend`."""
-
-    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> "Worker":
-        """See `Study.worker`."""
-
-    def repeat_of(self, trial: Trial) -> int:
-        """See `Selector.repeat_of`."""
-
-    def wait(self, seconds: float) -> None:
-        """See `Study.wait`."""
-
-    def workers(self) -> list[Holding]:
-        """See `Study.workers`."""
-
-    def result(self) -> Result:
-        """See `Study.result`."""
-
-    @property
-    def selector(self) -> Selector:
-        """See `Study.selector`."""
-
-    @property
-    def done(self) -> bool:
-        """See `Study.done`."""
-
-    @property
-    def paused(self) -> bool:
-        """See `Study.paused`."""
-
-    @property
-    def spent(self) -> int:
-        """See `Study.spent`."""
-
-    @property
-    def spent_cost(self) -> float:
-        """See `Study.spent_cost`."""
-
-    @property
-    def budget(self) -> int:
-        """See `Study.budget`."""
-
-    @property
-    def max_cost(self) -> float | None:
-        """See `Study.max_cost`."""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """See `Study.metrics`."""
-
-    @property
-    def goal(self) -> Goal:
-        """See `Study.goal`."""
-
-    @property
-    def n_active(self) -> int:
-        """See `Study.n_active`."""
 
 
 def default_name() -> str:
@@ -164,20 +51,37 @@ def held_by(holdings: Sequence[Holding], now: float) -> str:
     return "; ".join(parts)
 
 
+def _of_study(name: str) -> Any:
+    """A property of the study, for which the worker waits as for everything else."""
+    return property(lambda self: self._persist(lambda: getattr(self.study, name)), doc=f"See `Study.{name}`.")
+
+
 class Worker:
     """Asks and tells for one worker; used in a `with` block, in which a thread extends its leases.
 
     Made by `Study.worker`. `asktell.run` takes it in the place of a selector. `pending` are its own trials. A storage
-    that is out of reach for less than a minute is waited for.
+    that is out of reach for less than a minute is waited for; what was being told then may have been recorded already,
+    so that False is returned.
 
     Args:
         study: that it works for.
         name: a different one for each worker; by default of the host, the process and some random letters.
         lease: seconds after which its trials are given to others when it dies.
-        ahead: trials that it asks for beyond those that are wanted now, to be at hand for the next `ask`.
+        ahead: number of trials that it asks for beyond those that are wanted now, for the next `ask`.
     """
 
-    def __init__(self, study: SharedStudy, name: str | None = None, lease: float = 60.0, ahead: int = 0) -> None:
+    selector: Selector = _of_study("selector")
+    goal: Goal = _of_study("goal")
+    metrics: tuple[str, ...] = _of_study("metrics")
+    done: bool = _of_study("done")
+    paused: bool = _of_study("paused")
+    spent: int = _of_study("spent")
+    budget: int = _of_study("budget")
+    spent_cost: float = _of_study("spent_cost")
+    max_cost: float | None = _of_study("max_cost")
+    n_active: int = _of_study("n_active")
+
+    def __init__(self, study: AbstractStudy, name: str | None = None, lease: float = 60.0, ahead: int = 0) -> None:
         self.study = study
         self.name = default_name() if name is None else check_name("A worker", name)
         self.lease = check_seconds("lease", lease)
@@ -210,29 +114,42 @@ class Worker:
             if self._asking or self._at_hand:
                 self._release_unseen()
 
-    def ask(self, n: int) -> list[Trial]:
-        """Up to n trials beyond those that are `pending`; what the worker held before a restart comes first."""
-        if len(self._at_hand) < n:
+    @overload
+    def ask(self) -> Trial | None: ...
+
+    @overload
+    def ask(self, n: int) -> list[Trial]: ...
+
+    def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
+        """A trial beyond those that are `pending`, or with `n` a list of up to n; see `Study.ask`.
+
+        What the worker held before a restart comes first.
+        """
+        wanted = 1 if n is None else whole("n", n, 0)
+        if len(self._at_hand) < wanted:
             busy = (*self._out, *(trial.id for trial in self._at_hand))
-            more = n - len(self._at_hand) + self.ahead
+            more, process = wanted - len(self._at_hand) + self.ahead, this_process()
             self._asking = True
             try:
-                process = this_process()
-                asked = self._persist(
+                self._at_hand += self._persist(
                     lambda: self.study.ask(more, worker=self.name, lease=self.lease, besides=busy, process=process)
                 )
             except AsktellError:
                 self._asking = False
                 raise
-            self._at_hand += asked
-        trials, self._at_hand = self._at_hand[:n], self._at_hand[n:]
+        trials, self._at_hand = self._at_hand[:wanted], self._at_hand[wanted:]
         self._out.update({trial.id: trial for trial in trials})
         self._asking = False
         self._waits = self._waits and not trials
+        if n is None:
+            return trials[0] if trials else None
         return trials
 
-    def tell(self, trial: Trial, scores: Scores, cost: float | None = None, details: Details | None = None) -> bool:
+    def tell(
+        self, trial: AnyTrial, scores: Scores, cost: float | None = None, *, details: Details | None = None
+    ) -> bool:
         """See `Study.tell`."""
+        trial = self._own(trial)
         return self._report(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
@@ -247,21 +164,25 @@ class Worker:
         finally:
             for item, outcome in zip(batch, outcomes, strict=False):
                 if not isinstance(outcome, Exception):
-                    id_ = getattr(item[0], "id", item[0])
-                    if isinstance(id_, int):
-                        self._out.pop(id_, None)
-                    self._idle = 0.0
+                    self._end(item[0])
         return taken
 
     def fail(
-        self, trial: Trial, reason: str | BaseException, cost: float | None = None, details: Details | None = None
+        self,
+        trial: AnyTrial,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        details: Details | None = None,
     ) -> bool:
         """See `Study.fail`."""
+        trial = self._own(trial)
         return self._report(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name, details=details))
 
-    def release(self, trial: Trial) -> bool:
+    def release(self, trial: AnyTrial) -> bool:
         """See `Study.release`; not waited for, since the lease will run out."""
-        self._out.pop(trial.id, None)
+        trial = self._own(trial)
+        self._end(trial)
         return self.study.release(trial, worker=self.name)
 
     def observe(
@@ -270,21 +191,15 @@ class Worker:
         scores: Scores | None,
         example: int | str | None = None,
         cost: float | None = None,
-    ) -> None:
-        """See `Study.observe`; if the storage goes away in the middle, it may be taken twice."""
-        self._persist(lambda: self.study.observe(prompt, scores, example, cost))
+    ) -> bool:
+        """See `Study.observe`; if the storage goes away in the middle, it may be recorded twice."""
+        return self._persist(lambda: self.study.observe(prompt, scores, example, cost))
 
     def repeat_of(self, trial: Trial) -> int:
-        """See `Selector.repeat_of`."""
+        """See `Study.repeat_of`."""
         return self._persist(lambda: self.study.repeat_of(trial))
 
-    def add(
-        self,
-        prompts: NewPrompts,
-        features: npt.ArrayLike | Literal["text"] | None = None,
-        *,
-        key: str | None = None,
-    ) -> list[str | int]:
+    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
         """See `Study.add`."""
         key = key or uuid.uuid4().hex  # it may be done twice
         return self._persist(lambda: self.study.add(prompts, features, key=key))
@@ -305,6 +220,15 @@ class Worker:
         """See `Study.extend`."""
         key = key or uuid.uuid4().hex
         self._persist(lambda: self.study.extend(evaluations, cost, examples, key=key))
+
+    def result(self) -> Result:
+        """See `Study.result`."""
+        return self._persist(self.study.result)
+
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that this worker has out, oldest first."""
+        return sorted(self._out.values())
 
     def wait(self) -> bool:
         """Wait a little for what other workers hold, or for the end of a pause.
@@ -333,70 +257,24 @@ class Worker:
                 self._quiet_until = now + _SAID_AGAIN
                 _log.warning("Waiting for %s.", held_by(others, time.time()))
 
-    def result(self) -> Result:
-        """See `Study.result`."""
-        return self._persist(self.study.result)
+    def _own(self, trial: AnyTrial) -> Trial | int | str:
+        """The trial, or of a prompt that is named the oldest that this worker has out."""
+        trial = from_json(trial)
+        if not isinstance(trial, str):
+            return trial
+        own = [each.id for each in self._out.values() if trial in (each.prompt, str(each.prompt_id))]
+        return min(own, default=trial)
 
-    @property
-    def selector(self) -> Selector:
-        """See `Study.selector`."""
-        return self._persist(lambda: self.study.selector)
-
-    @property
-    def pending(self) -> list[Trial]:
-        """The trials that this worker has out, oldest first."""
-        return sorted(self._out.values())
-
-    @property
-    def done(self) -> bool:
-        """See `Study.done`."""
-        return self._persist(lambda: self.study.done)
-
-    @property
-    def paused(self) -> bool:
-        """See `Study.paused`."""
-        return self._persist(lambda: self.study.paused)
-
-    @property
-    def spent(self) -> int:
-        """See `Study.spent`: of all workers."""
-        return self._persist(lambda: self.study.spent)
-
-    @property
-    def spent_cost(self) -> float:
-        """See `Study.spent_cost`: of all workers."""
-        return self._persist(lambda: self.study.spent_cost)
-
-    @property
-    def budget(self) -> int:
-        """See `Study.budget`."""
-        return self._persist(lambda: self.study.budget)
-
-    @property
-    def max_cost(self) -> float | None:
-        """See `Study.max_cost`."""
-        return self._persist(lambda: self.study.max_cost)
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """See `Study.metrics`."""
-        return self.study.metrics
-
-    @property
-    def goal(self) -> Goal:
-        """See `Study.goal`."""
-        return self.study.goal
-
-    @property
-    def n_active(self) -> int:
-        """See `Study.n_active`."""
-        return self._persist(lambda: self.study.n_active)
-
-    def _report(self, trial: Trial, operation: Callable[[], bool]) -> bool:
+    def _report(self, trial: AnyTrial, operation: Callable[[], bool]) -> bool:
         taken = self._persist(operation)
-        self._out.pop(trial.id, None)
-        self._idle = 0.0
+        self._end(trial)
         return taken
+
+    def _end(self, trial: AnyTrial) -> None:
+        self._idle = 0.0
+        id_ = getattr(trial, "id", trial)
+        if isinstance(id_, int):
+            self._out.pop(id_, None)
 
     def _persist(self, operation: Callable[[], _T]) -> _T:
         """Do it again as long as the storage is out of reach; all of these may be done twice."""

@@ -9,7 +9,7 @@ from asktell import Selector, Study
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import export as documents
-from asktell.studies.logged import LoggedSelector
+from asktell.studies.log import LoggedSelector
 from benchmarks.attack.findings import BrokenPromiseError, promised
 
 

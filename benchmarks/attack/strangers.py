@@ -52,7 +52,7 @@ def say(service: Service, data: bytes) -> list[int]:
 
 def owner(service: Service, token: str | None = WRITE) -> RemoteStudy:
     """The study, on connections of its own."""
-    return RemoteStudy(service.url, NAME, token=token, retries=0, timeout=60.0)
+    return RemoteStudy.open(service.url, NAME, token=token, retries=0, timeout=60.0)
 
 
 def work(service: Service, rounds: int, token: str | None = WRITE) -> None:

@@ -123,8 +123,8 @@ class Thread:
 def use(location: str, process: int, seed: int, operations: int, patience: float) -> int:
     """What a child does; its exit code."""
     if location.startswith("http"):
-        study: Any = RemoteStudy(location, NAME, token=WRITE, timeout=2 * patience, retries=0)
-        reader: Any = RemoteStudy(location, NAME, token=READ, timeout=2 * patience, retries=0)
+        study: Any = RemoteStudy.open(location, NAME, token=WRITE, timeout=2 * patience, retries=0)
+        reader: Any = RemoteStudy.open(location, NAME, token=READ, timeout=2 * patience, retries=0)
     else:
         storage = open_storage(location)
         study = reader = Study.create(storage, NAME, new_selector(seed), exist_ok=True)

@@ -34,7 +34,7 @@ from typing import Any
 
 from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError, Tell
 from asktell.studies import replica
-from asktell.studies.logged import LoggedSelector
+from asktell.studies.log import LoggedSelector
 
 PHASES = ["elsewhere", "create", "delete", "ask", "tell", "decide", "snapshot", "other", "grow"]
 

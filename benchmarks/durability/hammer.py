@@ -28,9 +28,8 @@ from typing import Any
 
 from asktell import BestFeasible, Selector, Study, Trial
 from asktell.state import Asked, Told
-from asktell.studies.leases import Entry, Expired, Leased
+from asktell.studies.leases import Entry, Expired, Leased, this_process
 from asktell.studies.log import decode
-from asktell.studies.processes import this_process
 
 PROMPTS, EXAMPLES = 20, 400
 

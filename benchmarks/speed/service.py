@@ -66,7 +66,7 @@ def loop(study: Any, worker: str, until: float) -> tuple[list[float], list[float
 
 def client(url: str, name: str, worker: str, seconds: float, ready: Any, results: Any) -> None:
     """One client, in its process, that begins when all are there."""
-    with RemoteStudy(url, name, retries=0) as study:
+    with RemoteStudy.open(url, name, retries=0) as study:
         ready.wait()
         results.put(loop(study, worker, time.time() + seconds))
 

@@ -687,7 +687,7 @@ def test_serve_a_study_to_a_shell(service: str) -> None:
     page.replace("http://localhost:8000", service)
     output = output_of(["bash", "-euc"], "ASKTELL_TOKEN=\n" + page.blocks("sh")[2])
     assert '"id": "exact"' in output or '"id": "brief"' in output
-    with asktell.RemoteStudy(service, "from a shell") as study:
+    with asktell.RemoteStudy.open(service, "from a shell") as study:
         assert study.done
         assert study.spent == 12
 

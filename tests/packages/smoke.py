@@ -128,7 +128,7 @@ def service() -> None:
         try:
             assert server.stdout is not None
             address = server.stdout.readline().split(" at ")[1].split()[0]
-            with asktell.RemoteStudy(address, "s") as study:
+            with asktell.RemoteStudy.open(address, "s") as study:
                 asktell.run(study, lambda prompt, example: {"a": len(prompt), "b": example}, progress=False)
                 assert study.result().spent == 4
         finally:

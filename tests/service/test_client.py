@@ -209,9 +209,10 @@ def test_all_take_several_scores_and_say_what_was_refused(kept: Any) -> None:
     tells = [(fourth, [1.0]), (99, [1.0, 1.0]), (first, [1.0, 3.0]), (first, [1.0, 2.0]), third, (fourth, [1, 1], 2)]
     with pytest.raises(TellManyError, match="4 of 6 scores were refused") as caught:
         study.tell_many(tells)
-    refused = [type(each) for each in caught.value.outcomes if each is not True]
+    refused = [type(each) for each in caught.value.outcomes if isinstance(each, Exception)]
     assert refused == [InvalidScoresError, UnknownTrialError, ConflictingTellError, InvalidArgumentError]
-    assert [each is True for each in caught.value.outcomes] == [False, False, False, True, False, True]
+    assert [each is True for each in caught.value.outcomes] == [False, False, False, False, False, True]
+    assert caught.value.outcomes[3] is False, "known already"
     assert study.pending == ([third] if isinstance(study, Selector) else [])
 
 
@@ -280,7 +281,7 @@ def test_names_making_opening_and_removal(server: Any) -> None:
     names = ["plain", "a/b", "a b?c#d%2F&=+", "été 日本", "..a", "%", "x" * 200]
     for name in names:
         RemoteStudy.create(server.url, name, small()).close()
-        with RemoteStudy(server.url, name) as study:
+        with RemoteStudy.open(server.url, name) as study:
             assert study.name == name
             assert study.ask() is not None
         with pytest.raises(StudyExistsError):
@@ -291,7 +292,7 @@ def test_names_making_opening_and_removal(server: Any) -> None:
         with pytest.raises(StudyNotFoundError):
             RemoteStudy.delete(server.url, name)
         with pytest.raises(StudyNotFoundError, match="no study"):
-            RemoteStudy(server.url, name)
+            RemoteStudy.open(server.url, name)
     for name in ("", ".", "..", "a\n", "x" * 201):
         with pytest.raises(InvalidArgumentError):
             RemoteStudy.create(server.url, name, small())
@@ -419,7 +420,7 @@ def test_run_drives_a_remote_study(executor: Any, remote: RemoteStudy) -> None:
 )
 def test_unusable_addresses(url: Any) -> None:
     with pytest.raises(InvalidArgumentError) as error:
-        RemoteStudy(url, "s")
+        RemoteStudy.open(url, "s")
     assert "secret" not in str(error.value)
 
 
@@ -433,7 +434,7 @@ def test_a_token_that_no_header_can_hold_is_not_shown(given: str, wrong: str, mo
     else:
         monkeypatch.setattr(os, "environ", {"ASKTELL_TOKEN": token})  # the real one can hold no zero
     for call in (
-        lambda: RemoteStudy(url, "s", **options),
+        lambda: RemoteStudy.open(url, "s", **options),
         lambda: RemoteStudy.create(url, "s", small(), **options),
         lambda: RemoteStudy.names(url, **options),
         lambda: RemoteStudy.delete(url, "s", **options),
@@ -446,12 +447,12 @@ def test_a_token_that_no_header_can_hold_is_not_shown(given: str, wrong: str, mo
 
 def test_a_token_is_text() -> None:
     with pytest.raises(InvalidArgumentError, match=r"must be text, got bytes\.$"):
-        RemoteStudy("http://127.0.0.1:9", "s", token=b"secret")  # type: ignore[arg-type]
+        RemoteStudy.open("http://127.0.0.1:9", "s", token=b"secret")  # type: ignore[arg-type]
 
 
 def test_nobody_there() -> None:
     with pytest.raises(ServiceError, match="cannot be reached"):
-        RemoteStudy("http://127.0.0.1:9", "s", retries=0)
+        RemoteStudy.open("http://127.0.0.1:9", "s", retries=0)
     assert issubclass(ServiceError, asktell.StorageError)
 
 
@@ -539,7 +540,7 @@ def test_what_is_sent_again_is_not_done_again(flaky: Any) -> None:
 def test_who_asks_again_without_end_is_told(flaky: Any) -> None:
     proxy = flaky(["busy"] * 3)
     with pytest.raises(ServiceError, match="status 503"):
-        RemoteStudy(proxy.url, "s", retries=2)
+        RemoteStudy.open(proxy.url, "s", retries=2)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'"x"', b'{"detail": 3}'])
@@ -560,7 +561,7 @@ def test_something_else_at_the_address(status: int, body: bytes) -> None:
         thread.start()
         try:
             with pytest.raises(ServiceError, match="Is the address right"):
-                RemoteStudy(f"http://127.0.0.1:{other.server_address[1]}", "s", retries=0)
+                RemoteStudy.open(f"http://127.0.0.1:{other.server_address[1]}", "s", retries=0)
         finally:
             other.shutdown()
             thread.join()
@@ -632,7 +633,7 @@ def test_details_travel(serve: Any, tmp_path: Any) -> None:
     with RemoteStudy.create(serve(url=place).url, "s", small()) as remote, remote.worker("w") as worker:
         told, failed = worker.ask(2)
         worker.tell(told, [0.1, 0.2], details={"output": "\x00\ud800"})
-        worker.fail(failed, "no", 0.5, {"seconds": 2})
+        worker.fail(failed, "no", 0.5, details={"seconds": 2})
         with pytest.raises(InvalidArgumentError, match="details"):
             remote.tell(told, [0.1, 0.2], details={"output": object()})
     with Study.open(place, "s") as study:
@@ -643,7 +644,7 @@ def test_details_travel(serve: Any, tmp_path: Any) -> None:
 
 
 def test_evaluations_and_reports_travel(serve: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asktell.service.reported._AT_ONCE", 3)
+    monkeypatch.setattr("asktell.service.client._EVALUATIONS_AT_ONCE", 3)
     place = f"sqlite:///{tmp_path}/evaluations.db"
     with RemoteStudy.create(serve(url=place).url, "s", small()) as remote:
         assert list(remote.evaluations()) == []
@@ -684,16 +685,16 @@ def test_ids_of_examples_travel(server: Any) -> None:
             study.observe("x", [0.5], "z")
         assert study.selector.state.history.examples().tolist() == [1]
         assert study.result().example_ids == tuple(ids)
-    RemoteStudy(server.url, "with ids", examples=ids).close()
+    RemoteStudy.open(server.url, "with ids", examples=ids).close()
     with pytest.raises(InvalidArgumentError, match=r"'with ids'.*1 moved \('.'\)"):
-        RemoteStudy(server.url, "with ids", examples=["a", "c", "b"])
+        RemoteStudy.open(server.url, "with ids", examples=["a", "c", "b"])
     other = Selector(["x", "y"], BestFeasible("q"), 6, "uniform", ["a", "b", "z"])
     with pytest.raises(StudyExistsError, match=r"examples: 1 added \('z'\); 1 missing \('c'\)"):
         RemoteStudy.create(server.url, "with ids", other, exist_ok=True)
     with RemoteStudy.create(server.url, "without", Selector(["x"], BestFeasible("q"), 3, "uniform", 3)) as study:
         assert study.example_ids is None
     with pytest.raises(InvalidArgumentError, match="3 then, 4 now"):
-        RemoteStudy(server.url, "without", examples=4)
+        RemoteStudy.open(server.url, "without", examples=4)
 
 
 # An address that is wrong
@@ -707,7 +708,7 @@ def test_a_wrong_address_is_known_after_seconds() -> None:
         port = free.getsockname()[1]
     for url in (f"http://127.0.0.1:{port}", "http://no-such-host.invalid"):
         with pytest.raises(ServiceError, match=r"cannot be reached: .* Is the address right, and does `asktell serve`"):
-            RemoteStudy(url, "s")
+            RemoteStudy.open(url, "s")
         with pytest.raises(ServiceError, match="cannot be reached"):
             RemoteStudy.create(url, "s", small())
 
@@ -757,7 +758,7 @@ def test_a_study_goes_on_wherever_it_is(kept: Callable[[Selector], Kind]) -> Non
 
 
 def test_a_study_is_paused_for_whoever_asks(server: Any, remote: RemoteStudy) -> None:
-    with RemoteStudy(server.url, remote.name) as other:
+    with RemoteStudy.open(server.url, remote.name) as other:
         (trial,) = other.ask(1)
         remote.pause()
         remote.pause()

@@ -84,7 +84,7 @@ def appeared(url: str) -> Any:
             return False
 
     wait_for(is_there)
-    return RemoteStudy(url, NAME, token=TOKEN) if url.startswith("http") else Study.open(url, NAME)
+    return RemoteStudy.open(url, NAME, token=TOKEN) if url.startswith("http") else Study.open(url, NAME)
 
 
 @pytest.fixture(params=["sqlite", "service", "postgresql"])

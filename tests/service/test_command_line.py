@@ -57,7 +57,7 @@ def test_money_is_shown_as_money(server: Any, tmp_path: Path, capsys: Any) -> No
     assert "evaluations  12\n" in status
     assert "cost         6 of 6.2 (97%)" in status
     assert "  12 evaluations and a cost of 6 of 6.2  " in said(capsys, "studies", server.url)
-    with RemoteStudy(server.url, name) as study:
+    with RemoteStudy.open(server.url, name) as study:
         assert study.spent_cost == 6.0
         assert study.selector.spent_cost == study.result().spent_cost == 6.0
     with Study.create(tmp_path / "copy.db", "copy", study.selector) as copy:

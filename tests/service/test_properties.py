@@ -43,7 +43,7 @@ def studies_to_use() -> None:
         assert send("POST", "/v1/studies", json.dumps({**STUDY, "name": name}).encode()).status_code == 201
     for example in range(3):
         body = {"prompt": "p", "scores": [1, 1], "example": example}
-        assert send("POST", "/v1/studies/seed/observe", json.dumps(body).encode()).status_code == 204
+        assert send("POST", "/v1/studies/seed/observe", json.dumps(body).encode()).status_code == 200
     trials = json.loads(send("POST", "/v1/studies/seed/ask", b'{"n":3,"worker":"w"}').content)["trials"]
     body = {"trial": trials[0], "scores": [1, 1]}
     assert send("POST", "/v1/studies/seed/tell", json.dumps(body).encode()).status_code == 200

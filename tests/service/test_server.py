@@ -52,12 +52,12 @@ def test_with_a_token_all_may_be_served(serve: Any) -> None:
     assert "ASKTELL_TOKEN and ASKTELL_READ_TOKEN" in process.line
     with RemoteStudy.create(url, "a b", small(), token=TOKEN) as study:
         assert study.ask() is not None
-    with RemoteStudy(url, "a b", token=READ) as reader:
+    with RemoteStudy.open(url, "a b", token=READ) as reader:
         assert len(reader.pending) == 1
         with pytest.raises(AccessDeniedError, match="may only read"):
             reader.ask()
     with pytest.raises(AccessDeniedError, match="unknown"):
-        RemoteStudy(url, "a b", token="wrong-token-0123456789")
+        RemoteStudy.open(url, "a b", token="wrong-token-0123456789")
     process.process.terminate()
     code, errors = process.end()
     assert code == 143
@@ -145,7 +145,7 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
     process = subprocess.run([sys.executable, "-c", serve], capture_output=True, text=True)
     assert process.returncode == 2
     assert "pip install 'asktell[service]'" in process.stderr
-    client = code + "asktell.RemoteStudy('http://localhost:1', 's')"
+    client = code + "asktell.RemoteStudy.open('http://localhost:1', 's')"
     process = subprocess.run([sys.executable, "-c", client], capture_output=True, text=True)
     assert "MissingExtraError" in process.stderr
     assert "pip install 'asktell[service]'" in process.stderr
@@ -249,7 +249,7 @@ def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
 
     def work(name: str) -> int:
         told = 0
-        with RemoteStudy(process.url, "s", token=TOKEN, **options) as study:
+        with RemoteStudy.open(process.url, "s", token=TOKEN, **options) as study:
             while not study.done:
                 for trial in study.ask(2, worker=name):
                     told += study.tell(trial, [len(trial.prompt) + 0.01 * (trial.example or 0)], worker=name)
@@ -257,7 +257,7 @@ def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
 
     def read() -> int:
         results = 0
-        with RemoteStudy(process.url, "s", token=READ, **options) as study:
+        with RemoteStudy.open(process.url, "s", token=READ, **options) as study:
             while not study.result().done:
                 results += 1
         return results
@@ -268,7 +268,7 @@ def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
         told = sum(worker.result() for worker in workers)
         assert min(reader.result() for reader in readers) > 0
     assert told <= 200
-    with RemoteStudy(process.url, "s", token=READ) as study:
+    with RemoteStudy.open(process.url, "s", token=READ) as study:
         assert study.spent == told
     process.process.terminate()
     assert process.end() == (143, "")
@@ -285,7 +285,7 @@ def test_what_was_told_survives_the_death_of_the_service(serve: Any, tmp_path: P
     with pytest.raises(ServiceError, match="cannot be reached"):
         study.tell(trials[3], [3.0], worker="w")
     process = serve()
-    again = RemoteStudy(process.url, "s")
+    again = RemoteStudy.open(process.url, "s")
     assert again.spent == 3
     assert again.ask(2, worker="w") == trials[3:]
 

@@ -14,16 +14,16 @@ import asktell
 from asktell import BestFeasible, InvalidStateError, Selector, Study
 from asktell.storages.base import Line
 from asktell.storages.memory import MemoryStorage
-from asktell.studies import processes, replica
+from asktell.studies import leases, replica
 from asktell.studies import worker as workers
-from asktell.studies.processes import is_gone, is_process, this_process
+from asktell.studies.leases import is_gone, is_process, this_process
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere nobody is known to be gone")
 HOLD = """
 import sys, time
 from asktell import RemoteStudy, Study
 name = sys.argv[2]
-study = RemoteStudy(sys.argv[1], "s") if sys.argv[1].startswith("http") else Study.open(sys.argv[1], "s")
+study = RemoteStudy.open(sys.argv[1], "s") if sys.argv[1].startswith("http") else Study.open(sys.argv[1], "s")
 with study.worker(name, lease=3600.0) as worker:
     print(len(worker.ask(3)), flush=True)
     time.sleep(600)
@@ -110,7 +110,7 @@ def test_only_who_is_certainly_gone_is_gone(parts: list[str], monkeypatch: pytes
     assert is_gone(f"{machine}:{pid}:{int(start) + 1}")  # another process has its number by now
     assert is_gone(f"{machine}:{ended.pid}:{start}")
     assert not is_gone(f"{'0' * 16}:{ended.pid}:{start}")  # of another machine, or boot, or container
-    assert not is_gone(f"{machine}:1:{processes._stat(1)[0]}")  # type: ignore[index]
+    assert not is_gone(f"{machine}:1:{leases._stat(1)[0]}")  # type: ignore[index]
     for text in ("", machine, f"{machine}:0:1", f"{machine}:-1:1", f"{machine}:{ended.pid}:x", f"x{machine}:9:9"):
         assert not is_process(text)
         assert not is_gone(text)
@@ -119,14 +119,14 @@ def test_only_who_is_certainly_gone_is_gone(parts: list[str], monkeypatch: pytes
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)  # of another user, and /proc hides it
-    monkeypatch.setattr(processes, "_stat", lambda pid: None)
+    monkeypatch.setattr(leases, "_stat", lambda pid: None)
     assert not is_gone(f"{machine}:{ended.pid}:{start}")
     assert this_process() is None
 
 
 @linux
 def test_where_machines_cannot_be_told_apart_nobody_is_gone(parts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_machine", lambda pid: None)
+    monkeypatch.setattr(leases, "_machine", lambda pid: None)
     assert this_process() is None
     assert not is_gone(f"{parts[0]}:{2**22 + 1}:1")
     study = Study.create(MemoryStorage(), "s", new())
@@ -141,8 +141,8 @@ def test_a_name_of_a_process_may_hold_anything(tmp_path: Path) -> None:
     link = tmp_path / "a) R 1 (b"
     link.symlink_to(sys.executable)
     process = subprocess.Popen([link, "-c", "import time; time.sleep(60)"])
-    found = processes._stat(process.pid)
-    mine = processes._stat(os.getpid())
+    found = leases._stat(process.pid)
+    mine = leases._stat(os.getpid())
     process.kill()
     process.wait()
     assert found is not None

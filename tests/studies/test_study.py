@@ -289,7 +289,7 @@ def test_late_scores_are_taken_once(study: Study, clock: Clock) -> None:
     assert study.ask(worker="w2", lease=60) == mine
     assert study.tell(mine, [1, 1], worker="w1") is True
     assert study.tell(mine, [2, 2], worker="w2") is False
-    assert study.tell(mine, [1, 1], worker="w2") is True  # the same
+    assert study.tell(mine, [1, 1], worker="w2") is False  # the same
     assert study.tell(mine, [2, 2]) is False
     with pytest.raises(asktell.ConflictingTellError):
         study.tell(mine, [2, 2], worker="w1")

@@ -26,7 +26,7 @@ def told(study: Study) -> list[Evaluation]:
     """Something of everything, told out of order."""
     first, second, third, fourth = study.ask(4)
     assert study.tell(third, [0.3], 0.5, details={"output": "\x00\ud800", "scores": {"b": None}})
-    assert study.tell(third, [0.3], 0.5, details={"output": "another"})  # harmless, and changes nothing
+    assert not study.tell(third, [0.3], 0.5, details={"output": "another"})  # harmless, and changes nothing
     assert study.fail(first, ValueError("no"), 0.1, details={"seconds": 1.5})
     study.release(second)
     assert study.tell(second, [0.2])

@@ -46,14 +46,14 @@ def test_a_pause_is_noted_once_and_outlives_its_process(tmp_path: Path) -> None:
         study.pause()
         study.pause()
         assert [line.text[:4] for line in study._replica.storage.read(1, 0)] == ['[["p']
-        version = study.report_version
+        version = study.standing.version
     with Study.open(tmp_path / "x.db", "s") as study:
         assert study.paused
         assert study.ask() is None
-        assert study.report_version == version
+        assert study.standing.version == version
         study.export(tmp_path / "x.jsonl")
         study.resume()
-        assert study.report_version != version
+        assert study.standing.version != version
         assert study.ask() is not None
     with Study.import_(tmp_path / "y.db", tmp_path / "x.jsonl") as copied:
         assert copied.paused

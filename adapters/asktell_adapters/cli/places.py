@@ -65,7 +65,7 @@ def open_study(where: str | Path, name: str) -> AnyStudy:
         return Study.open(where, name)
     from asktell import RemoteStudy
 
-    return RemoteStudy(str(where), name, token=token())
+    return RemoteStudy.open(str(where), name, token=token())
 
 
 def token() -> str | None:

@@ -60,7 +60,7 @@ class View(ThreadingHTTPServer):
                 live = self._watch.look()
                 self._look += {**live, "now": None} != {**self._live, "now": None}
                 self._live, self._look_from = live, start + _SECONDS_BETWEEN_LOOKS
-            if self._made is None or (start >= self._pause_until and self._made[0] != self._study.report_version):
+            if self._made is None or (start >= self._pause_until and self._made[0] != self._study.standing.version):
                 data = {**self._study.report_data(self._about, _PATIENCE), "live": self._live}
                 self._made = data["state"], reports.encode(data), reports.render(data, "state")
                 took = time.monotonic() - start

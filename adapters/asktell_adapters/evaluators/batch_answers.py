@@ -2,24 +2,16 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Protocol, final
+from typing import Any, final
 
 from asktell import ConflictingTellError, EvaluatorError, StorageError, Trial, UnknownTrialError
-from asktell.extend import SharedStudy, details_of, goal_scores, short
+from asktell.extend import AbstractStudy, details_of, goal_scores, short
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, CompletionError
 from asktell_adapters.llms.openai import MOST_BYTES, OpenAIChat
 
 _NOT_REACHED = ("batch_expired", "batch_cancelled")
-
-
-class BatchStudy(SharedStudy, Protocol):
-    """What batches need of a study: a `Study`, or a `RemoteStudy`."""
-
-    @property
-    def name(self) -> str:
-        """See `Study.name`."""
 
 
 @final
@@ -105,7 +97,7 @@ class Taker:
 
     def __init__(
         self,
-        study: BatchStudy,
+        study: AbstractStudy,
         worker: str,
         evaluator: LLMEvaluator | AsyncLLMEvaluator,
         llm: OpenAIChat,

@@ -23,9 +23,9 @@ from datetime import UTC, datetime
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
-from asktell.extend import check_extra, import_extra, whole
+from asktell.extend import AbstractStudy, check_extra, import_extra, whole
 from asktell_adapters.cache import CachedLLM
-from asktell_adapters.evaluators.batch_answers import Answers, BatchStudy, Collected, Taker
+from asktell_adapters.evaluators.batch_answers import Answers, Collected, Taker
 from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms._remote import MOST_SAID
@@ -94,7 +94,7 @@ class OpenAIBatch:
         self._paid = paid
         self._clock = clock
 
-    def submit(self, study: BatchStudy, n: int) -> list[str]:
+    def submit(self, study: AbstractStudy, n: int) -> list[str]:
         """Ask for up to n trials and send them; the ids of the new batches.
 
         What the evaluator's cache knows is told at once. There are fewer trials, or none, when the study's budget is
@@ -122,7 +122,7 @@ class OpenAIBatch:
                     created.append(self._create(client, study, worker, sent, b"".join(lines)))
         return created
 
-    def collect(self, study: BatchStudy) -> Collected:
+    def collect(self, study: AbstractStudy) -> Collected:
         """Tell what has come, and say how things stand.
 
         An answer is told or fails as in `asktell.run`. A request that was not reached, since its batch expired, was
@@ -144,7 +144,7 @@ class OpenAIBatch:
     # Submitting
 
     def _lines(
-        self, study: BatchStudy, worker: str, trials: Sequence[Trial]
+        self, study: AbstractStudy, worker: str, trials: Sequence[Trial]
     ) -> tuple[list[Trial], list[bytes], list[Trial]]:
         """Trials that fit into one batch, their lines of its input, and trials that do not fit."""
         sent: list[Trial] = []
@@ -171,7 +171,7 @@ class OpenAIBatch:
     def _body(self, trial: Trial, repeat: int = 0) -> dict[str, Any]:
         return self._llm.api.body(self.evaluator.request(trial.prompt, trial.example, repeat))
 
-    def _tell_known(self, study: BatchStudy, worker: str, trials: Sequence[Trial]) -> list[Trial]:
+    def _tell_known(self, study: AbstractStudy, worker: str, trials: Sequence[Trial]) -> list[Trial]:
         """Tell what the evaluator's cache knows; the other trials."""
         answers = self.evaluator.answers
         if not isinstance(answers, CachedLLM):
@@ -190,7 +190,7 @@ class OpenAIBatch:
                 taker.tell(trial, known)
         return others
 
-    def _create(self, client: Any, study: BatchStudy, worker: str, trials: Sequence[Trial], data: bytes) -> str:
+    def _create(self, client: Any, study: AbstractStudy, worker: str, trials: Sequence[Trial], data: bytes) -> str:
         def hand_back() -> None:
             for trial in trials:
                 study.release(trial, worker=worker)
@@ -231,7 +231,7 @@ class OpenAIBatch:
 
     # Collecting
 
-    def _batches(self, client: Any, study: BatchStudy) -> list[ServedBatch]:
+    def _batches(self, client: Any, study: AbstractStudy) -> list[ServedBatch]:
         """The batches of the study, newest first."""
 
         def page_after(id_: str | None) -> object:
@@ -245,7 +245,7 @@ class OpenAIBatch:
             raise self._explained("could not list the batches", error) from None
         return [batch for batch in ours if batch.worker.startswith(PREFIX)]
 
-    def _look_after(self, study: BatchStudy, batches: Sequence[ServedBatch], collected: Collected) -> None:
+    def _look_after(self, study: AbstractStudy, batches: Sequence[ServedBatch], collected: Collected) -> None:
         """Extend the leases of batches that run, and hand back what never became a batch."""
         known = {batch.worker for batch in batches}
         for batch in batches:
@@ -267,7 +267,7 @@ class OpenAIBatch:
             return float("inf")
         return self._clock() - begun.timestamp()
 
-    def _take(self, study: BatchStudy, batch: ServedBatch, collected: Collected) -> None:
+    def _take(self, study: AbstractStudy, batch: ServedBatch, collected: Collected) -> None:
         held = study.heartbeat(batch.worker, lease=self.lease)
         if not held and self._clock() < batch.created_at + batch.lease - _SLACK:
             return  # collected before: no lease can have run out since
@@ -320,7 +320,7 @@ class OpenAIBatch:
         return EvaluatorError(self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}")[:MOST_SAID])
 
 
-def _unanswered(study: BatchStudy) -> dict[int, Trial]:
+def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
     """The trials that take scores, by id: those that are out, and those handed back since their leases ran out."""
     selector = study.selector  # a copy, which hands out first what was handed back
     returned = selector.ask(len(selector.state.returned))

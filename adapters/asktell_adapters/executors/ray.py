@@ -14,11 +14,11 @@ from asktell_adapters.executors._ray_crew import Crew, Lost
 
 if TYPE_CHECKING:
     from asktell import Selector
-    from asktell.extend import SharedStudy, Worker
+    from asktell.extend import AbstractStudy, Worker
 
 
 def run(
-    study: "Selector | SharedStudy | Worker",
+    study: "Selector | AbstractStudy | Worker",
     evaluator_factory: Callable[[], Evaluator],
     num_workers: int,
     resources: Mapping[str, float] | None = None,

@@ -109,7 +109,7 @@ def opened(kind: str, tmp_path: Path, budget: int = 18) -> Iterator[Callable[[],
 
         with Process(f"sqlite:///{tmp_path}/remote.db", "--rate", "0") as service:
             asktell.RemoteStudy.create(service.url, "s", selector(budget=budget)).close()
-            yield lambda: asktell.RemoteStudy(service.url, "s")
+            yield lambda: asktell.RemoteStudy.open(service.url, "s")
 
 
 class Killed(BaseException):

@@ -1,0 +1,254 @@
+"""What a `Study` and a `RemoteStudy` have in common: a selection that several workers share."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from asktell.problem.candidates import Tell, Trial
+from asktell.problem.checks import check_trials, whole
+from asktell.problem.goals import Scores
+from asktell.selector import Selection, Selector
+from asktell.state.lookup import AnyTrial
+from asktell.studies.leases import Holding, check_lease
+
+if TYPE_CHECKING:
+    from asktell.studies.worker import Worker
+
+_Self = TypeVar("_Self", bound="AbstractStudy")
+
+
+class AbstractStudy(Selection):
+    """A selection that several workers share. Everything that changes it is on the disk when it returns.
+
+    `worker` is a name of your choice, a different one for each worker. A worker that asks with its name gets a lease:
+    once that has run out, its trials are asked again from somebody else. Of those who evaluated the same trial, whoever
+    tells first is believed; the others get False, which is nothing to do about: ask for the next trial. A trial that
+    was asked without a name stays pending until it is told, failed or released.
+
+    Every method may raise a StorageError, when the storage cannot be used; then nothing has changed, or, rarely, it is
+    not known. Do it again: what was told twice counts once, and `add`, `retire` and `extend` take a key.
+    """
+
+    # Asking and telling
+
+    @overload
+    def ask(
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+        process: str | None = None,
+    ) -> Trial | None: ...
+
+    @overload
+    def ask(
+        self,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+        process: str | None = None,
+    ) -> list[Trial]: ...
+
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
+        process: str | None = None,
+    ) -> Trial | list[Trial] | None:
+        """What to evaluate now: a trial, or with `n` a list of up to n, grouped by prompt.
+
+        None, or an empty list, means that the selection is `done`, is `paused`, or waits for the scores of `pending`
+        trials. Never waits for scores.
+
+        Args:
+            n: how many to hold.
+            worker: who asks. It gets back first the trials that it holds, oldest first, so that a worker that was
+                restarted goes on with its own, and is topped up to n.
+            lease: seconds until the trials may be given to somebody else; 600 by default. Needs a worker.
+            besides: ids of trials that the worker is busy with; n others are wanted.
+            process: the one that evaluates them, as `asktell.studies.leases.this_process` names it: when it is gone,
+                they are given to others at once, where that can be known. A `Worker` passes it.
+
+        Raises:
+            InvalidArgumentError: an argument cannot be used.
+        """
+        seconds, wanted = check_lease(worker, lease, process), 1 if n is None else whole("n", n, 0)
+        trials = self._ask_for(wanted, worker, seconds, check_trials("besides", besides), process)
+        if n is None:
+            return trials[0] if trials else None
+        return trials
+
+    @abstractmethod
+    def _ask_for(
+        self, n: int, worker: str | None, seconds: float, besides: Collection[int], process: str | None
+    ) -> list[Trial]:
+        """Up to n trials; all arguments are checked."""
+
+    @abstractmethod
+    def tell(
+        self,
+        trial: AnyTrial,
+        scores: Scores,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Record the scores of a trial, in any order; see `Selector.tell`.
+
+        False if the same scores were told before, or another worker told first.
+
+        Args:
+            trial: as for `Selector.tell`; of a prompt the worker's own trial, or its oldest.
+            scores: as for `Selector.tell`.
+            cost: as for `Selector.tell`.
+            worker: who tells.
+            details: what else to keep of it (the model's answer, seconds, other metrics), in JSON's types; stored
+                together with the scores, and given back by `evaluations`.
+
+        Raises:
+            InvalidScoresError: a metric is missing, NaN, infinite or not a number; or the length is wrong. The trial is
+                still pending.
+            InvalidArgumentError: the cost is not a finite number of at least 0, or JSON cannot hold the details.
+            UnknownTrialError: the trial was never asked, or has failed.
+            ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was handed
+                out only once, by anybody.
+        """
+
+    @abstractmethod
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
+        """Record several scores at once: `(trial, scores)`, with a `cost` and `details` behind them if there are any.
+
+        Many cost little more time than one. An error in one of them affects none of the others.
+
+        Raises:
+            TellManyError: some were refused, each for one of the reasons of `tell`; all others are on the disk. Its
+                `outcomes` say which, and why.
+        """
+
+    @abstractmethod
+    def fail(
+        self,
+        trial: AnyTrial,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Record a failed evaluation; see `Selector.fail`, and `tell` for `worker` and `details`.
+
+        False if another worker has the trial, or has ended it.
+
+        Raises:
+            UnknownTrialError: the trial is not pending.
+            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or JSON
+                cannot hold the details.
+        """
+
+    @abstractmethod
+    def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
+        """Hand a trial back unevaluated; it will be asked again, under the same id.
+
+        False if another worker has the trial, or has ended it.
+
+        Raises:
+            UnknownTrialError: the trial is not pending.
+        """
+
+    # Workers
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> "Worker":
+        """This study for one worker: a `with` block in which its leases are extended.
+
+        Args:
+            name: a different one for each worker; by default of the host, the process and some random letters. Give
+                one if the worker, after a restart, is to go on with its own trials.
+            lease: seconds after which its trials are given to others when it dies.
+            ahead: number of trials that it asks for beyond those that it needs now. With so many fewer transactions
+                many workers keep out of each other's way; but these trials were chosen without what is told meanwhile,
+                and at the end others wait for them.
+        """
+        from asktell.studies.worker import Worker
+
+        return Worker(self, name, lease, ahead)
+
+    @abstractmethod
+    def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
+        """Extend a worker's leases to `lease` seconds from now; returns the trials that it still holds, oldest first.
+
+        Args:
+            worker: its name.
+            trial: only this one; by default all that it holds.
+            lease: seconds; 600 by default.
+
+        A trial that is missing from the answer was told, or its lease had run out and somebody asked since.
+
+        Raises:
+            InvalidArgumentError: an argument cannot be used.
+        """
+
+    @abstractmethod
+    def workers(self) -> list[Holding]:
+        """The pending trials, oldest first, and who holds them."""
+
+    @abstractmethod
+    def wait(self, seconds: float = 1.0) -> None:
+        """Wait until others have done something, or so many seconds: for whoever asked and got nothing.
+
+        With PostgreSQL the server says when; elsewhere the time passes.
+
+        Raises:
+            InvalidArgumentError: the seconds are not a number above 0.
+        """
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Hand nothing out until `resume`; a study that is paused stays paused.
+
+        Pending trials stay with who holds them, and their scores are taken. Workers wait, rather than end. What a
+        worker held when it was restarted it gets back after the pause, if its lease has not run out by then.
+        """
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Hand trials out again; a study that is not paused goes on as it is."""
+
+    # Reading
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The study's name."""
+
+    @property
+    @abstractmethod
+    def paused(self) -> bool:
+        """True while nothing is handed out, until somebody resumes it."""
+
+    @property
+    @abstractmethod
+    def selector(self) -> Selector:
+        """A selector in the study's present state, independent of it from now on."""
+
+    # Closing
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files and connections. Pending trials stay pending."""
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
