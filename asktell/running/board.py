@@ -54,12 +54,13 @@ def open_board(
     limit = FailureLimit.of(max_failures_in_a_row)
     with contextlib.ExitStack() as stack:
         if not isinstance(selector, Selector):
+            from asktell.studies.base import AbstractStudy
             from asktell.studies.worker import Worker
 
             if not isinstance(selector, Worker):
-                if not callable(getattr(selector, "worker", None)):
+                if not isinstance(selector, AbstractStudy):
                     raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
-                selector = selector.worker()
+                selector = Worker(selector)
             stack.enter_context(selector)
         for trial in selector.pending:
             selector.release(trial)

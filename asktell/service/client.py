@@ -28,8 +28,8 @@ from asktell.problem.examples import Examples, check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, PromptResult, Result
 from asktell.results.comparison import Place
-from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.results.entries import FailureGroup
+from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.selector import Features, NewPrompts, Selector
 from asktell.service.problems import error_of
 from asktell.service.transport import Connection, path_of
@@ -37,6 +37,7 @@ from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.base import AbstractStudy
 from asktell.studies.evaluations import decode, encode
 from asktell.studies.leases import Holding, check_lease, check_worker
+from asktell.studies.worker import Worker
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
 _TELLS_AT_ONCE = 1000
@@ -236,6 +237,10 @@ class RemoteStudy(AbstractStudy):
         return self._taken("release", trial=_named(trial), worker=worker)
 
     # Workers
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
+        """See `Study.worker`."""
+        return Worker(self, name, lease, ahead)
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
         seconds = check_lease(check_name("A worker", worker), lease)

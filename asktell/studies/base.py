@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import check_trials, whole
@@ -11,9 +11,6 @@ from asktell.problem.goals import Scores
 from asktell.selector import Selection, Selector
 from asktell.state.lookup import AnyTrial
 from asktell.studies.leases import Holding, check_lease
-
-if TYPE_CHECKING:
-    from asktell.studies.worker import Worker
 
 _Self = TypeVar("_Self", bound="AbstractStudy")
 
@@ -165,21 +162,6 @@ class AbstractStudy(Selection):
         """
 
     # Workers
-
-    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> "Worker":
-        """This study for one worker: a `with` block in which its leases are extended.
-
-        Args:
-            name: a different one for each worker; by default of the host, the process and some random letters. Give
-                one if the worker, after a restart, is to go on with its own trials.
-            lease: seconds after which its trials are given to others when it dies.
-            ahead: number of trials that it asks for beyond those that it needs now. With so many fewer transactions
-                many workers keep out of each other's way; but these trials were chosen without what is told meanwhile,
-                and at the end others wait for them.
-        """
-        from asktell.studies.worker import Worker
-
-        return Worker(self, name, lease, ahead)
 
     @abstractmethod
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:

@@ -30,6 +30,7 @@ from asktell.studies.export import Document
 from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed, check_lease, check_worker
 from asktell.studies.log import LoggedSelector
 from asktell.studies.replica import Clock, Replica
+from asktell.studies.worker import Worker
 
 _Self = TypeVar("_Self", bound="Study")
 
@@ -292,6 +293,19 @@ class Study(AbstractStudy):
             return logged.selector.release(id_)
 
     # Workers
+
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
+        """This study for one worker: a `with` block in which its leases are extended.
+
+        Args:
+            name: a different one for each worker; by default of the host, the process and some random letters. Give
+                one if the worker, after a restart, is to go on with its own trials.
+            lease: seconds after which its trials are given to others when it dies.
+            ahead: number of trials that it asks for beyond those that it needs now. With so many fewer transactions
+                many workers keep out of each other's way; but these trials were chosen without what is told meanwhile,
+                and at the end others wait for them.
+        """
+        return Worker(self, name, lease, ahead)
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
         seconds = check_lease(check_name("A worker", worker), lease)
