@@ -7,17 +7,13 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Means, Vector, distinct
-from asktell.posterior import design, membership
+from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import basis
-from asktell.posterior.two_way import Cells, correlated, of_metrics, posterior
-from asktell.posterior.unvarying import at_an_end, held, is_unvarying
+from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Problem, State
 
-_FEWEST_DRAWS = 64  # a probability of a half is then known to .06
 _SOME = 0.5  # probability from which a prompt is taken as feasible; and that anybody is, from which a set is the answer
-_SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale: above rounding, below what anybody could see
-_MOST_NUMBERS = 1 << 20  # in one array of draws, 8 MB: large pools take fewer draws
 
 
 class Belief(NamedTuple):
@@ -109,37 +105,12 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
     n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change nothing
-    n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
-    n_metrics = len(goal.metrics)
-    means, errors = np.empty((n_arms, n_metrics)), np.empty((n_arms, n_metrics))
-    fits, told, noise = [], dict[int, Vector](), []
-    seen = distinct(cells.examples[cells.examples >= 0])
-    n_seen = len(cells.arms) if problem.n_examples is None else len(seen) + int((cells.examples < 0).sum())
-    for j, metric in enumerate(goal.metrics):
-        limits, shape = goal.limits(metric), problem.shapes[j]
-        fit = posterior(cells, j, n_arms, problem.n_examples, None, limits, averaged, _basis(problem), shape)
-        means[:, j], errors[:, j] = fit.mean, fit.sd
-        if n_seen < 2:
-            # Of one example nothing tells how far another is from it.
-            errors[errors[:, j] > 0, j] = np.nan
-        fits.append(fit)
-        prompt, example, residual = fit.variances
-        if cells.noisy is not None and residual > 0.0:
-            noise.append((fit.noise, example / residual))
-        if problem.n_examples is not None and _is_binary(history.scores()[:, j]):
-            correlation = example / (prompt + example + residual)
-            places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
-            told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
-    normals = [
-        membership.normals(problem.seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)
-    ]
-    joint = correlated(normals, of_metrics(cells, n_arms))
-    # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
-    draws = np.array([fit.draws(some) for fit, some in zip(fits, joint, strict=True)])
-    values = _values(goal, draws)
-    n_objectives = len(goal.objectives)
-    _hold_unvarying(problem, cells, draws, values)
-    kept = _hold_at_ends(problem, cells, values)
+    among, of_prompts = problem.n_examples, _basis(problem)
+    drawn = draws.joint(
+        cells, goal, problem.shapes, of_prompts, n_arms, among, n_rows, most_draws, problem.seed, averaged
+    )
+    values, kept, n_objectives = drawn.values, drawn.kept, len(goal.objectives)
+    n_draws = len(values)
     keeps = membership.feasible(values, n_objectives)
     alive = _alive(problem, known)
     rivals = values if len(alive) == n_arms else values[:, alive]
@@ -160,8 +131,8 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         p_member = members.mean(axis=0)
         interest = p_member * (1.0 - p_member)
     return Belief(
-        means=means,
-        errors=errors,
+        means=drawn.means,
+        errors=drawn.errors,
         values=values,
         p_feasible=keeps.mean(axis=0) if goal.is_constrained else None,
         feasible=_taken_as_feasible(values[:, :, n_objectives:], kept) if goal.is_constrained else None,
@@ -170,34 +141,11 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         p_optimal=p_optimal,
         interest=interest,
         expected=expected,
-        informative=_informative(problem, seen, told, [fit.trust for fit in fits]),
+        informative=_informative(problem, cells, history.scores(), drawn.fits),
         alive=alive,
-        noise=design.Noise(*np.mean(noise, axis=0).tolist()) if noise else None,
+        noise=_noise(cells, drawn.fits),
         is_guess=len(cells.arms) < 2,
     )
-
-
-def _hold_unvarying(problem: Problem, cells: Cells, draws: Draws, values: Draws) -> None:
-    """Held against its bound, a metric whose scores all agree so far is drawn as one that may differ, in `values`."""
-    goal = problem.goal
-    for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
-        j = goal.metrics.index(constraint.metric)
-        if is_unvarying(cells, j):
-            against, limits = draws.copy(), goal.ranges.get(constraint.metric)
-            against[j] = held(draws[j], cells, j, problem.n_examples, limits, constraint.at_most)
-            values[:, :, k] = _values(goal, against)[:, :, k]
-
-
-def _hold_at_ends(problem: Problem, cells: Cells, values: Draws) -> Masks:
-    """(K, c) who has always kept a bound at an end of the scale; in `values`, who has broken it misses it for good."""
-    goal, n_objectives = problem.goal, len(problem.goal.objectives)
-    own = cells.examples >= 0 if problem.n_examples is not None else np.ones(len(cells.arms), dtype=bool)
-    kept, _ = at_an_end(goal, cells.arms, cells.scores, problem.n_arms)
-    _, broken = at_an_end(goal, cells.arms[own], cells.scores[own], problem.n_arms)
-    for k, missed in enumerate(broken.T, n_objectives):
-        if missed.any():
-            values[:, missed, k] = np.minimum(-np.abs(values[:, missed, k]), -_SLIGHTLY)
-    return kept
 
 
 def _taken_as_feasible(slacks: Draws, kept: Masks) -> Mask:
@@ -208,26 +156,34 @@ def _taken_as_feasible(slacks: Draws, kept: Masks) -> Mask:
     return np.asarray(keeps.mean(axis=0) >= _SOME)
 
 
-def _values(goal: Goal, draws: Matrix) -> Draws:
-    """(S, K, q) the goal's values of draws of the metrics' means (m, S, K)."""
-    values = goal.values(draws.reshape(len(draws), -1).T)
-    return np.moveaxis(values.T.reshape(-1, *draws.shape[1:]), 0, 2)
+def _noise(cells: Cells, fits: list[Posterior]) -> design.Noise | None:
+    """The noise of scores within a cell, of the metrics' average; None where cells have none."""
+    parts = [
+        (fit.noise, example / residual) for fit in fits for _, example, residual in [fit.variances] if residual > 0
+    ]
+    return None if cells.noisy is None or not parts else design.Noise(*np.mean(parts, axis=0).tolist())
 
 
-def _informative(
-    problem: Problem, seen: Indices, told: dict[int, Vector], trust: list[float]
-) -> design.Informative | None:
-    """How much a score tells on each example, by earlier studies as far as they hold and by what was seen here.
-
-    `told`: of the metrics that tell what their examples seen here divide, in units of one that nobody has seen.
-    """
+def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Posterior]) -> design.Informative | None:
+    """How much a score tells on each example, by earlier studies as far as they hold and by what was seen here."""
+    if problem.n_examples is None:
+        return None
+    seen = distinct(cells.examples[cells.examples >= 0])
+    places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
+    told = dict[
+        int, Vector
+    ]()  # of metrics that tell what their examples seen here divide, 1 for one that nobody has seen
+    for j, fit in enumerate(fits):
+        if _is_binary(scores[:, j]):
+            correlation = fit.variances[1] / sum(fit.variances)
+            told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
     if problem.tells is None:
         return design.Informative(problem.place[seen], np.mean(list(told.values()), axis=0)) if told else None
     units = np.zeros(len(problem.tells))
-    for j, shape in enumerate(problem.shapes):
+    for j, (fit, shape) in enumerate(zip(fits, problem.shapes, strict=True)):
         own = np.ones(len(units))
         own[seen] = told.get(j, 1.0)
-        units += own if shape is None else shape.tells ** trust[j] * own
+        units += own if shape is None else shape.tells**fit.trust * own
     return design.Informative(problem.telling_place, units / len(problem.shapes))
 
 

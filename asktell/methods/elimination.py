@@ -45,7 +45,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.tally import Tally
-from asktell.posterior.unvarying import at_an_end
+from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.schedulers import (

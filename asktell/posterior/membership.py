@@ -17,31 +17,6 @@ _LEAST_PROBABILITY = 0.02  # of a prompt that may be in the answer: one of 64 dr
 _BLOCK = 1 << 14  # numbers at a time, that stay in the processor's cache
 
 
-def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:
-    """Standard normals from counter bits (Box & Muller 1958)."""
-    n = shape[0] * shape[1]
-    half = (n + 1) // 2
-    result = np.empty(2 * half)
-    for start in range(0, half, _BLOCK):
-        stop = min(half, start + _BLOCK)
-        bits = counters.bits(seed, purpose, *counts, np.arange(start, stop))
-        # 32 bits each are enough for what is compared with a posterior's width.
-        radius = (bits >> np.uint64(32)).view(np.int64).astype(np.float64)
-        radius += 0.5
-        radius /= 2.0**32
-        np.sqrt(np.multiply(np.log(radius, out=radius), -2.0, out=radius), out=radius)
-        tangent = (bits & np.uint64(0xFFFFFFFF)).view(np.int64).astype(np.float64)
-        tangent *= np.pi / 2.0**32
-        # Cosine and sine of the angle by the tangent of its half, which takes a fraction of their time.
-        np.tan(tangent, out=tangent)
-        square = tangent**2
-        radius /= 1.0 + square
-        np.multiply(radius, np.subtract(1.0, square, out=square), out=result[start:stop])
-        tangent *= 2.0
-        np.multiply(radius, tangent, out=result[half + start : half + stop])
-    return result[:n].reshape(shape)
-
-
 def feasible(values: Draws, n_objectives: int = 1) -> Masks:
     """(S, K): whether every slack is kept."""
     return least_slack(values, n_objectives) >= 0

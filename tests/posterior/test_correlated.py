@@ -5,7 +5,8 @@ import pytest
 
 import asktell
 from asktell.methods.adaptive import Adaptive
-from asktell.posterior.two_way import Cells, correlated, of_metrics
+from asktell.posterior.draws import correlated, of_metrics
+from asktell.posterior.two_way import Cells
 
 
 def cells(scores: np.ndarray, n_examples: int) -> Cells:

@@ -8,16 +8,16 @@ from scipy import stats
 
 from asktell.numerics import counters
 from asktell.numerics.pareto import pareto_mask
-from asktell.posterior import membership
+from asktell.posterior import draws, membership
 
 
 def test_normals_are_normal_and_repeatable() -> None:
-    normals = membership.normals(3, "test", (501, 99), 7)
+    normals = draws.normals(3, "test", (501, 99), 7)
     assert normals.shape == (501, 99)
     assert stats.kstest(normals.ravel(), "norm").pvalue > 0.01
     assert abs(np.corrcoef(normals[:, 0], normals[:, 1])[0, 1]) < 0.2
-    assert (normals == membership.normals(3, "test", (501, 99), 7)).all()
-    assert not (normals == membership.normals(3, "test", (501, 99), 8)).any()
+    assert (normals == draws.normals(3, "test", (501, 99), 7)).all()
+    assert not (normals == draws.normals(3, "test", (501, 99), 8)).any()
 
 
 def test_normals_are_those_of_box_and_muller() -> None:
@@ -25,7 +25,7 @@ def test_normals_are_those_of_box_and_muller() -> None:
     bits = counters.bits(3, "test", 7, np.arange(n))
     radius = np.sqrt(-2.0 * np.log(((bits >> np.uint64(32)).astype(float) + 0.5) / 2.0**32))
     angle = 2.0 * np.pi * (bits & np.uint64(2**32 - 1)).astype(float) / 2.0**32
-    found = membership.normals(3, "test", (2, n), 7)
+    found = draws.normals(3, "test", (2, n), 7)
     np.testing.assert_allclose(found, radius * np.array([np.cos(angle), np.sin(angle)]), rtol=0, atol=1e-14)
 
 

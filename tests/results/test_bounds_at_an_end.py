@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, ParetoSet, Result, Selector, at_least, at_most, maximize
-from asktell.posterior.unvarying import at_an_end
+from asktell.posterior.draws import at_an_end
 from asktell.reports import document
 
 N_PROMPTS, N = 6, 40

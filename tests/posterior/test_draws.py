@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, Selector, at_least, at_most, maximize
+from asktell.posterior.draws import held, is_unvarying
 from asktell.posterior.two_way import Cells, chance_of_another
-from asktell.posterior.unvarying import held, is_unvarying
 from asktell.problem.goals import Constraint
 
 N, SEEN = 60, 12

@@ -1,0 +1,237 @@
+"""Joint draws of every prompt's mean of every metric, and of the goal's values.
+
+Each metric has a posterior of its own (`asktell.posterior.two_way`); draws of several metrics correlate as the scores
+do. Two kinds of metric are no Gaussian's business, bounds that scores meet and never pass: a fixed cost, a format that
+every output has kept.
+
+How likely is it that the M scores of a prompt that are unknown all equal the known ones? Call 1 / m the chance of
+another score (`chance_of_another`), as after m - 1 equal ones. If nothing speaks for a metric that cannot vary, the
+rule of succession says m / (m + M). If it is as likely as not beforehand (Jeffreys, Theory of Probability, 3.2), this
+is m (m + M + 1) / ((m + 1) (m + M)). The first holds for an end of the metric's range, and for 0 and 1, which scores
+that vary often are; the second for all else. It matters where a mean is held against a bound that it equals: the bound
+is kept unless another score comes. Where examples have no end, or are asked again, one would come some day; then it
+counts whether one comes in as many scores as there were.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.numerics import counters
+from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector
+from asktell.posterior.shape import Shape
+from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
+from asktell.problem.goals import Goal
+
+_FEWEST_DRAWS = 64  # a probability of a half is then known to .06
+_MOST_NUMBERS = 1 << 20  # in one array of draws, 8 MB: large pools take fewer draws
+_SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale: above rounding, below what anybody could see
+_BLOCK = 1 << 14  # numbers at a time, that stay in the processor's cache
+_ENDS = (0.0, 1.0)  # of many a range that nobody has named
+_INDEPENDENCE = 10.0  # scores that independence is worth: correlations of a few scores are shrunk to none
+
+
+class Joint(NamedTuple):
+    """The posteriors of all metrics, and draws from them."""
+
+    fits: list[Posterior]  # by metric
+    means: Means  # (K, m)
+    errors: Means  # (K, m) posterior standard deviations; NaN after a single example
+    values: Draws  # (S, K, q) draws of the goal's values
+    kept: Masks  # (K, c) who has always kept a bound at an end of the scale
+
+
+def joint(
+    cells: Cells,
+    goal: Goal,
+    shapes: Sequence[Shape | None],
+    basis: Matrix | None,
+    n_arms: int,
+    n_examples: int | None,
+    n_rows: int,
+    most_draws: int,
+    seed: int,
+    averaged: bool,
+) -> Joint:
+    """Draw from the posteriors of all metrics, given the cells told.
+
+    Args:
+        cells: what was told.
+        goal: its metrics are drawn, its values returned.
+        shapes: in what the examples differ, by metric, as far as earlier studies know.
+        basis: (K, q) functions of the prompts' features.
+        n_arms: K.
+        n_examples: N, or None if they are endless.
+        n_rows: of all scores, by which draws differ from decision to decision.
+        most_draws: S, fewer for large pools.
+        seed: of the draws.
+        averaged: over what the variances may be, or given the most likely ones.
+    """
+    n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
+    fits = [
+        posterior(cells, j, n_arms, n_examples, None, goal.limits(metric), averaged, basis, shapes[j])
+        for j, metric in enumerate(goal.metrics)
+    ]
+    means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
+    own = cells.examples >= 0
+    if (len(cells.arms) if n_examples is None else len(np.unique(cells.examples[own])) + int((~own).sum())) < 2:
+        errors[errors > 0] = np.nan  # of one example nothing tells how far another is from it
+    some = [normals(seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)]
+    mixed = correlated(some, of_metrics(cells, n_arms))
+    # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
+    draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
+    values = _values(goal, draws)
+    _hold_unvarying(goal, cells, n_examples, draws, values)
+    return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values))
+
+
+def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:
+    """Standard normals from counter bits (Box & Muller 1958)."""
+    n = shape[0] * shape[1]
+    half = (n + 1) // 2
+    result = np.empty(2 * half)
+    for start in range(0, half, _BLOCK):
+        stop = min(half, start + _BLOCK)
+        bits = counters.bits(seed, purpose, *counts, np.arange(start, stop))
+        # 32 bits each are enough for what is compared with a posterior's width.
+        radius = (bits >> np.uint64(32)).view(np.int64).astype(np.float64)
+        radius += 0.5
+        radius /= 2.0**32
+        np.sqrt(np.multiply(np.log(radius, out=radius), -2.0, out=radius), out=radius)
+        tangent = (bits & np.uint64(0xFFFFFFFF)).view(np.int64).astype(np.float64)
+        tangent *= np.pi / 2.0**32
+        # Cosine and sine of the angle by the tangent of its half, which takes a fraction of their time.
+        np.tan(tangent, out=tangent)
+        square = tangent**2
+        radius /= 1.0 + square
+        np.multiply(radius, np.subtract(1.0, square, out=square), out=result[start:stop])
+        tangent *= 2.0
+        np.multiply(radius, tangent, out=result[half + start : half + stop])
+    return result[:n].reshape(shape)
+
+
+def of_metrics(cells: Cells, n_arms: int) -> Matrix:
+    """(m, m) correlations of a prompt's scores over its examples, pooled over prompts and shrunk to independence.
+
+    A metric that does not vary within prompts is independent of the others.
+    """
+    m = cells.scores.shape[1]
+    if m == 1:
+        return np.eye(1)
+    counts = np.bincount(cells.arms, minlength=n_arms)
+    sums = np.stack([np.bincount(cells.arms, column, n_arms) for column in cells.scores.T], axis=1)
+    deviations = cells.scores - (sums / np.maximum(counts, 1)[:, None])[cells.arms]
+    size = np.sqrt((deviations**2).sum(axis=0))
+    varies = size > 1e-9 * np.abs(cells.scores).max(axis=0) * np.sqrt(len(deviations))
+    deviations = np.where(varies, deviations / np.where(varies, size, 1.0), 0.0)
+    freedom = float(np.maximum(counts - 1, 0).sum())
+    found = freedom / (freedom + _INDEPENDENCE) * (deviations.T @ deviations)
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(found)
+
+
+def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
+    """Independent standard normals (S, n) of every metric, mixed so that they correlate; those of the first stay.
+
+    Arrays of another width belong to another kind of posterior, and are not mixed with.
+    """
+    root = np.linalg.cholesky(correlation)
+    mixed = []
+    for j, own in enumerate(normals):
+        alike = [k for k in range(j) if normals[k].shape == own.shape and root[j, k] != 0.0]
+        rest = np.sqrt(1.0 - sum(root[j, k] ** 2 for k in alike))
+        if alike:
+            own = rest * own
+            for k in alike:
+                own += root[j, k] * normals[k]
+        mixed.append(own)
+    return mixed
+
+
+def at_an_end(goal: Goal, arms: Indices, scores: Means, n_arms: int) -> tuple[Masks, Masks]:
+    """(K, c) who has kept a constraint whose bound is an end of the scale with every score, and who has broken it.
+
+    The bound is an end if the metric's range says so, or if no score of any prompt is better. A model that shrinks
+    a prompt's scores to those of others puts every mean on the far side of such a bound, however often the prompt has
+    kept it. Broken is a bound only at an end that is known: of the range, or 0 and 1 of scores that are one of these.
+    """
+    kept, broken = (np.zeros((n_arms, len(goal.constraints)), dtype=bool) for _ in range(2))
+    slacks = goal.values(scores)[:, len(goal.objectives) :]
+    for k, constraint in enumerate(goal.constraints):
+        column, span = scores[:, goal.metrics.index(constraint.metric)], goal.ranges.get(constraint.metric)
+        ends = span or (_ENDS if np.isin(column, _ENDS).all() else None)
+        is_known = ends is not None and constraint.bound == ends[not constraint.at_most]
+        if is_known or (span is None and (slacks[:, k] <= 0.0).all()):
+            misses = arms[slacks[:, k] < 0.0]
+            kept[arms, k] = True
+            kept[misses, k] = False
+            broken[misses, k] = is_known
+    return kept, broken
+
+
+def is_unvarying(cells: Cells, metric: int) -> bool:
+    """Whether every score of a metric is the same."""
+    scores = cells.scores[:, metric]
+    varies = cells.noisy is not None and cells.noisy.squares[:, metric].any()
+    return not varies and bool((scores == scores[0]).all())
+
+
+def held(
+    draws: Vector,
+    cells: Cells,
+    metric: int,
+    n_examples: int | None,
+    limits: tuple[float, float] | None,
+    at_most: bool,
+) -> Vector:
+    """(S, K) draws of the prompts' means of a metric that never varied, to be held against a bound.
+
+    Those nearest to the one score become it, as many as it is likely that no other comes. Beyond an end of the range
+    there are none; where no range is known, the others of a score of 0 or 1 are on the side that breaks the bound.
+    """
+    score = float(cells.scores[0, metric])
+    known = np.bincount(cells.arms, minlength=draws.shape[1])
+    m = 1.0 / chance_of_another(score, len(cells.arms), known, limits)
+    left = np.full(len(known), np.inf)  # of noisy cells there is no last score
+    is_end = score in (limits or _ENDS)
+    if n_examples is not None and cells.noisy is None:
+        left = n_examples - np.bincount(cells.arms[cells.examples >= 0], minlength=len(known)).astype(np.float64)
+    elif is_end:
+        left = known.astype(np.float64)
+    same, away = 1.0 / (1.0 + left / m), draws - score
+    if is_end:
+        is_above = score == limits[0] if limits else at_most
+        away = np.abs(away) if is_above else -np.abs(away)
+    else:
+        same = (m + same) / (m + 1.0)
+    n_same = np.round(same * len(draws)).astype(np.int64)
+    order = np.argsort(np.argsort(np.abs(away), axis=0, kind="stable"), axis=0)
+    return np.asarray(score + np.where(order < n_same, 0.0, away))
+
+
+def _hold_unvarying(goal: Goal, cells: Cells, n_examples: int | None, draws: Draws, values: Draws) -> None:
+    """Held against its bound, a metric whose scores all agree so far is drawn as one that may differ, in `values`."""
+    for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
+        j = goal.metrics.index(constraint.metric)
+        if is_unvarying(cells, j):
+            against, limits = draws.copy(), goal.ranges.get(constraint.metric)
+            against[j] = held(draws[j], cells, j, n_examples, limits, constraint.at_most)
+            values[:, :, k] = _values(goal, against)[:, :, k]
+
+
+def _hold_at_ends(goal: Goal, cells: Cells, n_examples: int | None, values: Draws) -> Masks:
+    """(K, c) who has always kept a bound at an end of the scale; in `values`, who has broken it misses it for good."""
+    own, n_arms = cells.examples >= 0 if n_examples is not None else np.ones(len(cells.arms), bool), values.shape[1]
+    kept, _ = at_an_end(goal, cells.arms, cells.scores, n_arms)
+    _, broken = at_an_end(goal, cells.arms[own], cells.scores[own], n_arms)
+    for k, missed in enumerate(broken.T, len(goal.objectives)):
+        if missed.any():
+            values[:, missed, k] = np.minimum(-np.abs(values[:, missed, k]), -_SLIGHTLY)
+    return kept
+
+
+def _values(goal: Goal, draws: Matrix) -> Draws:
+    """(S, K, q) the goal's values of draws of the metrics' means (m, S, K)."""
+    values = goal.values(draws.reshape(len(draws), -1).T)
+    return np.moveaxis(values.T.reshape(-1, *draws.shape[1:]), 0, 2)
