@@ -65,6 +65,7 @@ AGAIN_optuna = tests/adapters/optimizers/test_optuna.py tests/adapters/optimizer
 # make test-adapters FAMILIES="ray dspy". Their warnings are their own.
 test-adapters: $(FAMILIES:%=test-adapter-%)
 
+.PRECIOUS: .venvs/%/.made
 test-adapter-%: .venvs/%-$(VERSIONS)/.made
 	@echo "== $*, $(VERSIONS) versions"
 	@.venvs/$*-$(VERSIONS)/bin/python -m pytest -W default $(wildcard tests/families/$*) $(AGAIN_$*)
