@@ -100,10 +100,9 @@ lint-page: $(VENV)/.test
 	@mkdir -p .venvs/page && cp tests/reports/lint/* .venvs/page
 	cd .venvs/page && npm install --ignore-scripts --loglevel error --no-audit --no-fund
 	$(VENV)/bin/python -c "from asktell.reports.page import assets; print(assets()[1])" > .venvs/page/page.js
-	for kind in studies login problem; do $(VENV)/bin/python -c \
-		"from asktell.service.pages import script; print(script('$$kind'))" > .venvs/page/$$kind.js; done
+	$(VENV)/bin/python -c "from asktell.service.pages import list_script; print(list_script())" > .venvs/page/studies.js
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
-		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js login.js problem.js
+		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js
 
 # The documentation as a site: build/docs/site/index.html. Any warning is an error.
 .PHONY: docs

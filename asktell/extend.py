@@ -41,7 +41,7 @@ Evaluation
 Studies
     AbstractStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
     Evaluation: one row of `study.evaluations()`
-    reports, Watch: a study's page as data and HTML; who works on it
+    reports, LiveReport: a study's page as data and HTML; the same while the study changes
     serve(arguments): the HTTP service
     fresh_after_fork(obj, renew): renews an object's locks in a forked process
 """
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from asktell.service.server import serve
     from asktell.state import State, apply, decide, events
     from asktell.studies.base import AbstractStudy
-    from asktell.studies.watching import Watch
+    from asktell.studies.watching import LiveReport
     from asktell.studies.worker import Worker
 
 _HOMES = {
@@ -97,7 +97,7 @@ _HOMES = {
     "service.server": ("serve",),
     "state": ("State", "apply", "decide"),
     "studies.base": ("AbstractStudy",),
-    "studies.watching": ("Watch",),
+    "studies.watching": ("LiveReport",),
     "studies.worker": ("Worker",),
 }
 _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
@@ -112,11 +112,11 @@ __all__ = [
     "Evaluator",
     "FailureLimit",
     "Goal",
+    "LiveReport",
     "Method",
     "OnTell",
     "Outcome",
     "State",
-    "Watch",
     "Worker",
     "aligned",
     "apply",

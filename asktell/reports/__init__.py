@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asktell.reports.data import FORMAT, VERSION, document, plain, version_of
-    from asktell.reports.page import encode, render, write
+    from asktell.reports.page import encode, render, render_live, write
 
 _OF_DATA = ("FORMAT", "VERSION", "document", "plain", "version_of")
-__all__ = ["FORMAT", "VERSION", "document", "encode", "plain", "render", "version_of", "write"]
+__all__ = ["FORMAT", "VERSION", "document", "encode", "plain", "render", "render_live", "version_of", "write"]
 
 
 def __getattr__(name: str) -> Any:

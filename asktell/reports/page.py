@@ -20,7 +20,7 @@ from asktell._util.files import write_atomically
 FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
     "text.js", "words.js", "pictures.js", "table.js", "view.js", "verdict.js", "plane.js", "prompts.js",
-    "spending.js", "settling.js", "examples.js", "duel.js", "workers.js", "costs.js", "made.js", "session.js",
+    "spending.js", "settling.js", "examples.js", "duel.js", "workers.js", "costs.js", "made.js",
     "changes.js", "live.js", "main.js",
 )  # fmt: skip
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
@@ -35,17 +35,23 @@ def write(path: str | Path, document: Mapping[str, Any]) -> None:
     write_atomically(Path(path), render(document))
 
 
-def render(document: Mapping[str, Any], live: str | None = None) -> str:
-    """The page of what `asktell.reports.document` gathered.
-
-    With `live`, an address relative to the page's own, the page asks there every other second for another document,
-    as `encode` writes it, and draws it: `?version=` names the one that it has, and 204 says that this is the newest.
-    """
+def render(document: Mapping[str, Any]) -> str:
+    """The page of what `asktell.reports.document` gathered."""
     summary = "\n".join([document["words"]["answer"], document["words"]["verdict"], document["goal"]["text"]])
-    return frame(
-        str(document["name"] or "Selection"), assets()[1], encode(document), summary=summary, live=live is not None,
-        attributes={"live": live or ""},
-    )  # fmt: skip
+    title = str(document["name"] or "Selection")
+    return frame(title, assets()[1], encode(document), summary=summary, live=False)
+
+
+def render_live(title: str, live: str, **attributes: str) -> str:
+    """A page that polls for its document.
+
+    Args:
+        title: of the page.
+        live: address, relative to the page's own, that gives what `asktell.studies.watching.LiveReport.newer` does;
+            `?version=` is that of the document which the page has.
+        attributes: as for `frame`.
+    """
+    return frame(title, assets()[1], attributes={"live": live, **attributes})
 
 
 def frame(

@@ -1,57 +1,161 @@
-"""The application: its operations, its pages, and what it answers when something goes wrong."""
+"""The application: its operations and pages, what every request passes, and the answers to errors."""
 
+import asyncio
 import logging
+import time
+from importlib.metadata import version
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from asktell._util.extras import own_version
 from asktell._util.terminal import safe
 from asktell.errors import AsktellError, StorageError
-from asktell.service.feeds import Feeds
-from asktell.service.health import Health
+from asktell.service.auth import Guard, Tokens
+from asktell.service.idempotency import Answers, IdempotentRoute
 from asktell.service.metrics import Metrics
+from asktell.service.open_studies import OpenStudies
 from asktell.service.openapi import describe
 from asktell.service.operations import add_growth, add_health, add_results, add_studies, add_trials
-from asktell.service.overview import Overview
-from asktell.service.pages import add_pages
+from asktell.service.pages import ROLE, Overview, add_pages
 from asktell.service.problems import MEDIA_TYPE, ProblemDetails, problem_of
-from asktell.service.studies import Studies
+
+_SECONDS_FOR_A_BODY = 30.0
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # pages bring one of their own
+}
 
 log = logging.getLogger("asktell.service")
 
 
-def make_app(studies: Studies, metrics: Metrics, with_tokens: bool, storage: Health | None = None) -> FastAPI:
-    """The operations on these studies, behind nothing: see `asktell.service.gate`.
+def make_app(
+    studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26, access_log: bool = False
+) -> FastAPI:
+    """The service as an ASGI application.
 
     Args:
-        studies: that it serves.
-        metrics: that it shows.
-        with_tokens: whether its document tells of tokens.
-        storage: what /health asks; by default whether the studies can be changed.
+        studies: served by it.
+        tokens: that requests need; none by default.
+        most_bytes: size of the largest request.
+        access_log: whether every request is logged.
     """
-    storage = storage or Health(studies.check)
-    feeds, overview = Feeds(studies), Overview(studies)
-    app = FastAPI(title="asktell", version=own_version(), docs_url=None, redoc_url=None)
-    add_health(app, metrics, storage, overview)
-    add_studies(app, studies, feeds)
+    tokens = tokens or Tokens()
+    overview = Overview(studies)
+    metrics = Metrics(lambda: len(studies), overview.rows)
+    app = FastAPI(title="asktell", version=version("asktell"), docs_url=None, redoc_url=None)
+    app.state.answers = Answers()
+    app.router.route_class = IdempotentRoute
+    add_health(app, studies, metrics, overview)
+    add_studies(app, studies)
     add_trials(app, studies)
     add_growth(app, studies)
     add_results(app, studies)
-    add_pages(app, studies, feeds, overview)
+    add_pages(app, studies, overview)
     app.add_exception_handler(ProblemDetails, _on_problem)
     app.add_exception_handler(AsktellError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(Exception, _on_bug)
-    describe(app, with_tokens)
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
+    app.add_middleware(Gate, guard=Guard(tokens), metrics=metrics, most_bytes=most_bytes, access_log=access_log)
+    describe(app, bool(tokens))
     return app
 
 
-# What goes wrong
+class Gate:
+    """Middleware around everything: admits requests, bounds their bodies, counts them, and answers when code fails.
+
+    A body is read only after its request was admitted, and FastAPI's own security comes after it reads the body.
+    """
+
+    def __init__(self, app: ASGIApp, guard: Guard, metrics: Metrics, most_bytes: int, access_log: bool) -> None:
+        self._app, self._guard, self._metrics = app, guard, metrics
+        self._most_bytes, self._access_log = most_bytes, access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # there are no web sockets
+        # As it came: a name may hold an encoded slash, which must not part it.
+        scope = dict(scope, path=quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~"))
+        started, status = time.perf_counter(), 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        async def refuse(problem: ProblemDetails) -> None:
+            await problem_response(problem)(scope, receive, send_on)
+
+        with self._metrics.running.track_inprogress():
+            try:
+                await self._admitted(scope, receive, send_on)
+            except ProblemDetails as problem:
+                await refuse(problem)
+            except ClientDisconnect:
+                pass
+            except asyncio.CancelledError:  # by the server, which ends
+                text = "The service ends, and this request has taken too long to wait for. It may have been done; "
+                headers = {"Retry-After": "1"}
+                await refuse(ProblemDetails(503, f"{text}come again.", "service", headers, title="The service ends"))
+            except Exception:
+                log.exception("An error of the service")
+                if status == 0:
+                    await refuse(ProblemDetails(500, "An error of the service; its log says more."))
+        seconds = time.perf_counter() - started
+        self._metrics.count(getattr(scope.get("route"), "name", None) or "other", status, seconds)
+        if self._access_log:
+            log.info("%s %s %d %.1f ms", scope["method"], scope["path"], status, 1e3 * seconds)
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        address = scope["client"][0] if scope.get("client") else ""
+        scope[ROLE] = self._guard.admit(scope["method"], scope["path"], headers, address)
+        length = headers.get("content-length", "0")
+        has_body = "transfer-encoding" in headers or length.strip("0") != ""
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if has_body and scope["method"] in ("POST", "PUT", "DELETE", "PATCH") and kind != "application/json":
+            raise ProblemDetails(415, "The body must be JSON, with the header `Content-Type: application/json`.")
+        too_large = f"A request may have at most {self._most_bytes} bytes."
+        if length.isdecimal() and int(length[:20]) > self._most_bytes:
+            raise ProblemDetails(413, too_large)
+        size, until = 0, asyncio.get_running_loop().time() + _SECONDS_FOR_A_BODY
+
+        async def receive_on() -> Message:
+            nonlocal size
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"The body did not come within {_SECONDS_FOR_A_BODY:g} s.") from None
+            size += len(message.get("body", b""))
+            if size > self._most_bytes:
+                raise HTTPException(413, too_large)
+            return message
+
+        await self._app(scope, receive_on, send)
+
+
+# Errors
 
 
 def problem_response(problem: ProblemDetails) -> Response:
@@ -75,7 +179,7 @@ async def _on_invalid(request: Request, error: Any) -> Response:
         return problem_response(ProblemDetails(400, "The body is not JSON."))
     found: dict[str, list[str]] = {}
     for e in errors:
-        # What follows names the alternatives that were tried.
+        # The path goes on with the alternatives that were tried.
         where = ".".join(str(part) for part in e["loc"][: 4 if "tells" in e["loc"] else 2])
         found.setdefault(where, []).append(e["msg"].removeprefix("Value error, "))
     listed = [{"where": where, "what": " / ".join(dict.fromkeys(what))} for where, what in found.items()]
@@ -84,15 +188,14 @@ async def _on_invalid(request: Request, error: Any) -> Response:
 
 
 async def _on_http(request: Request, error: Any) -> Response:
-    detail = {404: "There is nothing at this address.", 405: "This address does not know this method."}
-    text = detail.get(error.status_code, "The body cannot be read as JSON.")
+    details = {
+        400: "The body cannot be read as JSON.",
+        404: "There is nothing at this address.",
+        405: "This address does not know this method.",
+    }
     headers = dict(error.headers or {})
     if error.status_code == 405:  # the framework names the methods of the first operation only
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         headers["Allow"] = ", ".join(sorted(set().union(*(route.methods for route in routes))))
-    return problem_response(ProblemDetails(error.status_code, text, headers=headers))
-
-
-async def _on_bug(request: Request, error: Exception) -> Response:
-    log.error("An error of the service", exc_info=error)
-    return problem_response(ProblemDetails(500, "An error of the service; its log says more."))
+    detail = details.get(error.status_code, error.detail)
+    return problem_response(ProblemDetails(error.status_code, detail, headers=headers))

@@ -1,41 +1,42 @@
-"""What the service counts, for Prometheus, and how far its studies are.
-
-Of studies, whose number is open, only so many have gauges: the newest that were read.
-"""
+"""Metrics of the service and of its studies, for Prometheus."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
-from asktell.service.overview import Row
+if TYPE_CHECKING:
+    from asktell.service.pages import Row
 
-_MOST_STUDIES = 1000
+_MOST_STUDIES = 1000  # the newest ones: their number is open, and each is a label
 _OF_STUDIES = {
     "spent": "Evaluations told.",
-    "budget": "Evaluations allowed; 100000000: any number.",
+    "budget": "Maximum evaluations; 100000000 if unlimited.",
     "spent_cost": "Sum of the costs told.",
     "max_cost": "Maximum cost; +Inf if unlimited.",
     "active": "Prompts still in the race.",
-    "pending": "Trials that are out.",
+    "pending": "Trials that were asked and not told.",
     "failures": "Evaluations that failed.",
     "workers": "Workers that hold trials.",
-    "paused": "1 while nothing is handed out until somebody resumes it.",
+    "paused": "1 while the study is paused.",
 }
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Metrics:
-    """Requests, their times and what is open.
+class Metrics(Collector):
+    """Requests, their times, and the progress of studies.
 
     Args:
-        n_open: says how many studies are open.
+        n_open: gives the number of open studies.
+        rows: gives what is known of the studies, at once.
     """
 
-    def __init__(self, n_open: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, n_open: Callable[[], int], rows: "Callable[[], Sequence[Row]]") -> None:
+        self._registry, self._rows = CollectorRegistry(), rows
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
             "asktell_requests", "Requests answered.", ["operation", "status"], registry=self._registry
@@ -45,10 +46,7 @@ class Metrics:
         )
         self.running = Gauge("asktell_requests_running", "Requests not answered yet.", registry=self._registry)
         Gauge("asktell_open_studies", "Studies kept open.", registry=self._registry).set_function(n_open)
-
-    def show(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Show how far studies are, too; `rows` is asked at every look, and must not take long."""
-        self._registry.register(_OfStudies(rows))
+        self._registry.register(self)
 
     def count(self, operation: str, status: int, seconds: float) -> None:
         """Count an answer."""
@@ -59,23 +57,11 @@ class Metrics:
         """All metrics in Prometheus' format."""
         return generate_latest(self._registry)
 
-
-class _OfStudies:
-    """Gauges with a study's name."""
-
-    def __init__(self, rows: Callable[[], Sequence[Row]]) -> None:
-        self._rows = rows
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Nothing: or it would be asked for its gauges before there are any."""
-        return ()
-
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The gauges."""
+        """The gauges of the studies, labelled with their names."""
         rows = [(row.name, row.standing) for row in self._rows()[-_MOST_STUDIES:] if row.standing is not None]
         for name, words in _OF_STUDIES.items():
-            gauge = GaugeMetricFamily(f"asktell_study_{name}", words, labels=["study"])
-            get = attrgetter(name)
+            gauge, get = GaugeMetricFamily(f"asktell_study_{name}", words, labels=["study"]), attrgetter(name)
             for study, standing in rows:
                 value = get(standing)
                 gauge.add_metric([study], math.inf if value is None else value)

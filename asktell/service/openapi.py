@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from asktell.service.answers import ProblemModel
 from asktell.service.problems import MEDIA_TYPE
+from asktell.service.schemas import ProblemModel
 
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
@@ -18,7 +18,7 @@ _DESCRIPTIONS = {
     413: "The body is too large.",
     415: "The body is not `application/json`.",
     422: "A value cannot be used; `detail` says which, and what was expected. Nothing was changed.",
-    429: "Too many requests; `Retry-After` says for how many seconds to wait.",
+    429: "Too many requests with a wrong token; `Retry-After` says for how many seconds to wait.",
     500: "An error of the service.",
     501: "The method needs a package that is not installed there.",
     503: "The storage cannot be used, or not now (then there is a `Retry-After`). Nothing was changed.",
@@ -30,7 +30,7 @@ _KEY = {
     "in": "header",
     "required": False,
     "description": "Chosen anew for each request, and the same when it is sent again: then it is answered again, and "
-    "not done again. Kept for ten minutes, and lost when the service is restarted.",
+    "not done again. Of the latest 10,000 requests (64 MiB of answers), until the service is restarted.",
     "schema": {"type": "string", "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 

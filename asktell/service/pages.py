@@ -1,34 +1,34 @@
-"""What a browser sees: the studies, each with the panels of its report, live; and where it logs in.
+"""Pages for browsers: the list of studies, and each study's report, live.
 
-The pages are frames without content: their scripts ask for it, and put it on the screen as text only.
+The pages are frames without content: their scripts poll for it, and put it on the screen as text only.
 """
 
-import gzip
 import json
-from collections.abc import Mapping
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path as FilePath
+from threading import Lock
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import AfterValidator
 
-from asktell.errors import StudyNotFoundError
+from asktell.errors import AsktellError, StudyNotFoundError
+from asktell.problem.budget import describe_spending
 from asktell.reports import page
-from asktell.service.feeds import Feeds, Kept
-from asktell.service.overview import Overview, Row
+from asktell.service.auth import Role
+from asktell.service.open_studies import OpenStudies
 from asktell.service.problems import ProblemDetails
-from asktell.service.studies import Studies
-from asktell.service.tokens import Role
-from asktell.service.visitors import VISITOR, Visitor
+from asktell.studies.study import Standing, Study
+from asktell.studies.watching import LiveReport
 
-_FOLDER = FilePath(__file__).parent / "page"
-_JSON = "application/json"
-LOOK = "Asktell-Look"
-"""The header with the number of a look at who works on a study: `look=` is the last that a page has had, -1: none."""
-PACE = "Asktell-Pace"
-"""The header that tells a page how many seconds to wait before it looks again."""
+ROLE = "asktell.role"
+"""Key of a request's role in its scope."""
 
 StudyName = Annotated[
     str,
@@ -36,82 +36,150 @@ StudyName = Annotated[
     AfterValidator(partial(unquote, errors="strict")),
 ]
 
+_LIST = FilePath(__file__).parent / "studies.js"
+_JSON = "application/json"
+_THREADS = 4  # of the pages together, apart from those of the operations: viewers must not slow down workers
+_MOST_LIVE = 32
+_MOST_LOOK = 0.25  # seconds for a look at all studies, and the time of the study it ends with
+_STALE = 2.0  # seconds
+_ANSWERS_NAMED = 3
+
 
 @cache
-def script(kind: str) -> str:
-    """The script of a kind of page: the report's own, or ours with what it needs of that."""
-    if kind == "study":
-        return page.assets()[1]
-    names = ("text.js", "table.js", "session.js") if kind == "studies" else ("text.js",)
-    return page.script_of(*(page.FOLDER / name for name in names), _FOLDER / f"{kind}.js")
+def list_script() -> str:
+    """The script of the list of studies."""
+    return page.script_of(*(page.FOLDER / name for name in ("text.js", "table.js")), _LIST)
 
 
-def html_response(
-    kind: str, title: str, attributes: Mapping[str, str], status: int = 200, summary: str = ""
-) -> Response:
-    """A page; the summary is for who runs no scripts."""
-    code = script(kind)
-    policy = f"{page.policy(code, True)}; frame-ancestors 'none'"
-    headers = {"Content-Security-Policy": policy}
-    return Response(page.frame(title, code, summary=summary, attributes=attributes), status, headers, "text/html")
-
-
-def wants_html(accept: str) -> bool:
-    """Whether it is a browser that asks for a page."""
-    return "text/html" in accept
-
-
-def problem_page(path: str, problem: Mapping[str, Any]) -> Response:
-    """What went wrong at a path, for people."""
-    title, detail, status = problem["title"], problem["detail"], problem["status"]
-    home = "../" * (path.count("/") - 1) or "./"
-    attributes = {"status": str(status), "title": title, "detail": detail, "home": home}
-    return html_response("problem", title, attributes, status, f"{title}\n{detail}")
-
-
-def add_pages(app: FastAPI, studies: Studies, feeds: Feeds, overview: Overview) -> None:
+def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
     """Let an application answer browsers, too."""
-    listed: Kept[list[Row]] = Kept(lambda before: overview.look(answers=True))
+    live: OrderedDict[str, LiveReport] = OrderedDict()
+    limiter = CapacityLimiter(_THREADS)
+
+    def html(content: str, script: str) -> Response:
+        policy = f"{page.policy(script, True)}; frame-ancestors 'none'"
+        return Response(content, 200, {"Content-Security-Policy": policy}, "text/html")
 
     @app.get("/", include_in_schema=False)
     async def home(request: Request) -> Response:
-        if not wants_html(request.headers.get("accept", "")):
+        if "text/html" not in request.headers.get("accept", ""):
             raise ProblemDetails(404, "There is nothing at this address but a page for browsers; the API is at /v1.")
-        return html_response("studies", "Studies", _of(request, "."))
+        return html(page.frame("Studies", list_script()), list_script())
 
     @app.get("/studies", include_in_schema=False)
     async def list_studies() -> Response:
-        content = json.dumps(overview.document(await listed.get()), separators=(",", ":"))
-        return Response(content, media_type=_JSON)
+        rows = await to_thread.run_sync(partial(overview.look, answers=True), limiter=limiter)
+        listed = {"n": overview.n_studies, "studies": [_shown(row) for row in rows]}
+        return Response(json.dumps(listed, separators=(",", ":")), media_type=_JSON)
 
     @app.get("/studies/{name}", include_in_schema=False)
     def study(name: StudyName, request: Request) -> Response:
         if name not in studies.names():
             raise StudyNotFoundError(f"There is no study {name!r}.")
         quoted = quote(name, safe="")
-        visitor: Visitor = request.scope[VISITOR]
-        change = quoted if visitor.role is Role.WRITE else ""
-        return html_response("study", name, {"live": f"{quoted}/data", "change": change, **_of(request, "..")})
+        change = f"../v1/studies/{quoted}" if request.scope[ROLE] is Role.WRITE else ""
+        content = page.render_live(name, f"{quoted}/data", home="../", change=change)
+        return html(content, page.assets()[1])
 
     @app.get("/studies/{name}/data", include_in_schema=False)
-    async def data(
-        name: StudyName,
-        request: Request,
-        version: Annotated[str | None, Query(max_length=200)] = None,
-        look: int | None = None,
-    ) -> Response:
-        newer = await feeds.newer(name, version, look)
-        headers = {PACE: f"{feeds.pace.seconds:.1f}"}
-        if newer is None:
-            return Response(status_code=204, headers=headers)
-        headers[LOOK] = str(newer.look)
-        if not newer.whole:
-            return Response(newer.content, headers=headers, media_type=_JSON)
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(newer.content, headers={**headers, "Content-Encoding": "gzip"}, media_type=_JSON)
-        return Response(gzip.decompress(newer.content), headers=headers, media_type=_JSON)
+    async def data(name: StudyName, version: Annotated[str | None, Query(max_length=200)] = None) -> Response:
+        def newest(study: Study) -> str:
+            report = live.get(name)
+            if report is None or report.study is not study:
+                report = live[name] = LiveReport(study)
+            live.move_to_end(name)
+            while len(live) > _MOST_LIVE:
+                live.popitem(last=False)
+            return report.newer(version)
+
+        return Response(await to_thread.run_sync(studies.call, name, newest, limiter=limiter), media_type=_JSON)
 
 
-def _of(request: Request, up: str) -> dict[str, str]:
-    visitor: Visitor = request.scope[VISITOR]
-    return {"home": f"{up}/", "logout": f"{up}/logout" if visitor.session else ""}
+@dataclass(frozen=True)
+class Row:
+    """A study in the list.
+
+    Attributes:
+        name: of the study.
+        standing: its progress; None if it cannot be read.
+        looked: time of the look that found it.
+        answer: ids of its answer; None if not wanted yet.
+        done: whether the answer is final.
+        answered: version whose answer that is.
+    """
+
+    name: str
+    standing: Standing | None
+    looked: float
+    answer: tuple[str, ...] | None = None
+    done: bool = False
+    answered: str | None = None
+
+
+class Overview:
+    """All studies, for the list and for Prometheus; for several threads.
+
+    However many there are, a look takes little time: it renews the oldest rows, and keeps the others.
+
+    Args:
+        studies: that there are.
+        clock: gives seconds.
+    """
+
+    def __init__(self, studies: OpenStudies, clock: Callable[[], float] = time.monotonic) -> None:
+        self._studies, self._clock = studies, clock
+        self._rows: dict[str, Row] = {}  # in the order in which the studies were made
+        self._lock = Lock()
+        self.n_studies = 0
+
+    def rows(self) -> list[Row]:
+        """The rows known so far, the newest study last."""
+        return list(self._rows.values())
+
+    def look(self, answers: bool = False) -> list[Row]:
+        """Renew the oldest rows, with their answers if they are wanted, as far as the time goes.
+
+        Raises:
+            StorageError: the names cannot be read.
+        """
+        with self._lock:
+            until, names, before = self._clock() + _MOST_LOOK, self._studies.names(), self._rows
+            found = dict(before)
+            for name in sorted(names, key=lambda name: before[name].looked if name in before else -1.0):
+                now, row = self._clock(), before.get(name)
+                if now >= until:
+                    break
+                if row is None or now - row.looked >= _STALE or (answers and row.standing and row.answered is None):
+                    found[name] = self._renewed(name, row or Row(name, None, now), answers)
+            self.n_studies = len(names)
+            self._rows = {name: found[name] for name in names if name in found}
+            return self.rows()
+
+    def _renewed(self, name: str, row: Row, answers: bool) -> Row:
+        try:
+            standing = self._studies.peek(name, lambda study: study.standing)
+            row = replace(row, standing=standing, looked=self._clock())
+            if answers and row.answered != standing.version:
+                result = self._studies.peek(name, lambda study: study.result())
+                ids = [str(prompt.id) for prompt in result.selected]
+                more = (f"and {len(ids) - _ANSWERS_NAMED} more",) if len(ids) > _ANSWERS_NAMED else ()
+                answer = (*ids[:_ANSWERS_NAMED], *more)
+                row = replace(row, answer=answer, done=result.done, answered=standing.version)
+            return row
+        except AsktellError:  # the log says why when somebody asks for the study itself
+            return Row(name, None, self._clock())
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    standing = row.standing
+    if standing is None:
+        return {"name": row.name, "state": "cannot be read", "part": 0.0, "spending": "", "answer": "", "failures": 0}
+    return {
+        "name": row.name,
+        "state": "done" if row.done else "paused" if standing.paused else "at work" if standing.pending else "waits",
+        "part": standing.spent / standing.budget,
+        "spending": describe_spending(standing),
+        "answer": ", ".join(row.answer or ()),
+        "workers": standing.workers,
+        "failures": standing.failures,
+    }

@@ -3,7 +3,6 @@
 import argparse
 import ipaddress
 import logging
-import math
 import os
 import re
 import socket
@@ -17,12 +16,11 @@ from asktell._util.extras import needs_extra
 from asktell._util.terminal import safe
 from asktell.errors import InvalidArgumentError
 from asktell.problem.checks import whole
-from asktell.service.tokens import READ, WRITE, Tokens, is_loopback
+from asktell.service.auth import READ, WRITE, Tokens, is_loopback
 
 _SECONDS_TO_FINISH = 30
 _SECONDS_FOR_THREADS = 2
 _SECONDS_IDLE = 75
-_CONNECTIONS = 1000
 
 log = logging.getLogger("asktell.service")
 
@@ -39,8 +37,6 @@ def serve(arguments: argparse.Namespace) -> int:
         MissingExtraError: the packages of the service are missing.
         OSError: the address is in use, or is none of this machine's.
     """
-    if not 0 <= arguments.rate < math.inf:
-        raise InvalidArgumentError(f"--rate must be requests per second, 0 for no limit; got {arguments.rate}.")
     whole("--max-mb", arguments.max_mb, 1, 2**20)
     whole("--port", arguments.port, 0, 65535)
     for proxy in arguments.proxy:
@@ -58,20 +54,13 @@ def serve(arguments: argparse.Namespace) -> int:
         import uvicorn
 
         from asktell.service.app import make_app
-        from asktell.service.connections import ConnectionLimits, Connections
-        from asktell.service.gate import Gate, Limits
-        from asktell.service.metrics import Metrics
-        from asktell.service.studies import Studies
-    studies = Studies(arguments.url)
-    metrics = Metrics(lambda: len(studies))
-    limits = Limits(body=arguments.max_mb * 2**20, rate=arguments.rate)
-    gate = Gate(make_app(studies, metrics, bool(tokens)), tokens, metrics, limits, arguments.access_log)
-    connections = Connections(ConnectionLimits())
+        from asktell.service.open_studies import OpenStudies
+        from asktell.service.protocol import TimedProtocol
+    studies = OpenStudies(arguments.url)
+    app = make_app(studies, tokens, most_bytes=arguments.max_mb * 2**20, access_log=arguments.access_log)
     config = uvicorn.Config(
-        gate,
-        http=connections.protocol,  # type: ignore[arg-type] # it is called as a class would be
-        callback_notify=connections.sweep,
-        timeout_notify=1,
+        app,
+        http=TimedProtocol,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -79,7 +68,6 @@ def serve(arguments: argparse.Namespace) -> int:
         server_header=False,
         proxy_headers=bool(arguments.proxy),  # otherwise uvicorn believes whatever runs on this machine
         forwarded_allow_ips=arguments.proxy,
-        limit_concurrency=_CONNECTIONS,
         timeout_keep_alive=_SECONDS_IDLE,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )

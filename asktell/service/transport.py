@@ -10,8 +10,8 @@ from urllib.parse import quote, urlsplit
 from asktell._util.extras import needs_extra
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.problem.checks import check_name, short
+from asktell.service.auth import WRITE
 from asktell.service.problems import error_of
-from asktell.service.tokens import WRITE
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager, Retry

@@ -4,9 +4,14 @@ Neither is in the log: it has no times but when leases end. So a worker was last
 of it came, its leases changed, or it held other trials; and holds a trial since the look that first found it there.
 """
 
+import math
+import time
 from collections import deque
+from collections.abc import Mapping
+from threading import Lock
 from typing import Any, NamedTuple
 
+from asktell import reports
 from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.studies.study import Attendance, Standing, Study
 
@@ -15,6 +20,10 @@ _STEP = 10.0  # seconds between two moments that are kept
 _GONE = 900.0  # seconds after which a worker that holds nothing is not shown any more
 _MOST_WORKERS = 200
 _MOST_TRIALS = 20
+
+_SECONDS_BETWEEN_LOOKS = 2.0
+_PATIENCE = 2.0  # seconds for how the answer settled
+_PAUSE = 9.0  # after making a report, in units of what that took: nine tenths of a core are the workers'
 
 
 class _Worker:
@@ -124,11 +133,40 @@ class Watch:
         return {"evaluations": evaluations, "cost": cost, "seconds": round(min(left)) if left else None}
 
 
-def is_same(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Whether two looks differ in nothing but their time."""
-    return {**a, "now": None} == {**b, "now": None}
-
-
 def _per_minute(n: int, seconds: float) -> float | None:
     """Two digits that count; None before there is a time to measure over."""
     return float(f"{60.0 * n / seconds:.2g}") if seconds > 0 else None
+
+
+class LiveReport:
+    """What a study's page shows while it changes, made once for all viewers; for several threads.
+
+    Args:
+        study: a Study.
+        about: as for `Study.report`.
+    """
+
+    def __init__(self, study: Study, about: Mapping[str, Any] | None = None) -> None:
+        self.study, self._about = study, about
+        self._lock, self._watch = Lock(), Watch(study)
+        self._live: dict[str, Any] = {}
+        self._version, self._text = "", ""
+        self._look_due = self._report_due = -math.inf
+
+    def newer(self, version: str | None = None) -> str:
+        """The report's data as JSON (`state` is its version); if that is still `version`, only `live`: who works.
+
+        Raises:
+            StorageError: the storage cannot be used.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if now >= self._look_due:
+                self._live = {"live": self._watch.look()}
+                self._look_due = now + _SECONDS_BETWEEN_LOOKS
+            if now >= self._report_due and self.study.standing.version != self._version:
+                data = {**self.study.report_data(self._about, _PATIENCE), **self._live}
+                self._version, self._text = data["state"], reports.encode(data)
+                end = time.monotonic()
+                self._report_due = end + max(_SECONDS_BETWEEN_LOOKS, _PAUSE * (end - now))
+            return self._text if version != self._version else reports.encode(self._live)

@@ -27,7 +27,7 @@ class Service:
         self._log = folder / "service.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _SERVE, url, "--port", "0", "--rate", "0", *arguments],
+                [sys.executable, "-c", _SERVE, url, "--port", "0", *arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

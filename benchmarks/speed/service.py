@@ -136,7 +136,7 @@ def served(url: str, use: Callable[[str], list[Row]]) -> list[Row]:
 @contextmanager
 def serving(url: str) -> Iterator[str]:
     """The address of a service of this storage, in a process of its own."""
-    command = [sys.executable, "-m", "asktell_adapters.cli.main", "serve", url, "--port", "0", "--rate", "0"]
+    command = [sys.executable, "-m", "asktell_adapters.cli.main", "serve", url, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

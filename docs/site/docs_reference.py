@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from asktell.service.app import make_app
-from asktell.service.metrics import Metrics
-from asktell.service.studies import Studies
+from asktell.service.auth import Tokens
+from asktell.service.open_studies import OpenStudies
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.cli.main import _COMMANDS
 from asktell_adapters.config import described, judges, metrics, model
@@ -116,7 +116,7 @@ def arguments_of(made: Any) -> dict[str, str]:
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI document of a service with tokens."""
-    return make_app(Studies("memory://docs"), Metrics(lambda: 0), True).openapi()
+    return make_app(OpenStudies("memory://docs"), Tokens("some-token-0123456789")).openapi()
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -660,7 +660,7 @@ def service() -> Iterator[str]:
     pytest.importorskip("fastapi")
     from tests.service.conftest import Process
 
-    with Process("memory://pages", "--rate", "0") as process:
+    with Process("memory://pages") as process:
         yield process.url
 
 

@@ -6,39 +6,26 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from asktell.service.app import make_app
-from asktell.service.gate import Gate, Limits
-from asktell.service.health import Health
-from asktell.service.metrics import Metrics
-from asktell.service.studies import Studies
-from asktell.service.tokens import Tokens
+from asktell.service.auth import Tokens
+from asktell.service.open_studies import OpenStudies
 
 
 class Service:
     """Requests to an application in this process."""
 
-    def __init__(
-        self,
-        url: str,
-        tokens: Tokens | None = None,
-        limits: Limits | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, url: str, tokens: Tokens | None = None, most_bytes: int = 2**26, most: int = 256) -> None:
         from starlette.testclient import TestClient
 
-        self.studies = Studies(url, **options)
-        self.metrics = Metrics(lambda: len(self.studies))
-        tokens = tokens or Tokens()
-        self.app = make_app(
-            self.studies, self.metrics, bool(tokens), Health(self.studies.check, fresh=0.0, patience=60.0)
-        )
-        self.gate = Gate(self.app, tokens, self.metrics, limits or Limits(rate=0))
-        self.client = TestClient(self.gate, "http://localhost", raise_server_exceptions=False)  # type: ignore[arg-type]
+        self.studies = OpenStudies(url, most)
+        self.app = make_app(self.studies, tokens, most_bytes=most_bytes)
+        self.client = TestClient(self.app, "http://localhost", raise_server_exceptions=False)
 
     def send(self, method: str, path: str, data: Any = None, headers: Mapping[str, str] | None = None) -> Any:
         """A response; data in ASCII JSON, so that lone surrogates can be sent."""
@@ -61,15 +48,15 @@ class Service:
 
 @pytest.fixture
 def new_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
-    made = []
+    with ExitStack() as stack:
 
-    def make(url: str = f"sqlite:///{tmp_path}/studies.db", **options: Any) -> Service:
-        made.append(Service(url, **options))
-        return made[-1]
+        def make(url: str = f"sqlite:///{tmp_path}/studies.db", **options: Any) -> Service:
+            service = Service(url, **options)
+            stack.callback(service.studies.close)
+            stack.enter_context(service.client)  # one event loop for all requests
+            return service
 
-    yield make
-    for service in made:
-        service.studies.close()
+        yield make
 
 
 @pytest.fixture
@@ -135,13 +122,13 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """One for many tests, without limits."""
-    with Process(f"sqlite:///{tmp_path_factory.mktemp('service')}/studies.db", "--rate", "0") as process:
+    """One for many tests."""
+    with Process(f"sqlite:///{tmp_path_factory.mktemp('service')}/studies.db") as process:
         yield process
 
 
 @pytest.fixture(scope="module")
 def postgresql_server_url(new_postgresql_url: Callable[[], str]) -> Iterator[str]:
     """The address of a service that keeps its studies in PostgreSQL; one for many tests, too."""
-    with Process(new_postgresql_url(), "--rate", "0") as process:
+    with Process(new_postgresql_url()) as process:
         yield process.url

@@ -1,6 +1,5 @@
 """Operations and problems, in this process."""
 
-import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,8 @@ import pytest
 
 from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
 from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
-from asktell.service.health import Health
+from asktell.service.open_studies import OpenStudies
 from asktell.service.problems import error_of, problem_of
-from asktell.service.studies import Studies
 from asktell.storages.sqlite import SQLiteStorage
 
 STUDY = {"name": "s", "prompts": {"p": "P", "q": "Q"}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
@@ -175,7 +173,8 @@ def test_every_error_is_a_problem_and_comes_back() -> None:
 def test_health_finds_out_whether_studies_can_be_changed(
     service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asktell.service.studies._SECONDS_FOR_A_CHECK", 0.05)
+    monkeypatch.setattr("asktell.service.open_studies._SECONDS_FOR_A_CHECK", 0.05)
+    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     assert service.get("/health") == {"status": "ok"}  # there is nothing yet
     service.post("/v1/studies", STUDY, 201)
     assert service.get("/health") == {"status": "ok"}
@@ -191,9 +190,10 @@ def test_health_finds_out_whether_studies_can_be_changed(
     assert service.send("GET", "/health").status_code == 503
 
 
-def test_health_writes_nothing(new_service: Any, postgresql_url: str) -> None:
+def test_health_writes_nothing(new_service: Any, postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import psycopg
 
+    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     service = new_service(postgresql_url)
     assert service.get("/health") == {"status": "ok"}
     service.post("/v1/studies", STUDY, 201)
@@ -203,8 +203,8 @@ def test_health_writes_nothing(new_service: Any, postgresql_url: str) -> None:
         assert connection.execute("SELECT xmin, xmax FROM asktell_studies").fetchone() == row
 
 
-async def test_health_is_found_out_seldom_and_by_one_at_a_time() -> None:
-    checks, time, go_on = list[int](), [0.0], threading.Event()
+def test_health_is_found_out_seldom_and_by_one_at_a_time(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, go_on = list[int](), threading.Event()
 
     def check() -> None:
         checks.append(1)
@@ -212,26 +212,19 @@ async def test_health_is_found_out_seldom_and_by_one_at_a_time() -> None:
         if len(checks) > 1:
             raise StorageError("gone")
 
-    health = Health(check, fresh=2.0, patience=5.0, clock=lambda: time[0])
-    first, second = asyncio.create_task(health.confirm()), asyncio.create_task(health.confirm())
-    await asyncio.sleep(0)
-    time[0] = 5.0
-    with pytest.raises(StorageBusyError, match="over 5 s"):
-        await health.confirm()  # nobody waits again for what has had its time
-    go_on.set()
-    await asyncio.gather(first, second)
-    assert len(checks) == 1
+    monkeypatch.setattr(service.studies, "check", check)
+    monkeypatch.setattr("asktell.service.operations._SECONDS_FOR_A_CHECK", 0.1)
     for _ in range(2):
-        with pytest.raises(StorageError, match="gone"):
-            await health.confirm()
-    time[0] = 6.9
-    with pytest.raises(StorageError, match="gone"):
-        await health.confirm()
+        assert "held by another process" in service.get("/health", 503)["detail"]
+    assert len(checks) == 1
+    go_on.set()
+    while service.send("GET", "/health").status_code == 503:
+        assert len(checks) == 1
+    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    assert "cannot be used" in service.get("/health", 503)["detail"]
+    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 60.0)
+    assert "cannot be used" in service.get("/health", 503)["detail"]
     assert len(checks) == 2
-    time[0] = 7.0
-    with pytest.raises(StorageError, match="gone"):
-        await health.confirm()
-    assert len(checks) == 3
 
 
 # Studies kept open
@@ -242,7 +235,7 @@ def selector() -> Selector:
 
 
 def test_so_many_studies_are_kept_open(tmp_path: Path) -> None:
-    studies = Studies(f"sqlite:///{tmp_path}/x.db", most=2)
+    studies = OpenStudies(f"sqlite:///{tmp_path}/x.db", most=2)
     assert studies.names() == []
     for name in "abcde":
         studies.create(name, selector(), 3, exist_ok=False)
@@ -258,7 +251,7 @@ def test_so_many_studies_are_kept_open(tmp_path: Path) -> None:
 
 
 def test_all_studies_share_one_storage(tmp_path: Path) -> None:
-    studies = Studies(f"sqlite:///{tmp_path}/x.db")
+    studies = OpenStudies(f"sqlite:///{tmp_path}/x.db")
     for name in "abc":
         studies.create(name, selector(), 3, exist_ok=False)
     storages = {studies.call(name, lambda study: study._replica.storage) for name in "abc"}
@@ -267,7 +260,7 @@ def test_all_studies_share_one_storage(tmp_path: Path) -> None:
 
 
 def test_a_study_in_use_is_not_closed(tmp_path: Path) -> None:
-    studies = Studies(f"sqlite:///{tmp_path}/x.db", most=1)
+    studies = OpenStudies(f"sqlite:///{tmp_path}/x.db", most=1)
     for name in "ab":
         studies.create(name, selector(), 3, exist_ok=False)
     seen = []
@@ -285,7 +278,7 @@ def test_a_study_in_use_is_not_closed(tmp_path: Path) -> None:
 
 
 def test_threads_share_one_object_per_study(tmp_path: Path) -> None:
-    studies = Studies(f"sqlite:///{tmp_path}/x.db")
+    studies = OpenStudies(f"sqlite:///{tmp_path}/x.db")
     studies.create("a", selector(), 3, exist_ok=False)
     found: list[Any] = []
     threads = [

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from asktell.service.overview import Overview
+import pytest
+
+from asktell.service.pages import Overview
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "examples" / "grafana" / "dashboard.json"
 STUDY = {"name": "s", "prompts": {"p": "P.", "q": "Q."}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
@@ -36,16 +38,21 @@ def test_how_far_every_study_is_can_be_drawn(service: Any) -> None:
         assert f'asktell_study_{name}{{study="s"}} {value}\n' in text
     assert 'asktell_study_spent{study="a\\"b\\\\c/é"} 0.0\n' in text
     service.post("/v1/studies/s/pause", {})
-    assert Overview(service.studies, stale=0.0).look()[0].standing.paused
-    service.client.delete("/v1/studies/s")
+    standing = Overview(service.studies).look()[0].standing
+    assert standing is not None
+    assert standing.paused
 
 
-def test_a_look_at_many_studies_is_short_and_goes_on_where_it_ended(service: Any) -> None:
+def test_a_look_at_many_studies_is_short_and_goes_on_where_it_ended(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [f"s{i}" for i in range(10)]
     for name in names:
         service.post("/v1/studies", {**STUDY, "name": name}, 201)
+    monkeypatch.setattr("asktell.service.pages._MOST_LOOK", 3.0)
+    monkeypatch.setattr("asktell.service.pages._STALE", 100.0)
     now = 0.0
-    overview = Overview(service.studies, seconds=3.0, stale=100.0, clock=lambda: now)
+    overview = Overview(service.studies, clock=lambda: now)
     genuine = service.studies.peek
     looked: list[str] = []
 

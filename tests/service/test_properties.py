@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,10 +14,8 @@ from schemathesis.checks import CHECKS
 from starlette.testclient import TestClient
 
 from asktell.service.app import make_app
-from asktell.service.gate import Gate, Limits
-from asktell.service.metrics import Metrics
-from asktell.service.studies import Studies
-from asktell.service.tokens import Tokens
+from asktell.service.auth import Tokens
+from asktell.service.open_studies import OpenStudies
 
 STUDY = {
     "name": "s",
@@ -27,14 +26,18 @@ STUDY = {
 }
 
 HEADERS = {"Authorization": "Bearer write-token-0123456789"}
-_studies = Studies("memory://properties")
-_metrics = Metrics(lambda: len(_studies))
-_tokens = Tokens("write-token-0123456789")
-_gate = Gate(make_app(_studies, _metrics, True), _tokens, _metrics, Limits(rate=0, strangers=0))
-schema = schemathesis.openapi.from_asgi("/openapi.json", _gate)
+_app = make_app(OpenStudies("memory://properties"), Tokens("write-token-0123456789"))
+schema = schemathesis.openapi.from_asgi("/openapi.json", _app)
 
 # What a schema cannot say (a name that is taken, a goal without a metric) is refused with 422 although it fits.
 _SKIPPED = [check for check in CHECKS.get_all() if check.__name__ in ("positive_data_acceptance",)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def guesses_without_limit() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("asktell.service.auth._GUESSES_AT_ONCE", math.inf)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +52,7 @@ def studies_to_use() -> None:
     assert send("POST", "/v1/studies/seed/tell", json.dumps(body).encode()).status_code == 200
 
 
-_client = TestClient(_gate, raise_server_exceptions=False)  # type: ignore[arg-type]
+_client = TestClient(_app, raise_server_exceptions=False)
 
 
 def send(method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, Serv
 from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
 from asktell_adapters.cli.main import main
+from tests.service.conftest import Process
 from tests.studies.test_processes import end, holder, linux, new, score
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
@@ -116,7 +117,7 @@ def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pa
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["serve", url, "--port", str(taken.getsockname()[1])]) == 1
         assert "in use" in capsys.readouterr().err
-    for arguments in (["--rate", "-1"], ["--rate", "nan"], ["--max-mb", "0"], ["--port", "70000"]):
+    for arguments in (["--max-mb", "0"], ["--port", "70000"]):
         assert main(["serve", url, *arguments]) == 2
         assert arguments[0] in capsys.readouterr().err
     (tmp_path / "x.db").write_bytes(b"no database" * 100)
@@ -193,7 +194,7 @@ Study.ask = ask
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_requests_that_do_not_end_do_not_keep_the_service_alive(how: signal.Signals, code: int, serve: Any) -> None:
-    process = serve("--rate", "0", first=STUCK)
+    process = serve(first=STUCK)
     RemoteStudy.create(process.url, "s", small())
     answers: list[Any] = []
     ask = partial(_ask, process.url, answers)
@@ -240,7 +241,7 @@ def _ask(url: str, answers: list[Any]) -> None:
 
 
 def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
-    process = serve("--rate", "0", ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
+    process = serve(ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
     prompts = [f"prompt {i}" for i in range(8)]
     selector = Selector(prompts, BestFeasible("a"), 200, examples=100)
     # Who is not answered in this time waits for ever.
@@ -357,3 +358,81 @@ def _until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+# Slow clients
+
+HASTY = """
+from asktell.service import protocol
+
+protocol.SECONDS_FOR_A_HEAD = 0.1
+"""
+WHOLE = f"GET /v1/studies HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+REFUSED = b"POST /v1/studies HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[str]:
+    """The address of a service that waits for a head a tenth of a second."""
+    with Process("memory://", first=HASTY, ASKTELL_TOKEN=TOKEN) as process:
+        yield process.url
+
+
+def connected(url: str) -> socket.socket:
+    host, _, port = url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def answered(connection: socket.socket, request: bytes) -> bytes:
+    """The answer, which is a JSON object."""
+    connection.sendall(request)
+    answer = b""
+    while not answer.endswith(b"}"):
+        part = connection.recv(10_000)
+        assert part
+        answer += part
+    return answer
+
+
+def drip(connection: socket.socket) -> None:
+    for _ in range(10_000):
+        connection.sendall(b"x" * 1000)
+        time.sleep(0.01)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(10_000) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", WHOLE + b"GET /v1/stu"], ids=["silent", "half", "half of the second"])
+def test_a_head_must_come_in_time(begun: bytes, hasty: str) -> None:
+    with connected(hasty) as connection:
+        if begun.startswith(WHOLE):
+            assert answered(connection, WHOLE).startswith(b"HTTP/1.1 200")
+        connection.sendall(begun.removeprefix(WHOLE))
+        assert is_closed(connection)
+
+
+def test_between_requests_a_connection_may_rest(hasty: str) -> None:
+    with connected(hasty) as ours, connected(hasty) as theirs:
+        assert answered(ours, WHOLE).startswith(b"HTTP/1.1 200")
+        assert is_closed(theirs)  # so that time enough has gone by
+        assert answered(ours, WHOLE).startswith(b"HTTP/1.1 200")
+
+
+def test_the_body_of_a_refused_request_is_thrown_away_and_not_for_long(hasty: str) -> None:
+    with connected(hasty) as connection:
+        assert answered(connection, REFUSED).startswith(b"HTTP/1.1 401")
+        with pytest.raises(ConnectionError):
+            drip(connection)
+
+
+def test_an_answer_arrives_although_the_body_was_not_wanted(serve: Any) -> None:
+    url = serve(ASKTELL_TOKEN=TOKEN).url
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer wrong-token-0123456789"}
+    for size in (10, 10_000, 200_000, 10_000_000):
+        response = urllib3.request("POST", f"{url}/v1/studies", body=b"x" * size, headers=headers, retries=False)
+        assert response.status == 401

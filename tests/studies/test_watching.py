@@ -6,7 +6,7 @@ import pytest
 
 from asktell import BestFeasible, Budget, Selector, Study
 from asktell.storages.memory import MemoryStorage
-from asktell.studies.watching import Watch, is_same
+from asktell.studies.watching import Watch
 from tests.studies.test_study_plays import Clock
 
 
@@ -46,7 +46,7 @@ def test_who_holds_what_since_when_and_until_when(clock: Clock) -> None:
     assert (by_name(again)["early"]["seen"], by_name(again)["early"]["until"]) == (start + 20, start + 50)
     assert by_name(again)["late"]["seen"] == start + 10
     clock.time += 1
-    assert is_same({**watch.look(), "pace": again["pace"]}, again)  # nothing has happened
+    assert {**watch.look(), "now": again["now"], "pace": again["pace"]} == again  # nothing has happened
     study.release(late, worker="late")
     clock.time += 1
     assert by_name(watch.look())["late"]["holds"] == 0

@@ -29,10 +29,7 @@ def add_serve(add: Add) -> None:
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="IP address of a reverse proxy, whose X-Forwarded-For and -Proto are believed; may be given several times",
-    )
-    made.add_argument(
-        "--rate", type=float, default=500.0, help="requests per second of a client; 0: no limit (default: %(default)s)"
+        help="IP address of a reverse proxy, whose X-Forwarded-For is believed; may be given several times",
     )
     made.add_argument("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)")
     made.add_argument("--access-log", action="store_true", help="a line on stderr for every request")

@@ -1,6 +1,6 @@
 // A page that is served asks for what is new, and draws it unless the reader is in the middle of something.
 
-let secondsBetweenLooks = 2; // more where many look: the server says
+const SECONDS_BETWEEN_LOOKS = 2;
 const ANY_NUMBER = 1e8; // of evaluations, where money alone is bounded
 const SECONDS_WHEN_DONE = 10; // where it may be extended
 
@@ -15,17 +15,12 @@ function stateOf(data) {
   return data.done ? "Done:" : data.paused ? "Paused:" : "Live:";
 }
 
-let lookHeard = -1; // the number of what was last heard of who works
-
-/** The document at an address: its text, or null if it is of this version and nobody does anything else than before. */
+/** The JSON at an address: the document, or, if it is still of this version, only who works. */
 async function fetched(address, version = null) {
-  const query = version === null ? "" : `?version=${encodeURIComponent(version)}&look=${lookHeard}`;
+  const query = version === null ? "" : `?version=${encodeURIComponent(version)}`;
   const answer = await fetch(address + query, { cache: "no-store", credentials: "same-origin" });
-  secondsBetweenLooks = Number(answer.headers.get("Asktell-Pace")) || secondsBetweenLooks;
-  if (answer.status === 401) location.reload(); // the session is over: its page is where one begins
-  if (answer.status === 204) return null;
+  if (answer.status === 401) location.reload(); // the browser asks for the token again
   if (!answer.ok) throw new Error((await answer.json()).detail);
-  lookHeard = Number(answer.headers.get("Asktell-Look") ?? -1);
   return answer.text();
 }
 
@@ -62,10 +57,9 @@ function follow(address, first, draw, heard) {
 
   async function look() {
     try {
-      const source = await fetched(address, newest.state);
-      const data = source === null ? null : JSON.parse(source);
-      if (data && data.state) heard((newest = prepared(data)));
-      if (data) heardOfWorkers(newest, data.live);
+      const data = JSON.parse(await fetched(address, newest.state));
+      if (data.state) heard((newest = prepared(data)));
+      heardOfWorkers(newest, data.live);
       if (newest !== shown) {
         if (busy()) button.hidden = false;
         else drawNewest();
@@ -74,11 +68,11 @@ function follow(address, first, draw, heard) {
     } catch {
       tell("Out of reach; so far:");
     }
-    if (!newest.done || home) setTimeout(look, (newest.done ? Math.max(SECONDS_WHEN_DONE, secondsBetweenLooks) : secondsBetweenLooks) * 1000);
+    if (!newest.done || home) setTimeout(look, (newest.done ? SECONDS_WHEN_DONE : SECONDS_BETWEEN_LOOKS) * 1000);
   }
 
   button.addEventListener("click", drawNewest);
   tell(stateOf(first));
-  setTimeout(look, secondsBetweenLooks * 1000);
+  setTimeout(look, SECONDS_BETWEEN_LOOKS * 1000);
   return [words, button];
 }

@@ -70,7 +70,7 @@ async function begin() {
     redraw();
   }, (data) => pause && pause.fit(data)) : [];
   host.append(
-    header(page, redraw, [homeLink(home), more, pause && pause.nodes, changeButtons(page.data), logout()].flat().filter(Boolean)),
+    header(page, redraw, [homeLink(home), more, pause && pause.nodes, changeButtons(page.data)].flat().filter(Boolean)),
     element("nav", { "aria-label": "panels" }, PANELS.map(([id, title]) => element("a", { href: `#${id}` }, title))),
     element("main", {}, PANELS.map(([id, title]) => element("section", { id, class: LONG.has(id) ? "long" : null, "aria-label": title }))),
   );

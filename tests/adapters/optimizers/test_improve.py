@@ -107,7 +107,7 @@ def opened(kind: str, tmp_path: Path, budget: int = 18) -> Iterator[Callable[[],
         pytest.importorskip("fastapi")
         from tests.service.conftest import Process
 
-        with Process(f"sqlite:///{tmp_path}/remote.db", "--rate", "0") as service:
+        with Process(f"sqlite:///{tmp_path}/remote.db") as service:
             asktell.RemoteStudy.create(service.url, "s", selector(budget=budget)).close()
             yield lambda: asktell.RemoteStudy.open(service.url, "s")
 

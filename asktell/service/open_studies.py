@@ -22,7 +22,7 @@ class _Entry:
         self.study: Study | None = None
 
 
-class Studies:
+class OpenStudies:
     """Open studies by name, those not in use let go when there are too many. For several threads.
 
     All share one storage, so that its files and connections do not become more with the studies.

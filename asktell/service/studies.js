@@ -21,14 +21,14 @@ function beginList() {
   dark.addEventListener("change", theme);
   const words = element("span", { class: "soft", "aria-live": "polite" }), list = element("div", { class: "scroll" }), keep = {};
   document.getElementById("page").append(
-    element("header", {}, element("span", { class: "name" }, "asktell"), words, logout()),
+    element("header", {}, element("span", { class: "name" }, "asktell"), words),
     element("main", {}, element("h1", {}, "Studies"), list));
   let before = "";
 
   async function look() {
     try {
       const answer = await fetch("studies", { cache: "no-store", credentials: "same-origin" });
-      if (answer.status === 401) return location.reload();
+      if (answer.status === 401) return location.reload(); // the browser asks for the token again
       if (!answer.ok) throw new Error(`${answer.status}`);
       const text = await answer.text(), found = JSON.parse(text);
       const unread = found.n - found.studies.length;

@@ -1,0 +1,202 @@
+"""Authentication by two tokens, and protection against requests that other sites make a browser send (CSRF)."""
+
+import base64
+import hmac
+import ipaddress
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from urllib.parse import urlsplit
+
+from asktell.errors import InvalidArgumentError
+from asktell.service.problems import ProblemDetails
+
+WRITE, READ = "ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"
+_SHORTEST = 16
+_OPEN = ("/health", "/openapi.json")
+_READING = ("GET", "HEAD", "OPTIONS")
+_BASIC = 'Basic realm="asktell: any user, the token as password"'
+_GUESSES_PER_SECOND, _GUESSES_AT_ONCE, _MOST_ADDRESSES = 5.0, 20, 10_000
+_FORWARDED = re.compile(
+    r"forwarded|via|x-(original-)?forwarded(-.*)?|x-original-(host|url)|x-real-ip|x-(cluster-)?client-ip|"
+    r"true-client-ip|(cf|fastly)-(connecting|client)-ip|cf-ray|x-envoy-.*"
+)
+
+
+class Role(Enum):
+    """What a request may do."""
+
+    NOTHING = "nothing"
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a service. Without any, every request may do everything.
+
+    Raises:
+        InvalidArgumentError: a token is too short, has characters that no header can hold, or both are the same.
+    """
+
+    write: str | None = field(default=None, repr=False)
+    read: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a secret."""
+        for name, token in ((WRITE, self.write), (READ, self.read)):
+            if token is not None and not re.fullmatch(rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token):
+                raise InvalidArgumentError(
+                    f"{name} must be at least {_SHORTEST} letters, digits or any of ._~+/=- (its length is "
+                    f"{len(token)}). For a new one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+                )
+        if self.write is not None and self.write == self.read:
+            raise InvalidArgumentError(f"{WRITE} and {READ} are the same token; give each its own.")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Tokens":
+        """The tokens in ASKTELL_TOKEN and ASKTELL_READ_TOKEN."""
+        return cls(environment.get(WRITE), environment.get(READ))
+
+    def __bool__(self) -> bool:
+        return self.write is not None or self.read is not None
+
+    def role(self, authorization: str | None) -> Role:
+        """The role of an Authorization header: `Bearer TOKEN`, or `Basic` with the token as password of any user."""
+        if not self:
+            return Role.WRITE
+        sent = _token_of(authorization or "")
+        writes, reads = (  # both compared, in constant time
+            token is not None and hmac.compare_digest(sent, token.encode("ascii")) for token in (self.write, self.read)
+        )
+        return Role.WRITE if writes else Role.READ if reads else Role.NOTHING
+
+
+def _token_of(authorization: str) -> bytes:
+    scheme, _, given = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip().encode("utf-8", "surrogatepass")
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            return base64.b64decode(given, validate=True).partition(b":")[2]
+    return b""
+
+
+class Guard:
+    """Decides what a request may do.
+
+    A correct token is never refused because of others' guesses: only wrong ones are limited, per address.
+
+    Args:
+        tokens: of the service.
+        clock: gives seconds.
+    """
+
+    def __init__(self, tokens: Tokens, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tokens, self._clock = tokens, clock
+        self._due: dict[str, float] = {}  # by address; see _limit
+
+    def admit(self, method: str, path: str, headers: Mapping[str, str], address: str) -> Role:
+        """The role of a request.
+
+        Raises:
+            ProblemDetails: it is refused.
+        """
+        if not self._tokens:
+            _check_local(headers)
+        check_site(method, headers)
+        authorization = headers.get("authorization")
+        role = self._tokens.role(authorization)
+        if role is Role.NOTHING:
+            if authorization is not None:
+                self._limit(address)
+            if path not in _OPEN:
+                sent = "there is none" if authorization is None else "the token is unknown"
+                # Scripts of our pages send Origin or Sec-Fetch-Site; the browser knows the token of the same realm.
+                browser = _is_page(path) or "origin" in headers or "sec-fetch-site" in headers
+                raise ProblemDetails(
+                    401,
+                    f"A request needs the header `Authorization: Bearer TOKEN`; {sent}.",
+                    "access-denied",
+                    {"WWW-Authenticate": _BASIC if browser else "Bearer"},
+                )
+        if role is not Role.WRITE and method not in _READING:
+            raise ProblemDetails(403, "This token may only read. Changes need the read-write token.", "access-denied")
+        return role
+
+    def _limit(self, address: str) -> None:
+        """Refuse guesses beyond the rate, by the generic cell rate algorithm (ITU-T I.371)."""
+        now = self._clock() * _GUESSES_PER_SECOND  # in units of guesses
+        due = max(self._due.get(address, -math.inf), now - _GUESSES_AT_ONCE + 1)
+        if due > now:
+            seconds = str(math.ceil((due - now) / _GUESSES_PER_SECOND))
+            problem = f"Too many requests with a wrong token. Try again in {seconds} s."
+            raise ProblemDetails(429, problem, headers={"Retry-After": seconds})
+        if len(self._due) >= _MOST_ADDRESSES:
+            self._due.clear()
+        self._due[address] = due + 1
+
+
+def _is_page(path: str) -> bool:
+    return path in ("/", "/studies") or path.startswith("/studies/")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine's own, which no other machine reaches."""
+    host = host.strip("[]").lower()
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_site(method: str, headers: Mapping[str, str]) -> None:
+    """Refuse requests that another site's page made a browser send; following a link from there is allowed.
+
+    Sec-Fetch-Site is the browser's own statement and comes first: behind a proxy, Host may differ from Origin. Programs
+    that are no browsers send neither.
+
+    Raises:
+        ProblemDetails: it is such a request.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        follows = method in _READING and headers.get("sec-fetch-mode") == "navigate"
+        allowed = follows or site in ("same-origin", "none")  # none: the user typed the address
+    else:
+        allowed = method in _READING or origin is None or _host_of(origin) == headers.get("host", "").lower()
+    if not allowed:
+        raise ProblemDetails(
+            403,
+            "A page of another site sent this request. Behind a proxy, let it pass on Host as it came.",
+            "access-denied",
+        )
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
+
+def _check_local(headers: Mapping[str, str]) -> None:
+    """Refuse requests that came, or may have come, from another machine."""
+    host = headers.get("host", "")
+    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    if not is_loopback(name):  # a page in a browser can make a name of its own lead here (DNS rebinding)
+        raise ProblemDetails(403, "Without a token this service answers only to localhost.", "access-denied")
+    if forwarded := sorted(name for name in headers if _FORWARDED.fullmatch(name)):
+        raise ProblemDetails(
+            403,
+            "Without a token this service answers only requests from this machine, and this one came through a proxy "
+            f"(it has the header {forwarded[0]}). Start the service with a token in {WRITE}, or ask it directly.",
+            "access-denied",
+        )

@@ -1,0 +1,85 @@
+"""Requests that are sent again with the same Idempotency-Key are answered again, and not done again."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from asktell.service.problems import ProblemDetails
+
+_LONGEST_KEY = 200
+_CHANGING = ("POST", "PUT", "DELETE")
+_Answer: TypeAlias = "tuple[bytes, asyncio.Task[Response]]"
+
+
+class Answers:
+    """The latest successful answers by key, in memory; for one event loop.
+
+    Args:
+        most: answers to keep.
+        most_bytes: of their bodies together.
+    """
+
+    def __init__(self, most: int = 10_000, most_bytes: int = 2**26) -> None:
+        self._most, self._most_bytes, self._bytes = most, most_bytes, 0
+        self._running: dict[str, _Answer] = {}
+        self._kept: OrderedDict[str, _Answer] = OrderedDict()
+
+    async def get(self, key: str, digest: bytes, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
+        """The answer under this key, made if there is none.
+
+        Args:
+            key: chosen by the client, one for each request.
+            digest: of the request.
+            make: answers it.
+
+        Raises:
+            ProblemDetails: the key came with another request before.
+        """
+        found = self._running.get(key) or self._kept.get(key)
+        if found is None:
+            found = self._running[key] = digest, asyncio.create_task(make())
+            found[1].add_done_callback(lambda _: self._settle(key))
+        if found[0] != digest:
+            raise ProblemDetails(422, "This Idempotency-Key came with another request before.", "invalid-argument")
+        answer = await asyncio.shield(found[1])  # others may wait for it, too
+        copy = Response(answer.body, answer.status_code)
+        copy.raw_headers = list(answer.raw_headers)  # middleware changes it in place
+        return copy
+
+    def _settle(self, key: str) -> None:
+        answer = self._running.pop(key)
+        task = answer[1]
+        if task.cancelled() or task.exception() is not None:
+            return  # nothing was changed
+        self._kept[key] = answer
+        self._bytes += len(task.result().body)
+        while len(self._kept) > self._most or self._bytes > self._most_bytes:
+            _, (_, oldest) = self._kept.popitem(last=False)
+            self._bytes -= len(oldest.result().body)
+
+
+class IdempotentRoute(APIRoute):
+    """A route of an application whose `state.answers` are `Answers`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler, called once for each key."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            key = request.headers.get("idempotency-key")
+            if key is None or request.method not in _CHANGING:
+                return await handle(request)
+            if not 0 < len(key) <= _LONGEST_KEY:
+                text = f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters."
+                raise ProblemDetails(422, text, "invalid-argument")
+            parts = request.method.encode(), request.scope["raw_path"], request.scope["query_string"]
+            digest = hashlib.sha256(b"\n".join((*parts, await request.body()))).digest()
+            answers: Answers = request.app.state.answers
+            return await answers.get(key, digest, lambda: handle(request))
+
+        return answer
