@@ -37,7 +37,7 @@ Evaluation
     goal_scores(study, outcome), details_of(study, outcome): what to tell of an outcome
     n_repeats(spent): how many evaluations a run repeats to see whether they agree
     open_board(...), Board: asks for trials and takes their outcomes, for a loop of your own
-    OnTell, FailureLimit, FIRST_ALIKE: its options: a callback; when failures end the run, and the default
+    OnTell, MaxFailures: types of its options
 Studies
     AbstractStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
     Evaluation: one row of `study.evaluations()`
@@ -63,11 +63,9 @@ if TYPE_CHECKING:
     from asktell.problem.examples import changes
     from asktell.problem.goals import Goal, parse_goal
     from asktell.results.evaluations import Evaluation
-    from asktell.running.again import n_repeats
-    from asktell.running.board import Board, OnTell, open_board
-    from asktell.running.failures import FIRST_ALIKE, FailureLimit
-    from asktell.running.outcomes import Outcome, details_of, goal_scores
-    from asktell.running.run import Calling, Evaluator, attempt, outside_of_loops
+    from asktell.running.board import Board, MaxFailures, OnTell, n_repeats, open_board
+    from asktell.running.evaluator import Calling, Evaluator, Outcome, attempt, details_of, goal_scores
+    from asktell.running.run import outside_of_loops
     from asktell.selector import at_state
     from asktell.service.server import serve
     from asktell.state import State, apply, decide, events
@@ -88,11 +86,9 @@ _HOMES = {
     "problem.examples": ("changes",),
     "problem.goals": ("Goal", "parse_goal"),
     "results.evaluations": ("Evaluation",),
-    "running.again": ("n_repeats",),
-    "running.board": ("Board", "OnTell", "open_board"),
-    "running.failures": ("FIRST_ALIKE", "FailureLimit"),
-    "running.outcomes": ("Outcome", "details_of", "goal_scores"),
-    "running.run": ("Calling", "Evaluator", "attempt", "outside_of_loops"),
+    "running.board": ("Board", "MaxFailures", "OnTell", "n_repeats", "open_board"),
+    "running.evaluator": ("Calling", "Evaluator", "Outcome", "attempt", "details_of", "goal_scores"),
+    "running.run": ("outside_of_loops",),
     "selector": ("at_state",),
     "service.server": ("serve",),
     "state": ("State", "apply", "decide"),
@@ -104,15 +100,14 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "FIRST_ALIKE",
     "AbstractStudy",
     "Board",
     "Calling",
     "Evaluation",
     "Evaluator",
-    "FailureLimit",
     "Goal",
     "LiveReport",
+    "MaxFailures",
     "Method",
     "OnTell",
     "Outcome",

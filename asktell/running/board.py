@@ -3,18 +3,21 @@
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from copy import copy
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError, TellManyError
-from asktell.problem.candidates import Tell, Trial
-from asktell.problem.checks import cause_of
-from asktell.running.again import to_repeat
-from asktell.running.ahead import Ahead
-from asktell.running.failures import FIRST_ALIKE, FailureLimit, HeldBack, Streak
-from asktell.running.outcomes import (
+from asktell.numerics import counters
+from asktell.numerics.arrays import Indices
+from asktell.problem.candidates import AnyPrompt, Tell, Trial
+from asktell.problem.checks import cause_of, check_reason, in_words, whole
+from asktell.problem.goals import Scores
+from asktell.results.entries import kind_of
+from asktell.running.evaluator import (
     Outcome,
+    Scored,
     cost_of_failure,
     details_of,
     failure_of,
@@ -22,28 +25,100 @@ from asktell.running.outcomes import (
     missing_extra,
     one_each,
 )
-from asktell.running.progress import Bar, progress_of
+from asktell.running.progress import Bar, Cell, Shown, progress_of
 from asktell.selector import Selector
-
-if TYPE_CHECKING:
-    from asktell.running.cell import Cell
-    from asktell.studies.base import AbstractStudy
-    from asktell.studies.worker import Worker
+from asktell.state import State
+from asktell.state.history import repeated
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
 Until: TypeAlias = Callable[[Any], bool]
-_Cell: TypeAlias = tuple[str | int, int | None]
+MaxFailures: TypeAlias = int | Literal["first"] | None
+"""See `run`."""
 
 _log = logging.getLogger("asktell")
 _FIRST_LOOK = 8  # scores told, between two looks for what is to be repeated
 
+# What a run may not take for a prompt's or an example's own fault:
+_FIRST_ALIKE = 6  # failures, if they are all that came: as many as remove a prompt with `max_failure_rate=0.5`
+_PROMPTS = 3
+_OF_ONE_EXAMPLE = 20  # failures, after which it is believed that other examples fail, too
+
+
+class SelectionWorker(Scored, Shown, Protocol):
+    """A worker of a selection that several processes share, as `study.worker(name)` gives it; see `Study`."""
+
+    def __enter__(self) -> Any:
+        """Begin to extend its leases."""
+
+    def __exit__(self, *exc_info: Any) -> None:
+        """End it."""
+
+    def ask(self, n: int) -> list[Trial]:
+        """Up to n trials beyond those that are `pending`."""
+
+    def tell(
+        self, trial: Trial, scores: Scores, cost: float | None = None, *, details: Mapping[str, Any] | None = None
+    ) -> bool:
+        """See `Study.tell`."""
+
+    def tell_many(self, tells: Iterable[Tell]) -> list[bool]:
+        """See `Study.tell_many`."""
+
+    def fail(
+        self,
+        trial: Trial,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        details: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """See `Study.fail`."""
+
+    def release(self, trial: Trial) -> bool:
+        """See `Study.release`."""
+
+    def observe(
+        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
+    ) -> object:
+        """See `Study.observe`."""
+
+    def repeat_of(self, trial: Trial) -> int:
+        """See `Study.repeat_of`."""
+
+    def wait(self) -> bool:
+        """Wait a little for what other workers hold, or for the end of a pause; False if the study is done."""
+
+    @property
+    def pending(self) -> list[Trial]:
+        """Its own trials."""
+
+    @property
+    def paused(self) -> bool:
+        """See `Study.paused`."""
+
+    @property
+    def done(self) -> bool:
+        """See `Study.done`."""
+
+    @property
+    def selector(self) -> Selector:
+        """See `Study.selector`."""
+
+
+@runtime_checkable
+class SharedSelection(Protocol):
+    """A `Study` or a `RemoteStudy`."""
+
+    def worker(self) -> SelectionWorker:
+        """One more worker, under a name that no other has."""
+
 
 @contextlib.contextmanager
 def open_board(
-    selector: "Selector | AbstractStudy | Worker",
+    selector: Selector | SharedSelection | SelectionWorker,
     progress: bool = True,
     on_tell: OnTell | None = None,
-    max_failures_in_a_row: int | FailureLimit | None = FIRST_ALIKE,
+    max_failures_in_a_row: MaxFailures = "first",
     repeatable: bool = True,
     until: Until | None = None,
 ) -> "Iterator[Board]":
@@ -51,60 +126,139 @@ def open_board(
 
     Trials that were out when it began are asked again; those that are out when the block ends are handed back.
     """
-    limit = FailureLimit.of(max_failures_in_a_row)
+    failures = Failures(max_failures_in_a_row)
     with contextlib.ExitStack() as stack:
-        if not isinstance(selector, Selector):
-            from asktell.studies.base import AbstractStudy
-            from asktell.studies.worker import Worker
-
-            if not isinstance(selector, Worker):
-                if not isinstance(selector, AbstractStudy):
-                    raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
-                selector = Worker(selector)
-            stack.enter_context(selector)
-        for trial in selector.pending:
-            selector.release(trial)
-        bar = progress_of(selector, progress)
+        asked: Selector | SelectionWorker
+        if isinstance(selector, Selector):
+            asked = selector
+        else:
+            asked = selector.worker() if isinstance(selector, SharedSelection) else selector
+            if not callable(getattr(asked, "wait", None)):
+                raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
+            stack.enter_context(asked)
+        for trial in asked.pending:
+            asked.release(trial)
+        bar = progress_of(asked, progress)
         stack.enter_context(bar)
-        board = Board(selector, bar, on_tell, limit, repeatable, until)
+        board = Board(asked, bar, on_tell, failures, repeatable, until)
         stack.callback(board.hand_back)
         yield board
 
 
-class Board:
-    """The trials this run has out, and what becomes of them.
+class Held(NamedTuple):
+    """A failed evaluation that does not count yet; its trial is still pending."""
 
-    With a limit, failures are held back until a success shows that they are their prompts' own. If nothing else can be
-    asked meanwhile, the board looks ahead: it evaluates what a copy of the selection asks for, in which they count.
-    With the first success they count here too, and the selection is asked for the same. Where it asks for something
-    else (it has changed meanwhile), what comes of looking ahead is observed, and its cost is booked.
+    trial: Trial
+    outcome: Outcome
+    error: BaseException
+    is_logged: bool
+
+
+class Failures:
+    """The failures since the last success. They are held back until one shows that they are their prompts' own.
+
+    Args:
+        limit: `max_failures_in_a_row` of `run`.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+
+    def __init__(self, limit: MaxFailures) -> None:
+        self._limit = limit if limit is None or limit == "first" else whole("max_failures_in_a_row", limit, 1)
+        self.held: list[Held] = []
+        self._succeeded = False
+        self._kind: str | None = None  # of all before the first success; empty if there are several
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self._n, self._prompts, self._examples = 0, set[str | int](), set[int | None]()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing has come but failures of one kind, at no cost: what was paid got further than a wrong key."""
+        return not self._succeeded and bool(self._kind)
+
+    @property
+    def are_held(self) -> bool:
+        """Whether failures that come now are held back."""
+        return self._limit is not None and (self._limit != "first" or (not self._succeeded and self._kind != ""))
+
+    def succeeded(self) -> None:
+        """An evaluation has succeeded."""
+        self._succeeded = True
+        self._start_again()
+
+    def add(self, trial: Trial, outcome: Outcome, error: BaseException, cost: float | None, n_active: int) -> None:
+        """Hold one more back.
+
+        Raises:
+            EvaluatorError: it is one too many.
+        """
+        kind = "" if cost else kind_of(check_reason(error))  # the same apart from names and numbers
+        self._kind = kind if self._kind in (None, kind) else ""
+        self.held.append(Held(trial, outcome, error, not self._n))
+        self._n += 1
+        self._prompts.add(trial.prompt_id)
+        self._examples.add(trial.example)
+        if self.is_general(n_active):
+            self.check()
+
+    def is_general(self, n_active: int) -> bool:
+        """Whether they are of so many prompts and examples that it is the fault of none of them."""
+        several = len(self._examples) > 1 or None in self._examples or self._n >= _OF_ONE_EXAMPLE
+        return several and len(self._prompts) >= min(_PROMPTS, n_active)
+
+    def check(self) -> None:
+        """Go on only if there were few enough.
+
+        Raises:
+            EvaluatorError: there were too many.
+        """
+        limit = self._limit if isinstance(self._limit, int) else _FIRST_ALIKE
+        if self._n < (min(limit, _FIRST_ALIKE) if self.is_first else limit):
+            return
+        last = self.held[-1].error
+        what = f"{self._n} evaluations in a row failed, the last one with"
+        if self.is_first:
+            what = f"The first {self._n} evaluations all failed in the same way:"
+        raise EvaluatorError(
+            f"{what} {in_words(last).rstrip('.')}. They count against no prompt: mend the cause and run it again, or "
+            "count them with max_failures_in_a_row=None."
+        ) from last
+
+
+class Board:
+    """The trials that a run has out, and what becomes of them.
+
+    Failures are held back until a success shows that they are their prompts' own. If nothing else can be asked
+    meanwhile, what has failed is released, and so asked again; unless one prompt or one example may be the cause: then
+    the failures count.
     """
 
     def __init__(
         self,
-        selector: "Selector | Worker",
-        bar: "Bar | Cell",
+        selector: Selector | SelectionWorker,
+        bar: Bar | Cell,
         on_tell: OnTell | None,
-        limit: FailureLimit | None,
+        failures: Failures,
         repeatable: bool,
         until: Until | None,
     ) -> None:
         self.selector = selector
+        self._worker = None if isinstance(selector, Selector) else selector
         self._bar = bar
         self._on_tell = on_tell
         self._told: deque[Trial] = deque()  # and failed, of which `on_tell` does not know yet
         self._out: dict[int, Trial] = {}
-        self._running: set[int] = set()  # those of them that are not held back, and probes
-        self._new: list[Trial] = []  # asked, and not yet given to be evaluated
-        self._streak = None if limit is None else Streak(limit)
-        self._ahead: Ahead | None = None
-        self._repeats: list[int] = []  # of probes, whose ids are -1, -2, ...: their numbers among their cells'
-        self._astray: dict[int, Trial] = {}  # probes that the selection should have asked for, and has not yet
-        self._adopted: dict[int, Trial] = {}  # what it has asked for, by the probe's id
+        self._running: set[int] = set()  # those of them that are not held back, and repeats
+        self._failures = failures
         self._taken: list[tuple[Trial, Outcome]] = []  # scores that are not recorded yet
         self._is_together = False  # whether more are to come, to be told at once
         self._until, self._is_enough = until, False
-        self._again: set[int] | None = None if repeatable else set()  # probes that repeat: out, or failed
+        self._repeatable = repeatable
+        self._n_repeats = 0  # whose ids are -1, -2, ...: they are no trials of the selection
+        self._lost_repeats: set[int] = set()  # out, or failed
         self._n_told, self._look_at = 0, _FIRST_LOOK  # scores that this run has told, and when to look for repeats
 
     def ask(self, n: int) -> list[Trial]:
@@ -113,66 +267,65 @@ class Board:
             if self._is_enough:
                 trials = self._repeat(n, late=True)
                 break
-            if self._streak is not None and self._streak.failures and not self._is_paused:
-                if trials := self._look_ahead(self._streak, n):
-                    break
-                self._count_failures()
-                self._announce()
-            elif isinstance(self.selector, Selector) or not self.selector.wait():
+            if self._failures.held and not (self._worker and self._worker.paused):
+                self._retry_or_count()
+            elif self._worker is None or not self._worker.wait():
                 trials = self._repeat(n, late=True)
                 break
         self._running.update(trial.id for trial in trials)
         return trials
 
+    def _ask(self, n: int) -> list[Trial]:
+        self._is_enough = self._is_enough or (self._until is not None and self._until(self.selector))
+        trials = [] if self._is_enough else self.selector.ask(n)
+        self._out.update({trial.id: trial for trial in trials})
+        return trials
+
     def _repeat(self, n: int, late: bool = False) -> list[Trial]:
-        """Up to n evaluations to repeat, as probes; see `asktell.running.again`."""
-        if self._again is None or not (late or self._n_told >= self._look_at):
+        """Up to n evaluations to repeat; see `to_repeat`."""
+        if self._repeatable or not (late or self._n_told >= self._look_at):
             return []
         selector = self.selector if isinstance(self.selector, Selector) else self.selector.selector
-        n = 1 if late and selector is not self.selector else n  # other workers may be about to repeat some, too
-        due, probes = to_repeat(selector.state, len(self._again), late), []
+        n = 1 if late and self._worker else n  # other workers may be about to repeat some, too
+        due, trials = to_repeat(selector.state, len(self._lost_repeats), late), []
         if len(due) <= n:
             self._look_at = self._n_told + max(_FIRST_LOOK, self._n_told // 10)
         for arm, example in due[:n]:
-            self._repeats.append(1)
-            probes.append(selector.prompts.trial(-len(self._repeats), arm, example))
-        self._again.update(probe.id for probe in probes)
-        return probes
-
-    @property
-    def _is_paused(self) -> bool:
-        return not isinstance(self.selector, Selector) and self.selector.paused
+            self._n_repeats += 1
+            trials.append(selector.prompts.trial(-self._n_repeats, arm, example))
+        self._lost_repeats.update(trial.id for trial in trials)
+        return trials
 
     def repeat_of(self, trial: Trial) -> int:
         """How often its prompt was asked on its example before; see `Selector.repeat_of`."""
-        return self.selector.repeat_of(trial) if trial.id >= 0 else self._repeats[-1 - trial.id]
+        return self.selector.repeat_of(trial) if trial.id >= 0 else 1
 
     def take(self, trial: Trial, outcome: Outcome) -> None:
-        """Take the scores, or the failure."""
+        """Take the scores, or the failure.
+
+        Raises:
+            EvaluatorError: nothing but failures came.
+            MissingExtraError: the evaluator misses a package.
+        """
         if missing := missing_extra(outcome):
             raise missing
         self._running.discard(trial.id)
-        error, streak = failure_of(self.selector, outcome), self._streak
+        error = failure_of(self.selector, outcome)
         if error is None:
             self._taken.append((trial, outcome))
-            if streak is not None:
-                streak.succeeded()
-                self._count_failures()
+            self._failures.succeeded()
+            self._count_failures()
             if not self._is_together:
                 self._record_taken()
-        elif streak is None:
+        elif trial.id < 0 or not self._failures.are_held:
             _log_failure(trial, error)
             self._record(trial, outcome)
         else:
-            trial = self._adopted.pop(trial.id, trial)
-            again = streak.is_first and bool(streak.failures)  # one is said at once, the others if they are to count
-            if not again:
-                _log_failure(trial, error)
-            failure = HeldBack(trial, outcome, error, cost_of_failure(self.selector, outcome), not again)
-            if self._ahead is not None and trial in self._ahead:
-                self._ahead.fail(failure)
-            streak.add(failure, self.selector.n_active)
-            if streak.is_over:
+            if not self._failures.held:
+                _log_failure(trial, error)  # at once; the others when they count
+            cost = cost_of_failure(self.selector, outcome)
+            self._failures.add(trial, outcome, error, cost, self.selector.n_active)
+            if not self._failures.are_held:
                 self._count_failures()
         self._announce()
 
@@ -193,7 +346,7 @@ class Board:
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Scores that are taken within are told at its end, at once: a study waits for its disk once."""
-        if isinstance(self.selector, Selector) or self._is_together:
+        if self._worker is None or self._is_together:
             yield
             return
         self._is_together = True
@@ -207,10 +360,6 @@ class Board:
     def release(self, trial: Trial) -> None:
         """Hand one back, unevaluated; it is asked again."""
         self._running.discard(trial.id)
-        if self._ahead is not None and trial in self._ahead:
-            self._ahead.release(trial)
-        self._astray.pop(trial.id, None)
-        trial = self._adopted.pop(trial.id, trial)
         if self._out.pop(trial.id, None) is not None:
             with contextlib.suppress(AsktellError):
                 self.selector.release(trial)
@@ -223,96 +372,60 @@ class Board:
                 if failure_of(self.selector, outcome) is None:
                     self._record(trial, outcome)
                 else:
-                    self._observe(trial, outcome)
+                    self._book(trial, outcome)
 
     def hand_back(self) -> None:
         """Release what is still out, so that a saved selector asks it again; what failures have cost is booked."""
         taken, self._taken = self._taken, []  # not empty if it was interrupted
         for trial, outcome in taken:
             self.rescue([trial], [outcome])
-        for failure in () if self._streak is None else self._streak.failures:
-            if failure.trial.id < 0 or failure.trial.id in self._out:
+        self._retry()
+        for trial in list(self._out.values()):
+            self.release(trial)
+
+    # Failures
+
+    def _retry_or_count(self) -> None:
+        """Nothing else can be asked: have what failed asked again, or let it count.
+
+        Before anything was ever evaluated, some selections ask for one trial at a time, which says nothing of others.
+        """
+        if self._failures.is_general(self.selector.n_active) or (self._failures.is_first and not self.selector.spent):
+            self._failures.check()
+            self._retry()
+        else:
+            self._count_failures()
+            self._announce()
+
+    def _retry(self) -> None:
+        """Release what has failed; its cost is booked."""
+        held, self._failures.held = self._failures.held, []
+        for failure in held:
+            if failure.trial.id in self._out:
                 with contextlib.suppress(AsktellError):
-                    self._observe(failure.trial, failure.outcome)
-        for trial in self._out.values():
-            with contextlib.suppress(AsktellError):
-                self.selector.release(trial)
-        self._out.clear()
-
-    def _ask(self, n: int) -> list[Trial]:
-        """New trials, without those that are being evaluated already."""
-        self._is_enough = self._is_enough or (self._until is not None and self._until(self.selector))
-        if self._is_enough:
-            return []
-        if len(self._new) < n:
-            self._ask_for(n - len(self._new))
-        trials, self._new = self._new[:n], self._new[n:]
-        return trials
-
-    def _ask_for(self, n: int) -> None:
-        """Ask for so many more; those that were looked ahead to are the probes' from now on."""
-        for trial in self.selector.ask(n):
-            self._out[trial.id] = trial
-            probe = next((id_ for id_, probe in self._astray.items() if _cell(probe) == _cell(trial)), None)
-            if probe is None:
-                self._new.append(trial)
-            else:
-                del self._astray[probe]
-                self._adopted[probe] = trial
-
-    def _look_ahead(self, streak: Streak, n: int) -> list[Trial]:
-        """What would be asked if the failures counted; none if that is nothing, or others must be told first."""
-        if self._ahead is None:
-            now = copy(self.selector) if isinstance(self.selector, Selector) else self.selector.selector
-            self._ahead = Ahead(now, streak.failures, self._repeats)
-        probes = self._ahead.ask(n)
-        if not probes:
-            streak.end(self._ahead.selector)
-        return probes
+                    self._book(failure.trial, failure.outcome)
+                self.release(failure.trial)
 
     def _count_failures(self) -> None:
-        """Count the failures that were held back, and repeat here what was looked ahead to."""
-        streak, ahead = self._streak, self._ahead
-        if streak is None:
-            return
-        self._ahead = None
-        for failure in [held for held in streak.failures if ahead is None or held.trial not in ahead]:
-            self._settle(streak, failure)
-        for step in () if ahead is None else ahead.steps:
-            if isinstance(step, HeldBack):
-                self._settle(streak, step)
-            else:
-                self._astray.update(step.probes)
-                self._ask_for(step.n)
-        if streak.is_over:
-            self._streak = None
+        while self._failures.held:
+            failure = self._failures.held[0]
+            if not failure.is_logged:
+                _log_failure(failure.trial, failure.error)
+            self._record(failure.trial, failure.outcome)
+            del self._failures.held[0]
 
-    def _settle(self, streak: Streak, failure: HeldBack) -> None:
-        if not failure.is_logged:
-            _log_failure(failure.trial, failure.error)
-        self._record(failure.trial, failure.outcome)
-        streak.settle(failure)
-
-    def _record(self, trial: Trial, outcome: Outcome) -> None:
-        """Tell or fail; what the selection has not asked for is observed."""
-        trial = self._adopted.get(trial.id, trial)
-        if trial.id < 0:
-            self._observe(trial, outcome)
-            return
-        error = failure_of(self.selector, outcome)
-        self._conclude(trial, outcome, self._tell(trial, outcome) if error is None else error)
+    # Telling
 
     def _record_taken(self) -> None:
         """Tell the scores that were taken, several at once."""
-        if len(self._taken) > 1 and not isinstance(self.selector, Selector):
-            self._tell_many(self.selector)
+        if len(self._taken) > 1 and self._worker is not None:
+            self._tell_many(self._worker)
         while self._taken:
             self._record(*self._taken[0])
             del self._taken[0]
 
-    def _tell_many(self, worker: "Worker") -> None:
-        asked = [(self._adopted.get(trial.id, trial), outcome) for trial, outcome in self._taken]
-        asked = [(trial, outcome) for trial, outcome in asked if trial.id >= 0]
+    def _tell_many(self, worker: SelectionWorker) -> None:
+        asked = [(trial, outcome) for trial, outcome in self._taken if trial.id >= 0]
         tells, errors = [], dict[int, Exception]()
         for trial, outcome in asked:
             scores, cost = goal_scores(worker, outcome)
@@ -321,45 +434,48 @@ class Board:
             worker.tell_many(tells)
         except TellManyError as error:
             errors = {i: outcome for i, outcome in enumerate(error.outcomes) if isinstance(outcome, Exception)}
-        self._taken = [(trial, outcome) for trial, outcome in self._taken if self._adopted.get(trial.id, trial).id < 0]
+        self._taken = [(trial, outcome) for trial, outcome in self._taken if trial.id < 0]
         for i, (trial, outcome) in enumerate(asked):
             self._conclude(trial, outcome, errors.get(i))
 
-    def _conclude(self, trial: Trial, outcome: Outcome, error: BaseException | None) -> None:
-        """What was told needs no more; what failed, or was refused, counts as failed."""
-        if error is not None:
-            cost = cost_of_failure(self.selector, outcome)
-            if isinstance(self.selector, Selector):
-                self.selector.fail(trial, error, cost)
-            else:
-                self.selector.fail(trial, error, cost, details=details_of(self.selector, outcome))
-        self._out.pop(trial.id, None)
-        self._n_told += error is None
-        self._told.append(trial)
+    def _record(self, trial: Trial, outcome: Outcome) -> None:
+        """Tell or fail; a repeat is observed."""
+        error = failure_of(self.selector, outcome)
+        if trial.id >= 0:
+            self._conclude(trial, outcome, self._tell(trial, outcome) if error is None else error)
+        elif error is None:
+            scores, cost = goal_scores(self.selector, outcome)
+            self.selector.observe(trial, scores, trial.example, cost)
+            self._lost_repeats.discard(trial.id)
+        else:
+            self._book(trial, outcome)
 
     def _tell(self, trial: Trial, outcome: Any) -> AsktellError | None:
         """What the selector had against the scores."""
         scores, cost = goal_scores(self.selector, outcome)
         try:
-            if isinstance(self.selector, Selector):
-                self.selector.tell(trial, scores, cost)
-            else:
-                self.selector.tell(trial, scores, cost, details=details_of(self.selector, outcome))
+            self.selector.tell(trial, scores, cost, **self._details(outcome))
         except StorageError:  # nothing is wrong with the scores
             raise
         except AsktellError as error:
             return error
         return None
 
-    def _observe(self, trial: Trial, outcome: Outcome) -> None:
-        """What was paid for beside the selection's own trials: the scores and the cost, or the cost of a failure."""
-        self._astray.pop(trial.id, None)
-        if failure_of(self.selector, outcome) is None:
-            scores, cost = goal_scores(self.selector, outcome)
-            self.selector.observe(trial, scores, trial.example, cost)
-            if self._again:
-                self._again.discard(trial.id)
-        elif cost := cost_of_failure(self.selector, outcome):
+    def _conclude(self, trial: Trial, outcome: Outcome, error: BaseException | None) -> None:
+        """What was told needs no more; what failed, or was refused, counts as failed."""
+        if error is not None:
+            self.selector.fail(trial, error, cost_of_failure(self.selector, outcome), **self._details(outcome))
+        self._out.pop(trial.id, None)
+        self._n_told += error is None
+        self._told.append(trial)
+
+    def _details(self, outcome: Outcome) -> dict[str, Any]:
+        """What only a study keeps."""
+        return {} if self._worker is None else {"details": details_of(self._worker, outcome)}
+
+    def _book(self, trial: Trial, outcome: Outcome) -> None:
+        """Book what a failure has cost that does not count."""
+        if cost := cost_of_failure(self.selector, outcome):
             self.selector.observe(trial, None, trial.example, cost)
 
     def _announce(self) -> None:
@@ -372,9 +488,54 @@ class Board:
 
 
 def _log_failure(trial: Trial, error: BaseException) -> None:
-    what = f"trial {trial.id}" if trial.id >= 0 else "an evaluation beside the selection's trials"
+    what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
     _log.warning("%s (prompt %r, example %r) failed: %r", what, trial.prompt_id, trial.example, cause_of(error))
 
 
-def _cell(trial: Trial) -> _Cell:
-    return trial.prompt_id, trial.example
+# Repeats, to see whether scores differ when they are asked again, soon or late. They come on top of the budget of
+# evaluations, and are observed: a fortieth of the evaluations soon after they were made, and as many of the first ones
+# when the run ends. Noise shows in both, a model that has changed in the latter.
+
+_FIRST = 16  # evaluations: fewer support no certainty that repeats could take away
+_SHARE, _FEWEST, _MOST = 40, 2, 100
+_PART = 5  # of a run, in which its first evaluations are, and its last ones by now
+
+
+def n_repeats(spent: int) -> int:
+    """How many evaluations are repeated by the time that so many were made and the run ends."""
+    return 2 * _early(spent)
+
+
+def _early(spent: int) -> int:
+    return 0 if spent < _FIRST else min(_MOST, max(_FEWEST, spent // _SHARE))
+
+
+def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
+    """The cells (arm, example) to evaluate again now.
+
+    `done`: repeats that are out, or have failed. `late`: whether the run ends.
+    """
+    problem, history = state.problem, state.history
+    if problem.population is None or (problem.repeats > 1 and not late):  # where it is gone through again anyway
+        return []
+    so_far, wanted = repeated(problem, history), _early(state.spent)
+    n = wanted - so_far.late if problem.repeats > 1 else (2 if late else 1) * wanted - so_far.times
+    n -= done
+    if n <= 0:
+        return []
+    n_examples = problem.population
+    of_examples = history.examples() >= 0
+    cells = (history.arms() * n_examples + history.examples())[of_examples]
+    trials = history.trials()[of_examples]
+    told = cells[(trials >= 0) & ~np.isin(trials, state.failures.trials())]
+    few = max(_FIRST, len(told) // _PART)
+    once = np.intersect1d(told[:few] if late else told[-few:], _alone(cells))
+    once = once[~np.isin(once // n_examples, state.no_rivals())]
+    chosen = once[np.argsort(counters.bits(problem.seed, "again", once), kind="stable")][:n]
+    return [divmod(cell, n_examples) for cell in chosen.tolist() if state.fits(cell // n_examples)]
+
+
+def _alone(cells: Indices) -> Indices:
+    """The cells that are there once, ascending."""
+    found, times = np.unique(cells, return_counts=True)
+    return np.asarray(found[times == 1])

@@ -4,7 +4,6 @@ asyncio and tqdm are imported where they are needed, to keep `import asktell` li
 """
 
 import contextlib
-import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
@@ -16,27 +15,19 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import whole
 from asktell.results import Result
-from asktell.running.board import Board, OnTell, Until, open_board
-from asktell.running.failures import FIRST_ALIKE, FailureLimit
-from asktell.running.outcomes import is_failure
+from asktell.running.board import Board, MaxFailures, OnTell, SelectionWorker, SharedSelection, Until, open_board
+from asktell.running.evaluator import Calling, Evaluator, attempt, attempt_async, is_failure
 from asktell.selector import Selector
 
 if TYPE_CHECKING:
     import asyncio
 
-    from asktell.studies.base import AbstractStudy
-    from asktell.studies.worker import Worker
-
-Evaluator: TypeAlias = Any
-"""`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
-`evaluate_batch(trials)` -> a list of scores or exceptions, one per trial. As a further argument it may take `repeat`,
-or `repeats`, the numbers of `Selector.repeat_of`."""
 _T = TypeVar("_T")
 
 _log = logging.getLogger("asktell")
@@ -45,7 +36,7 @@ _LOST = "A batch of %d trials was lost, and is tried again one by one: %r"
 
 
 def run(
-    selector: "Selector | AbstractStudy | Worker",
+    selector: Selector | SharedSelection | SelectionWorker,
     evaluator: Evaluator,
     executor: Executor | None = None,
     concurrency: int | None = None,
@@ -53,7 +44,7 @@ def run(
     *,
     batch_size: int | None = None,
     on_tell: OnTell | None = None,
-    max_failures_in_a_row: int | FailureLimit | None = FIRST_ALIKE,
+    max_failures_in_a_row: MaxFailures = "first",
     repeatable: bool | None = None,
     until: Until | None = None,
 ) -> Result:
@@ -79,11 +70,12 @@ def run(
             anew once a second.
         on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
             thread; to save, log or plot, or to let prompts join (`add`), which are then evaluated too.
-        max_failures_in_a_row: stop after so many, since the cause is then not the prompts (a wrong key, a server that
-            is down): they count against no prompt, and the same call goes on from there. For that, failures are held
-            back until an evaluation succeeds. By default only the first evaluations of a run are looked at: it ends
-            when six of them, of several prompts and examples, have all failed in the same way. A `FailureLimit` says
-            more than a number. None: never.
+        max_failures_in_a_row: number of failures in a row that stop the run, if they are of at least three prompts (or
+            of all that are active) and of several examples: the cause is then not the prompts, but a server that is
+            down, say. They count against no prompt, and the same call goes on from there; for that, failures do not
+            count until an evaluation succeeds, and are tried again where nothing else can be asked. "first" (default):
+            only if the first six evaluations all fail in the same way, as with a wrong key, which stops a run with a
+            number, too; later failures count at once. None: every failure counts.
         repeatable: whether an evaluation gives the same scores when it is repeated; None: as the evaluator says, by its
             attribute of that name (`LLMEvaluator` does). Unless it is, and the selection knows its examples, a few of
             the first evaluations are repeated, on top of the budget: a fortieth of all, at least two, and as many again
@@ -100,10 +92,8 @@ def run(
 
     However a run ends, what was paid for is kept. Evaluations that an executor has begun and cannot cancel are waited
     for, and so are async ones, but after KeyboardInterrupt, which cancels them; a second one ends the waiting. Other
-    trials are handed back: the selector can be saved and continued. Scores that the selection has no trial for any
-    more, because it has changed while failures were held back, are observed (see `Selector.observe`), with their cost:
-    these are beyond a budget of evaluations, and no more than `concurrency` at a time. What failures
-    have cost is booked even if they count against no prompt.
+    trials are handed back: the selector can be saved and continued. What failures have cost is booked even if they
+    count against no prompt.
 
     Raises:
         InvalidArgumentError: an argument cannot be used; the evaluator cannot be called with a prompt and an example.
@@ -146,101 +136,6 @@ def _check_prompts(evaluator: Evaluator, board: Board) -> None:
         result = board.selector.result()
         if not result.spent:
             check({str(entry.id): entry.prompt for entry in result.prompts})
-
-
-class Calling(NamedTuple):
-    """How an evaluator is called: with a list of trials, or with a prompt and an example; awaited or not.
-
-    `with_repeats`: it takes the numbers of the repeats too.
-    """
-
-    call: Callable[..., Any]
-    in_batches: bool
-    is_async: bool
-    with_repeats: bool
-
-    @classmethod
-    def of(cls, evaluator: Evaluator) -> "Calling":
-        """How this one is.
-
-        Raises:
-            InvalidArgumentError: it is no evaluator.
-        """
-        in_batches = callable(getattr(evaluator, "evaluate_batch", None))
-        call = evaluator.evaluate_batch if in_batches else evaluator
-        if not callable(call):
-            call = getattr(evaluator, "evaluate", None)
-        if not callable(call):
-            raise InvalidArgumentError(
-                "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or "
-                f"evaluate_batch(); got {evaluator!r}."
-            )
-        names, repeats = (("trials",), "repeats") if in_batches else (("prompt", "example"), "repeat")
-        with_repeats = _parameters(call)[len(names) : len(names) + 1] == [repeats]
-        _check_signature(evaluator, call, (*names, repeats) if with_repeats else names)
-        candidates = (call, getattr(call, "__call__", None))  # noqa: B004
-        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, candidates)), with_repeats)
-
-    def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
-        """The arguments of the call for these trials; there is one trial if it does not take batches."""
-        repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
-        if self.in_batches:
-            return (group, repeats) if self.with_repeats else (group,)
-        return (group[0].prompt, group[0].example, *repeats)
-
-
-def _parameters(call: Callable[..., Any]) -> list[str]:
-    """The names of what a function takes; none where that is unknown."""
-    try:
-        return list(inspect.signature(call).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
-def _check_signature(evaluator: Evaluator, call: Callable[..., Any], names: tuple[str, ...]) -> None:
-    """See that it can be called with these arguments.
-
-    Raises:
-        InvalidArgumentError: it cannot.
-    """
-    try:
-        signature = inspect.signature(call)
-    except (TypeError, ValueError):  # of a function in C, say
-        return
-    try:
-        signature.bind(*(("self",) if inspect.isclass(evaluator) and call is not evaluator else ()), *names)
-        if inspect.isclass(evaluator) and call is not evaluator:
-            raise TypeError("missing its object")
-    except TypeError as error:
-        name = getattr(call, "__qualname__", None) or repr(call)
-        cure = f" Give an object of the class, as {evaluator.__name__}(...)." if inspect.isclass(evaluator) else ""
-        raise InvalidArgumentError(
-            f"An evaluator is called as {name}({', '.join(names)}), but this one is {name}{signature}: {error}.{cure}"
-        ) from error
-
-
-def attempt(call: Callable[..., Any], *args: Any) -> Any:
-    """What the call returns, or its failure."""
-    try:
-        return call(*args)
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        return error
-
-
-async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
-    """The same of what is awaited; a cancellation of the task that awaits it goes on."""
-    import asyncio
-
-    try:
-        return await call(*args)
-    except BaseException as error:
-        task = asyncio.current_task()
-        ended = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-        if ended or not is_failure(error):
-            raise
-        return error
 
 
 def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:

@@ -239,7 +239,6 @@ class RemoteStudy(AbstractStudy):
     # Workers
 
     def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
-        """See `Study.worker`."""
         return Worker(self, name, lease, ahead)
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import check_trials, whole
 from asktell.problem.goals import Scores
+from asktell.running.board import SelectionWorker
 from asktell.selector import Selection, Selector
 from asktell.state.lookup import AnyTrial
 from asktell.studies.leases import Holding, check_lease
@@ -176,6 +177,19 @@ class AbstractStudy(Selection):
 
         Raises:
             InvalidArgumentError: an argument cannot be used.
+        """
+
+    @abstractmethod
+    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> SelectionWorker:
+        """This study for one worker: a `with` block in which its leases are extended.
+
+        Args:
+            name: a different one for each worker; by default of the host, the process and some random letters. Give
+                one if the worker, after a restart, is to go on with its own trials.
+            lease: seconds after which its trials are given to others when it dies.
+            ahead: number of trials that it asks for beyond those that it needs now. With so many fewer transactions
+                many workers keep out of each other's way; but these trials were chosen without what is told meanwhile,
+                and at the end others wait for them.
         """
 
     @abstractmethod

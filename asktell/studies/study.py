@@ -295,16 +295,6 @@ class Study(AbstractStudy):
     # Workers
 
     def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
-        """This study for one worker: a `with` block in which its leases are extended.
-
-        Args:
-            name: a different one for each worker; by default of the host, the process and some random letters. Give
-                one if the worker, after a restart, is to go on with its own trials.
-            lease: seconds after which its trials are given to others when it dies.
-            ahead: number of trials that it asks for beyond those that it needs now. With so many fewer transactions
-                many workers keep out of each other's way; but these trials were chosen without what is told meanwhile,
-                and at the end others wait for them.
-        """
         return Worker(self, name, lease, ahead)
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:

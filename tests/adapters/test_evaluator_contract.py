@@ -9,7 +9,7 @@ import pytest
 
 from asktell import Trial
 from asktell.errors import EvaluatorError
-from asktell.running.run import Evaluator
+from asktell.running.evaluator import Evaluator
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script, good
 from asktell_adapters._scores import number
 

@@ -9,7 +9,7 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, Race, Selector, Study, maximize
-from asktell.running.again import n_repeats, to_repeat
+from asktell.running.board import n_repeats, to_repeat
 from asktell.state.history import repeated
 from asktell.storages.memory import MemoryStorage
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell.running import cell
+from asktell.running import progress
 from tests.results.test_notebook import HOSTILE, Tags
 
 
@@ -58,8 +58,8 @@ def evaluate(prompt: str, example: Any) -> dict[str, float]:
 
 
 def test_a_run_is_one_output_that_ends_with_the_result(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell, "_SECONDS", 0.0)
-    monkeypatch.setattr(cell, "_PAUSE", 0.0)
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_PAUSE", 0.0)
     result = asktell.run(selector(), evaluate)
     (output,) = notebook.outputs
     assert len(output) >= result.spent
@@ -79,7 +79,7 @@ def test_a_run_is_one_output_that_ends_with_the_result(notebook: Notebook, monke
 def test_it_is_drawn_about_once_a_second_and_less_often_where_that_takes_long(notebook: Notebook) -> None:
     now = 0.0
     selection = selector(1000)
-    with cell.Cell(selection, lambda: now) as shown:
+    with progress.Cell(selection, lambda: now) as shown:
         for _ in range(32):
             now += 0.1
             shown.show()

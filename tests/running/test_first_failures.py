@@ -1,6 +1,5 @@
 """A run whose first evaluations all fail in the same way ends with that reason; others go on."""
 
-import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 import asktell
 from asktell import BestFeasible, Budget, EvaluatorError, InvalidArgumentError, Selector
 from asktell.results.entries import FailureGroup, grouped, kind_of
-from asktell.running.failures import FailureLimit
 from asktell.storages.memory import MemoryStorage
 
 
@@ -110,9 +108,42 @@ def test_no_cost_is_a_reason() -> None:
         asktell.run(new(Budget(cost=1.0), method="auto"), lambda prompt, example: {"a": 1.0}, progress=False)
 
 
-def test_a_limit_says_both() -> None:
-    with pytest.raises(EvaluatorError, match=r"first \d evaluations"):
-        asktell.run(new(), no_key, progress=False, max_failures_in_a_row=FailureLimit(50, 2, first=3))
+def test_a_number_stops_first_failures_too() -> None:
+    for number in (3, 50):
+        with pytest.raises(EvaluatorError, match=r"first [56] evaluations"):
+            asktell.run(new(), no_key, progress=False, max_failures_in_a_row=number)
+
+
+@pytest.mark.parametrize("n_prompts", [1, 2, 4])
+def test_what_is_asked_one_by_one_is_tried_again_until_something_succeeds(n_prompts: int) -> None:
+    """A budget of cost allows one trial at a time until a cost is known."""
+    selector = new(Budget(cost=4.0), n_prompts, method="auto")
+    with pytest.raises(EvaluatorError, match="The first 6 evaluations all failed in the same way: RuntimeError"):
+        asktell.run(selector, no_key, progress=False)
+    assert not selector.pending
+    assert not selector.state.failures
+    calls = iter(range(99))
+
+    def evaluate(prompt: str, example: int) -> dict[str, float]:
+        return {"a": 1.0, "cost": 0.5} if next(calls) > 3 else no_key(prompt, example)  # type: ignore[return-value]
+
+    result = asktell.run(selector, evaluate, progress=False)
+    assert result.spent == 8
+    assert not selector.state.failures
+
+
+def test_a_last_example_that_cannot_be_evaluated_ends_nothing() -> None:
+    """Nothing else can be asked then, and it must not be tried again for ever."""
+    for limit in ("first", 30):
+        selector = new(12, n_prompts=3, examples=4)
+        last = selector.state.problem.order[3]
+
+        def evaluate(prompt: str, example: int, last: int = last) -> float:
+            return 1 / 0 if example == last else float(prompt[1:])
+
+        result = asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=limit)  # type: ignore[arg-type]
+        assert [entry.failures for entry in result.prompts] == [1, 1, 1]
+        assert result.done
 
 
 # An evaluator's signature
@@ -168,27 +199,6 @@ def test_reasons_that_differ_in_names_and_numbers_only_are_one() -> None:
     assert grouped(failures) == [FailureGroup("E: 1", 3, ["a", "b"]), FailureGroup("F", 1, ["b"])]
 
 
-def test_what_is_looked_ahead_to_has_the_numbers_of_its_repeats() -> None:
-    asked: list[tuple[str, int | None, int]] = []
-    good: list[tuple[str, int | None, int]] = []
-
-    async def evaluator(prompt: str, example: int | None, repeat: int) -> float:
-        asked.append((prompt, example, repeat))
-        await asyncio.sleep(0)
-        if len(asked) in range(3, 7):
-            raise ValueError("down")
-        good.append((prompt, example, repeat))
-        return len(asked) % 3 / 3
-
-    for seed in range(10):
-        asked.clear(), good.clear()
-        selector = Selector(
-            ["x", "y"], BestFeasible("a"), 16, "uniform", examples=1, repeats=8, seed=seed, max_failure_rate=1
-        )
-        asktell.run(selector, evaluator, concurrency=6, progress=False, max_failures_in_a_row=100)
-        assert len(set(good)) == len(good)
-
-
 def test_what_came_in_the_batch_that_ends_a_run_is_told() -> None:
     class Evaluator:
         def evaluate_batch(self, trials: list[asktell.Trial]) -> list[Any]:
@@ -196,7 +206,7 @@ def test_what_came_in_the_batch_that_ends_a_run_is_told() -> None:
 
     selector = new(n_prompts=4, max_failure_rate=1)
     with pytest.raises(EvaluatorError):
-        asktell.run(selector, Evaluator(), concurrency=4, progress=False, max_failures_in_a_row=3)
+        asktell.run(selector, Evaluator(), concurrency=8, progress=False, max_failures_in_a_row=3)
     assert selector.spent == 1
     assert not selector.pending
 

@@ -13,7 +13,6 @@ import pytest
 
 import asktell
 from asktell import EvaluatorError, InvalidArgumentError, Trial
-from asktell.running.failures import FailureLimit
 from asktell.storages.memory import MemoryStorage
 
 PROMPTS = ("Answer.", "Answer briefly.", "Think, then answer.")
@@ -244,9 +243,8 @@ def test_an_outage_counts_against_no_prompt_of_a_study(n_prompts: int, concurren
             raise ConnectionError("down")
         return {"a": len(prompt)}
 
-    limit = FailureLimit(10, prompts=5, cure="mend it")
-    options: dict[str, Any] = {"progress": False, "concurrency": concurrency, "max_failures_in_a_row": limit}
-    with pytest.raises(asktell.EvaluatorError, match=r"ConnectionError: down.*no prompt: mend it"):
+    options: dict[str, Any] = {"progress": False, "concurrency": concurrency, "max_failures_in_a_row": 10}
+    with pytest.raises(asktell.EvaluatorError, match=r"ConnectionError: down.*no prompt: mend"):
         asktell.run(study, evaluate, **options)
     assert list(study.evaluations()) == []
     assert study.pending == []
@@ -269,8 +267,7 @@ def test_what_is_a_prompts_or_an_examples_own_fault_counts(broken: str | int, co
     asktell.run(plain, evaluate, progress=False, concurrency=concurrency, repeatable=True)
     counted = {e.prompt for e in plain.evaluations() if e.error}  # how often depends on what is under way
     calls.clear()
-    limit = FailureLimit(16, prompts=5)
-    options: Any = {"max_failures_in_a_row": limit, "repeatable": True}
+    options: Any = {"max_failures_in_a_row": 16, "repeatable": True}
     result = asktell.run(kept, evaluate, progress=False, concurrency=concurrency, **options)
     assert {e.prompt for e in kept.evaluations() if e.error} == counted
     assert [entry.id for entry in result.selected] == [entry.id for entry in plain.result().selected]

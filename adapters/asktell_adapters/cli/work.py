@@ -9,8 +9,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell import InvalidArgumentError, InvalidStateError, Result, Selector, Study, StudyExistsError, Trial, run
-from asktell.extend import FIRST_ALIKE, FailureLimit, changes, describe_spending, safe
+from asktell import (
+    EvaluatorError,
+    InvalidArgumentError,
+    InvalidStateError,
+    Result,
+    Selector,
+    Study,
+    StudyExistsError,
+    Trial,
+    run,
+)
+from asktell.extend import changes, describe_spending, safe
 from asktell_adapters.cli import growth
 from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.folder import RunFolder
@@ -172,8 +182,6 @@ def _work(
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
     if worker.name != _MAIN:
         print(f"Worker {worker.name}, after {describe_spending(study)}.", file=sys.stderr)
-    cure = "mend the cause and repeat the command, or go on all the same with --keep-going"
-    limit = None if arguments.keep_going else FailureLimit(10 + 2 * config.concurrency, 5, cure, FIRST_ALIKE.first)
     in_batches = callable(getattr(evaluator, "evaluate_batch", None))
     with signals(), logging_to_stderr():
         try:
@@ -184,8 +192,10 @@ def _work(
                 concurrency=config.concurrency,
                 batch_size=config.batch_size,
                 progress=not arguments.no_progress and sys.stderr.isatty(),
-                max_failures_in_a_row=limit,
+                max_failures_in_a_row=None if arguments.keep_going else 10 + 2 * config.concurrency,
             )
+        except EvaluatorError as error:
+            raise EvaluatorError(str(error).replace("max_failures_in_a_row=None", "--keep-going")) from error
         except (KeyboardInterrupt, Terminated):
             paid = f" Cost so far: {study.spent_cost:.4g}." if study.spent_cost or "price" in config.model else ""
             print(f"\nStopped after {describe_spending(study)}.{paid} The same command goes on.", file=sys.stderr)

@@ -134,8 +134,8 @@ class Taker:
             scores = self._evaluator.scores(completion, trial.example, self._study.repeat_of(trial))
             if cost is not None:
                 scores.setdefault("cost", cost)
-            vector, cost = goal_scores(self._study, scores)  # type: ignore[arg-type]
-            details = {"output": completion.text, **(details_of(self._study, scores) or {})}  # type: ignore[arg-type]
+            vector, cost = goal_scores(self._study, scores)
+            details = {"output": completion.text, **(details_of(self._study, scores) or {})}
             if self._study.tell(trial, vector, cost, worker=self._worker, details=details):
                 self._collected.told += 1
                 self._collected.cost += cost or 0.0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asktell import InvalidArgumentError, Result, Trial
-from asktell.extend import FIRST_ALIKE, Board, Evaluator, FailureLimit, OnTell, import_extra, open_board, short, whole
+from asktell.extend import Board, Evaluator, MaxFailures, OnTell, import_extra, open_board, short, whole
 from asktell_adapters.executors._ray_crew import Crew, Lost
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run(
     options: Mapping[str, Any] | None = None,
     progress: bool = True,
     on_tell: OnTell | None = None,
-    max_failures_in_a_row: int | FailureLimit | None = FIRST_ALIKE,
+    max_failures_in_a_row: MaxFailures = "first",
 ) -> Result:
     """Evaluate on a Ray cluster until the study is done, and return its result; `asktell.run` for actors.
 

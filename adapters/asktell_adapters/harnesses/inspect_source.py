@@ -12,9 +12,8 @@ from typing import Any, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Trial
 from asktell.extend import (
-    FIRST_ALIKE,
     Board,
-    FailureLimit,
+    MaxFailures,
     OnTell,
     Outcome,
     Worker,
@@ -39,9 +38,6 @@ with needs_extra("inspect"):
 
 _log = logging.getLogger("asktell")
 _T = TypeVar("_T")
-_FIRST_ALIKE = FIRST_ALIKE._replace(
-    cure="mend the cause and evaluate the source again, or count them with max_failures_in_a_row=None"
-)
 _WAIT = 1.0  # seconds between two looks at what other workers have out
 _NO_MARKUP = str.maketrans("[]", "［］")
 """Inspect shows metrics' names through Rich, which takes what stands in square brackets for markup."""
@@ -101,11 +97,10 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         score_limited: bool = False,
         value_to_float: ValueToFloat | None = None,
         on_tell: OnTell | None = None,
-        max_failures_in_a_row: int | FailureLimit | None = _FIRST_ALIKE,
+        max_failures_in_a_row: MaxFailures = "first",
     ) -> None:
         theirs = checked_task(task)
         self.examples = tuple(theirs.dataset)
-        FailureLimit.of(max_failures_in_a_row)
         self._selector = _patient(selector)
         _check_examples(self._selector, len(self.examples))
         check_metrics(self._selector.metrics, theirs)

@@ -21,10 +21,9 @@ from asktell import (
     run,
 )
 from asktell.extend import (
-    FIRST_ALIKE,
     Evaluation,
     Evaluator,
-    FailureLimit,
+    MaxFailures,
     OnTell,
     State,
     Worker,
@@ -113,7 +112,7 @@ def improve(
     batch_size: int | None = None,
     progress: bool = True,
     on_tell: OnTell | None = None,
-    max_failures_in_a_row: int | FailureLimit | None = FIRST_ALIKE,
+    max_failures_in_a_row: MaxFailures = "first",
 ) -> Improvement:
     """Select, let the writer write from the winners and their failures, and select again, until that ends.
 

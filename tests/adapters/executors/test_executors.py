@@ -17,7 +17,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, EvaluatorError, MissingExtraError, Selector, Study, Trial
-from asktell.running.run import Evaluator
+from asktell.running.evaluator import Evaluator
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Script, good
 from asktell_adapters.executors import per_process
 from asktell_adapters.executors._evaluation import BatchEvaluation

@@ -136,7 +136,7 @@ def test_a_candidate_that_always_fails_leaves_and_the_others_go_on() -> None:
 @pytest.mark.parametrize("value", [None, math.nan, "good"])
 def test_a_metric_without_scores_ends_with_its_reason(value: Any) -> None:
     optimizer = AsktellOptimizer(lambda *_: value, ["Good.", "Best.", "Poor."], budget=20, max_failures_in_a_row=4)
-    with pytest.raises(EvaluatorError, match=r"in a row failed.*'score' gave"):
+    with pytest.raises(EvaluatorError, match=r"failed.*'score' gave"):
         optimizer.compile(Program(), trainset=TRAINSET)
 
 

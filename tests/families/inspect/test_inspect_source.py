@@ -163,7 +163,7 @@ def test_a_server_that_is_down_is_an_error_and_costs_no_prompt(monkeypatch: pyte
     assert "all failed in the same way" in log.error.message or "in a row failed" in log.error.message
     assert "APIConnectionError: Connection error" in log.error.message
     assert "RetryError" not in log.error.message
-    assert "evaluate the source again" in log.error.message
+    assert "run it again" in log.error.message
     assert [entry.status for entry in selector.result().prompts] == ["active", "active"]
 
 

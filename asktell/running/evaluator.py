@@ -1,0 +1,227 @@
+"""Evaluators: how one is called, and what it may return: scores with a cost and details, or an error."""
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, MissingExtraError
+from asktell.problem.candidates import Trial
+from asktell.problem.checks import cause_of, needed_cost
+from asktell.problem.goals import Goal
+
+Evaluator: TypeAlias = Any
+"""`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
+`evaluate_batch(trials)` -> a list of scores or exceptions, one per trial. As a further argument it may take `repeat`,
+or `repeats`, the numbers of `Selector.repeat_of`."""
+
+Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
+
+
+class Scored(Protocol):
+    """What scores are for: a `Selector`, a study, or a study's worker."""
+
+    @property
+    def goal(self) -> Goal:
+        """See `Selector.goal`."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """See `Selector.metrics`."""
+
+    @property
+    def max_cost(self) -> float | None:
+        """See `Selector.max_cost`."""
+
+
+class Calling(NamedTuple):
+    """How an evaluator is called: with a list of trials, or with a prompt and an example; awaited or not.
+
+    `with_repeats`: it takes the numbers of the repeats too.
+    """
+
+    call: Callable[..., Any]
+    in_batches: bool
+    is_async: bool
+    with_repeats: bool
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> "Calling":
+        """How this one is.
+
+        Raises:
+            InvalidArgumentError: it is no evaluator.
+        """
+        in_batches = callable(getattr(evaluator, "evaluate_batch", None))
+        call = evaluator.evaluate_batch if in_batches else evaluator
+        if not callable(call):
+            call = getattr(evaluator, "evaluate", None)
+        if not callable(call):
+            raise InvalidArgumentError(
+                "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or "
+                f"evaluate_batch(); got {evaluator!r}."
+            )
+        names, repeats = (("trials",), "repeats") if in_batches else (("prompt", "example"), "repeat")
+        with_repeats = _parameters(call)[len(names) : len(names) + 1] == [repeats]
+        _check_signature(evaluator, call, (*names, repeats) if with_repeats else names)
+        candidates = (call, getattr(call, "__call__", None))  # noqa: B004
+        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, candidates)), with_repeats)
+
+    def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
+        """The arguments of the call for these trials; there is one trial if it does not take batches."""
+        repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
+        if self.in_batches:
+            return (group, repeats) if self.with_repeats else (group,)
+        return (group[0].prompt, group[0].example, *repeats)
+
+
+def _parameters(call: Callable[..., Any]) -> list[str]:
+    """The names of what a function takes; none where that is unknown."""
+    try:
+        return list(inspect.signature(call).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _check_signature(evaluator: Evaluator, call: Callable[..., Any], names: tuple[str, ...]) -> None:
+    """See that it can be called with these arguments.
+
+    Raises:
+        InvalidArgumentError: it cannot.
+    """
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # of a function in C, say
+        return
+    try:
+        signature.bind(*(("self",) if inspect.isclass(evaluator) and call is not evaluator else ()), *names)
+        if inspect.isclass(evaluator) and call is not evaluator:
+            raise TypeError("missing its object")
+    except TypeError as error:
+        name = getattr(call, "__qualname__", None) or repr(call)
+        cure = f" Give an object of the class, as {evaluator.__name__}(...)." if inspect.isclass(evaluator) else ""
+        raise InvalidArgumentError(
+            f"An evaluator is called as {name}({', '.join(names)}), but this one is {name}{signature}: {error}.{cure}"
+        ) from error
+
+
+def attempt(call: Callable[..., Any], *args: Any) -> Any:
+    """What the call returns, or its failure."""
+    try:
+        return call(*args)
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        return error
+
+
+async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
+    """The same of what is awaited; a cancellation of the task that awaits it goes on."""
+    import asyncio
+
+    try:
+        return await call(*args)
+    except BaseException as error:
+        task = asyncio.current_task()
+        ended = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+        if ended or not is_failure(error):
+            raise
+        return error
+
+
+def one_each(trials: Sequence[Trial], outcomes: object) -> Sequence[Any]:
+    """What `evaluate_batch` returned.
+
+    Raises:
+        EvaluatorError: it is not one outcome for each trial.
+    """
+    if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
+        size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
+        raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
+    return outcomes
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether what an evaluator raised is its trial's failure: an exit or a cancellation is, an interrupt is not."""
+    import asyncio
+
+    return isinstance(error, (Exception, SystemExit, asyncio.CancelledError))
+
+
+def missing_extra(outcome: object) -> MissingExtraError | None:
+    """The missing package that an error comes from: no evaluation can succeed."""
+    error = outcome if isinstance(outcome, BaseException) else None
+    while error is not None and not isinstance(error, MissingExtraError):
+        error = error.__cause__
+    return error
+
+
+def failure_of(selector: Scored, outcome: Outcome) -> BaseException | None:
+    """Why an outcome is a failure: its error, or what is wrong with its scores or its cost; None if it is none."""
+    if isinstance(outcome, BaseException):
+        return outcome
+    try:
+        scores, cost = goal_scores(selector, outcome)
+        selector.goal.vector(scores)
+        needed_cost(cost, selector.max_cost)
+    except AsktellError as error:
+        return error
+    return None
+
+
+def goal_scores(selector: Scored, scores: Any) -> tuple[Any, Any]:
+    """The scores of the goal's metrics, and the cost, from what an evaluator returned: its `paid`, else "cost"."""
+    if not isinstance(scores, Mapping):
+        return scores, None
+    metrics = selector.metrics
+    cost = getattr(scores, "paid", None)
+    if cost is None:
+        cost = scores.get("cost")
+        if "cost" in metrics and selector.max_cost is None:  # a score like others, and perhaps no money
+            cost = _as_cost(cost)
+    return {name: scores[name] for name in metrics if name in scores}, cost
+
+
+def cost_of(error: BaseException) -> float | None:
+    """What an adapter knows a failed request to have cost: the error's `cost`."""
+    return _as_cost(getattr(cause_of(error), "cost", None))
+
+
+def cost_of_failure(selector: Scored, outcome: Outcome) -> float | None:
+    """What an evaluation that failed has cost all the same, be it with scores of no use."""
+    return cost_of(outcome) if isinstance(outcome, BaseException) else _as_cost(goal_scores(selector, outcome)[1])
+
+
+def _as_cost(value: Any) -> float | None:
+    usable = isinstance(value, Real) and not isinstance(value, bool)
+    return float(value) if usable and 0 <= value < math.inf else None
+
+
+def details_of(selector: Scored, outcome: Outcome) -> dict[str, Any] | None:
+    """What a study keeps beside the scores: the outcome's own `details`, and all metrics if there are more.
+
+    Scores that are no finite number, which only metrics beyond the goal's may be, are None.
+    """
+    found = getattr(outcome, "details", None)
+    details = {name: value for name, value in found.items() if _is_json(value)} if isinstance(found, Mapping) else {}
+    if isinstance(outcome, Mapping) and not set(outcome) <= set(selector.metrics):
+        details["scores"] = {str(name): _finite(score) for name, score in outcome.items()}
+    return details or None
+
+
+def _finite(score: Any) -> float | None:
+    try:
+        value = float(score)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
