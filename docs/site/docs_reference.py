@@ -13,8 +13,10 @@ from asktell.service.auth import Tokens
 from asktell.service.open_studies import OpenStudies
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.cli.main import _COMMANDS
-from asktell_adapters.config import described, judges, metrics, model
-from asktell_adapters.config.tables import KINDS
+from asktell_adapters.config.judges import JudgeTable
+from asktell_adapters.config.metrics import METRICS
+from asktell_adapters.config.model import MODELS, NamedModel
+from asktell_adapters.config.tables import Table, keys_of, reference
 from asktell_adapters.metrics import Judge, Rouge
 
 
@@ -60,46 +62,38 @@ def command_line() -> dict[str, str]:
 
 def configuration() -> dict[str, str]:
     """A table for each table of the file."""
-    made = {name or "top": _keys(keys) for name, keys in described.TABLES.items()}
-    made["improve.writer"] = _keys(described.WRITER)
+    made = {name or "top": _keys(keys) for name, keys in Table.tables.items()}
     made["model types"] = "\n\n".join(
-        f"**`{name}`**: `model` is {about}.\n\n{_arguments(kind, model._OPTIONS.get(name, {}))}"
-        for name, (kind, about) in described.MODEL_TYPES.items()
+        f"**`{name}`**: `model` is {kind.about}.\n\n{_arguments(kind.made, kind.table, NamedModel)}"
+        for name, kind in MODELS.items()
     )
     elsewhere = {name: f"[below](#{name})" for name in ("rouge", "judge")}
     made["metrics"] = table(
         ["name", "options", ""],
         [
-            [f"`{name}`", elsewhere.get(name) or ", ".join(f"`{option}`" for option in metrics._METRICS[name]), about]
-            for name, about in described.METRICS.items()
+            [f"`{name}`", elsewhere.get(name) or ", ".join(f"`{option}`" for option in keys_of(options)), about]
+            for name, (options, about) in METRICS.items()
         ],
     )
-    made["metrics.rouge"] = _arguments(Rouge, {name: kind for name, (_, kind) in metrics._METRICS["rouge"].items()})
-    made["metrics.judge"] = _arguments(Judge, {name: judges._SIMPLE.get(name, "") for name in judges.OPTIONS})
+    made["metrics.rouge"] = _arguments(Rouge, METRICS["rouge"][0], Table)
+    made["metrics.judge"] = _arguments(Judge, JudgeTable, Table)
     return made
 
 
-def _keys(keys: Mapping[str, described.Key]) -> str:
-    toml = re.compile(r'".*"|[\d.]+|true|false')
-    defaults = [f"`{key.default}`" if toml.fullmatch(key.default) else key.default for key in keys.values()]
-    rows = zip(keys.items(), defaults, strict=True)
-    return table(
-        ["key", "type", "default", ""], [[f"`{name}`", _kind(key.kind), said, key.about] for (name, key), said in rows]
-    )
+def _keys(keys: type[Table]) -> str:
+    return table(["key", "type", "default", ""], [[f"`{name}`", *rest] for name, *rest in reference(keys)])
 
 
-def _kind(kind: str) -> str:
-    return KINDS[kind][0].removeprefix("a ").replace("finite ", "") if kind in KINDS else kind
-
-
-def _arguments(made: Any, options: Mapping[str, str]) -> str:
+def _arguments(made: Any, options: type[Table], base: type[Table]) -> str:
     """Options that are passed to a class: its docstring describes them, its signature has the defaults."""
     about, parameters = arguments_of(made), inspect.signature(made).parameters
     rows = []
-    for name, kind in options.items():
+    for name, kind, _, described in reference(options):
+        if name in base.model_fields:
+            continue
         default = parameters[name].default if name in parameters else None
         shown = "" if default in (None, (), inspect.Parameter.empty) else f"`{json.dumps(default)}`"
-        rows.append([f"`{name}`", _kind(kind), shown, about.get(name, "")])
+        rows.append([f"`{name}`", kind, shown, about.get(name) or described])
     return table(["option", "type", "default", ""], rows)
 
 

@@ -24,11 +24,13 @@ import asktell
 from asktell.testing.fakes import Table
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.cli.main import main
-from asktell_adapters.config import load_config, tables
-from asktell_adapters.config.data import read_examples
+from asktell_adapters.config import load_config
+from asktell_adapters.config.data import DataTable, read_examples
 from asktell_adapters.config.improve import read_improve
-from asktell_adapters.config.judges import OPTIONS, read_judge
-from asktell_adapters.config.model import _OPTIONS
+from asktell_adapters.config.judges import JudgeTable, read_judge
+from asktell_adapters.config.model import MODELS
+from asktell_adapters.config.tables import Table as Section
+from asktell_adapters.config.tables import keys_of
 from asktell_adapters.datasets import load_prompts
 from asktell_adapters.estimate import Estimate
 from asktell_adapters.evaluators import Completion, Example, LiteLLM, LLMEvaluator, Price, Request, ScriptedLLM
@@ -68,10 +70,10 @@ def test_commands_are_those_of_the_command_line(name: str) -> None:
 def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
     for block in Page(name).blocks("toml"):
         file = tomllib.loads(block)
-        assert set(file) <= set(tables.KEYS[""])
-        options = {key for keys in _OPTIONS.values() for key in keys}
-        for table in set(file) & set(tables.KEYS):
-            allowed = {*tables.KEYS[table], *(options if table == "model" else ())}
+        assert set(file) <= set(keys_of(Section.tables[""]))
+        options = {key for kind in MODELS.values() for key in kind.table.model_fields}
+        for table in set(file) & set(Section.tables):
+            allowed = {*keys_of(Section.tables[table]), *(options if table == "model" else ())}
             assert not isinstance(file[table], dict) or set(file[table]) <= allowed, table
 
 
@@ -268,7 +270,7 @@ def test_read_your_data(page: Page, tmp_path: Path, capsys: Output) -> None:
     book.save("prompts.xlsx")
     names = page.run()
     data = tomllib.loads(page.block("toml"))["data"]
-    found = read_examples(tables.Table(tmp_path / "a.toml", "data", data, tables.KEYS["data"]))
+    found = read_examples(DataTable.read(tmp_path / "a.toml", "data", data))
     assert list(found.examples) == names["examples"]
     assert found.names == tuple(example.id for example in names["examples"])
     assert names["prompts"] == {"a": "Answer.", "b": "Reply."}
@@ -355,7 +357,7 @@ def test_use_an_api(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output)
     assert isinstance(names["llm"], LiteLLM)
     model = tomllib.loads(page.blocks("toml")[1])["model"]
     assert model["router"] == names["llm"].deployments
-    assert set(model) <= {"type", "model", *_OPTIONS["litellm"]}
+    assert set(model) <= set(MODELS["litellm"].table.model_fields)
 
 
 def test_the_file_on_apis_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,10 +417,11 @@ def test_the_file_on_judges_has_every_key_and_the_template(tmp_path: Path) -> No
     page = Page("how-to/use-a-judge.md")
     entry = tomllib.loads(page.block("toml"))["metrics"]["quality"]
     assert entry.pop("metric") == "judge"
-    judge = read_judge(tables.Table(tmp_path / "run.toml", "metrics.quality", entry, OPTIONS), [])
+    judge = read_judge(JudgeTable.read(tmp_path / "run.toml", "metrics.quality", entry), [])
     assert isinstance(judge, Judge)
     assert judge.rubric.criteria["faithful"].weight == 2
-    assert all(any(said in page.text for said in (f"`{key}`", f"{key} =", f"quality.{key}]")) for key in OPTIONS)
+    keys = JudgeTable.model_fields
+    assert all(any(said in page.text for said in (f"`{key}`", f"{key} =", f"quality.{key}]")) for key in keys)
     assert page.block("text") == f"{POINTWISE}\n"
 
 
@@ -498,7 +501,7 @@ def test_learn_from_earlier_studies(page: Page, capsys: Output) -> None:
     assert names["february"].spent == 40
     assert names["whole"].studies == 2
     assert len(capsys.readouterr().out.splitlines()) == 10
-    assert set(tomllib.loads(page.block("toml"))["profile"]) == set(tables.KEYS["profile"])
+    assert set(tomllib.loads(page.block("toml"))["profile"]) == set(keys_of(Section.tables["profile"]))
 
 
 def rewritten(request: Any) -> Completion:
@@ -533,8 +536,8 @@ def test_improve_a_prompt(page: Page, capsys: Output) -> None:
 def test_the_file_on_improving_has_every_key_with_its_default() -> None:
     page = Page("how-to/improve-a-prompt.md")
     data = tomllib.loads(page.blocks("toml")[0])
-    assert set(data["improve"]) == set(tables.KEYS["improve"])
-    both = [read_improve(tables.Table(page.path, "", it, tables.KEYS[""]), {}, 100) for it in (data, {})]
+    assert set(data["improve"]) == set(keys_of(Section.tables["improve"]))
+    both = [read_improve(page.path, it.get("improve", {}), 100) for it in (data, {})]
     shown, default = both
     assert (shown.settings, shown.first, shown.parts) == (default.settings, default.first, default.parts)
 
@@ -574,7 +577,7 @@ def test_keep_answers(page: Page) -> None:
     assert 0 < asked <= 60
     assert len(names["llm"].requests) < 2 * asked
     assert AnswerCache("answers.db").info().answers == len(names["llm"].requests)
-    assert set(tomllib.loads(page.block("toml"))["cache"]) == set(tables.KEYS["cache"])
+    assert set(tomllib.loads(page.block("toml"))["cache"]) == set(keys_of(Section.tables["cache"]))
 
 
 @pytest.mark.page("how-to/know-the-price.md")

@@ -4,19 +4,18 @@ import contextlib
 import importlib
 import os
 import re
-import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import asktell
 from asktell import extend
 from asktell.errors import MissingExtraError
-from asktell_adapters.config import described, judges, load_config, metrics, model
-from asktell_adapters.config.tables import KEYS, KINDS, Table
+from asktell_adapters.config.judges import JudgeTable
+from asktell_adapters.config.model import MODELS, NamedModel
+from asktell_adapters.config.tables import Table, reference
 from asktell_adapters.metrics import Judge
 
 pytest.importorskip("fastapi")
@@ -152,47 +151,10 @@ def test_every_command_option_and_operation_has_a_description() -> None:
 
 
 def test_every_key_of_a_configuration_is_described() -> None:
-    assert {name: set(table) for name, table in described.TABLES.items()} == {k: set(v) for k, v in KEYS.items()}
-    assert set(described.MODEL_TYPES) == set(model._OPTIONS)
-    assert set(described.METRICS) == set(metrics._METRICS)
-    options = [(made, model._OPTIONS.get(name, {})) for name, (made, _) in described.MODEL_TYPES.items()]
-    for made, keys in [*options, (Judge, judges.OPTIONS)]:
+    for name, table in Table.tables.items():
+        assert [key for key, kind, default, about in reference(table) if not (kind and default and about)] == [], name
+    options = [
+        (kind.made, set(kind.table.model_fields) - {*NamedModel.model_fields, "dtype"}) for kind in MODELS.values()
+    ]
+    for made, keys in [*options, (Judge, set(JudgeTable.model_fields))]:
         assert [key for key in keys if key not in docs_reference.arguments_of(made)] == [], made
-
-
-CONFIG = """
-budget = { evaluations = 6, cost = 1.0, max_cost_per_evaluation = 0.1 }
-prompts.texts = { a = "A", b = "B" }
-data.file = "data.jsonl"
-model = { type = "openai", model = "m", price = { input = 1, output = 2 } }
-metrics = { exact_match = true, judge = { criteria = { good = "it is good" } } }
-goal.maximize = "exact_match"
-improve.writer.type = "llm"
-cache.file = "answers.db"
-"""
-# Defaults that the page states in words; for the writer, whoever writes has the default.
-IN_WORDS = {
-    ("", "output"), ("", "concurrency"), ("data", "limit"), ("data", "sample"), ("improve.writer", "max_new_tokens"),
-}  # fmt: skip
-
-
-def test_types_and_defaults_are_those_in_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: dict[tuple[str, str], tuple[str, Any]] = {}
-    take = Table.take
-
-    def noted(self: Table, key: str, kind: str, *default: Any) -> Any:
-        read[self.name, key] = (kind, default[0] if default else described.NEEDED)
-        return take(self, key, kind, *default)
-
-    monkeypatch.setattr(Table, "take", noted)
-    (tmp_path / "data.jsonl").write_text('{"input": "x", "reference": "y"}\n' * 3)
-    (tmp_path / "run.toml").write_text(CONFIG)
-    load_config(tmp_path / "run.toml")
-    tables = {**described.TABLES, "improve.writer": described.WRITER}
-    keys = {(name, key): said for name, table in tables.items() for key, said in table.items() if (name, key) in read}
-    assert len(keys) > 35
-    for where, said in keys.items():
-        kind, default = read[where]
-        assert said.kind == kind or said.kind not in KINDS, where
-        if where not in IN_WORDS and default not in (None, described.NEEDED, {}, []):
-            assert tomllib.loads(f"it = {said.default}") == {"it": default}, where

@@ -1,22 +1,24 @@
 """The table `[cache]`: where answers are kept."""
 
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.config.tables import KEYS, Table
+from asktell_adapters.config.tables import Table, key
 
 _MEGABYTE, _DAY = 10**6, 86400.0
 
 
-def read_cache(top: Table) -> AnswerCache | None:
-    """The cache of `[cache]`; None without that table."""
-    if "cache" not in top:
-        return None
-    table = top.table("cache", KEYS["cache"])
-    file = table.take("file", "text", None)
-    max_mb = table.take("max_mb", "number", 1000)
-    days = table.take("max_age_days", "number", None)
-    with table.named():
-        return AnswerCache(
-            None if file is None else table.beside(file),
-            max_bytes=int(max_mb * _MEGABYTE),
-            max_age=None if days is None else days * _DAY,
-        )
+class CacheTable(Table, table="cache"):
+    """Keeps answers on disk."""
+
+    file: str | None = key(None, "File of the answers.", said="one for all runs, in the user's cache folder")
+    max_mb: float = key(1000, "Largest size; answers that were not used for longest are removed first.")
+    max_age_days: float | None = key(None, "Older answers are asked for again.", said="for ever")
+
+    def make(self) -> AnswerCache:
+        """The cache."""
+        days = self.max_age_days
+        with self.named():
+            return AnswerCache(
+                None if self.file is None else self.beside(self.file),
+                max_bytes=int(self.max_mb * _MEGABYTE),
+                max_age=None if days is None else days * _DAY,
+            )

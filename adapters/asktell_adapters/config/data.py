@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
-from asktell import ConfigError, InvalidArgumentError
+from asktell import InvalidArgumentError
 from asktell.extend import nearest, one_line
 from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
-from asktell_adapters.config.tables import Table, listed
+from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.base import Example
-from asktell_adapters.prompts import check_fields
 from asktell_adapters.rows import as_text
 
 Prompts: TypeAlias = list[str] | dict[str, str]
@@ -25,33 +24,47 @@ _WORDS = 40  # characters of a row's input, by which a person knows it
 _DIGITS = 12  # of a row's digest: among 100,000 rows two agree by chance once in 50,000 data sets
 
 
-def read_prompts(table: Table) -> Prompts:
+class PromptsTable(Table, table="prompts"):
+    """The candidates."""
+
+    file: str | None = key(
+        None,
+        "`.txt`: a prompt a line, or blocks between blank lines; `.json`: a list, or an object id: prompt; `.jsonl`: a "
+        'prompt a line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a column `prompt` and '
+        "perhaps `id`. Prompts of `.json`, `.jsonl` and `.toml` may be [chats](../how-to/write-prompts.md).",
+        said="this or `texts`",
+    )
+    encoding: str | None = key(None, "Encoding of a text file.", said="UTF-8, or what a byte order mark says")
+    texts: list[str | list[Any] | dict[str, Any]] | dict[str, str | list[Any] | dict[str, Any]] | None = key(
+        None,
+        "The prompts themselves, texts or chats.",
+        said="this or `file`",
+        expected="a list of prompts, or a table id = prompt; a prompt is a text, or a chat: a list of messages",
+    )
+    fields: bool | None = key(
+        None,
+        "Whether `{question}` in a prompt stands for the column of that name, which must then exist.",
+        said="in chats only",
+    )
+
+
+def read_prompts(table: PromptsTable) -> Prompts:
     """The prompts of `[prompts]`."""
-    if ("file" in table) == ("texts" in table):
-        raise ConfigError(f"{table.file}: [prompts] needs either file = '...' or texts = [...].")
-    encoding = table.take("encoding", "text", None)
-    if "texts" in table:
-        if encoding is not None:
+    if (table.file is None) == (table.texts is None):
+        raise table.mistake("[prompts] needs either file = '...' or texts = [...].")
+    with table.named():
+        if table.file is not None:
+            prompts: Prompts = datasets.load_prompts(table.beside(table.file), encoding=table.encoding)
+        elif table.encoding is not None:
             raise table.error("encoding", "goes with file, not with texts")
-        with table.named():
-            prompts: Prompts = datasets.prompts_of(table.take("texts", "texts"))
-    else:
-        with table.named():
-            prompts = datasets.load_prompts(table.beside(table.take("file", "text")), encoding=encoding)
+        else:
+            prompts = datasets.prompts_of(table.texts or [])
     for name, text in items(prompts):
         if not text.strip():
-            raise ConfigError(f"{table.file}: [prompts]: prompt {name!r} is empty.")
+            raise table.mistake(f"[prompts]: prompt {name!r} is empty.")
         if not str(name).isprintable() or not str(name).strip():
-            raise ConfigError(f"{table.file}: [prompts]: the id {name!r} cannot be shown; use printable characters.")
+            raise table.mistake(f"[prompts]: the id {name!r} cannot be shown; use printable characters.")
     return prompts
-
-
-def read_fields(table: Table, prompts: Prompts, examples: Sequence[Example]) -> bool | None:
-    """Whether names in braces in prompts are fields, as `[prompts]` says; every one is a column then."""
-    fields: bool | None = table.take("fields", "flag", None)
-    with table.named():
-        check_fields(prompts, examples, fields)
-    return fields
 
 
 def items(prompts: Prompts) -> Iterator[tuple[str | int, str]]:
@@ -104,55 +117,83 @@ def distinct(digests: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_examples(table: Table) -> DataSet:
+class DataTable(Table, table="data"):
+    """The examples."""
+
+    file: str | None = key(
+        None,
+        "`.csv`, `.tsv`, `.json`, `.jsonl`, `.parquet`, `.xlsx`, or a folder of `datasets`: "
+        "[read your data](../how-to/read-your-data.md).",
+        said="this or `loader`",
+    )
+    delimiter: str | None = key(
+        None, "Separates the columns of `.csv` and `.tsv`.", said="by the header; a tab in `.tsv`"
+    )
+    encoding: str | None = key(None, "Encoding of text files.", said="UTF-8, or what a byte order mark says")
+    sheet: str | None = key(None, "Sheet of an Excel file.", said="the first")
+    split: str | None = key(None, "Which data set of a folder with several.", said="the only one")
+    loader: str | None = key(
+        None,
+        '`"package.module:function"`, which returns rows, as mappings or `asktell_adapters.evaluators.Example`.',
+        said="this or `file`",
+    )
+    arguments: dict[str, Any] | None = key(None, "Arguments of the loader.")
+    input: str = key("input", "Column of the input.")
+    reference: str | Literal[False] = key("reference", "Column of the reference.", expected="a text, or false for none")
+    id: str | None = key(
+        None,
+        "Column of distinct ids. Without it a column called `id` or `name`, if its values are distinct, or else the "
+        "first words and a digest of the row.",
+    )
+    sample: int | None = key(None, "Number of rows drawn at random, in their order.", said="all", ge=1)
+    seed: int | None = key(None, "Seed of the sample.", said="`0`")
+    shuffle: int | Literal[False] = key(
+        False, "Puts the rows in a random order, with this seed.", expected="a whole number, or false for none"
+    )
+    limit: int | None = key(None, "Number of rows used, after the shuffle.", said="all", ge=1)
+
+
+def read_examples(table: DataTable) -> DataSet:
     """The data set of `[data]`."""
-    if ("file" in table) == ("loader" in table):
-        raise ConfigError(f"{table.file}: [data] needs either file = '...' or loader = 'package.module:function'.")
-    columns = {
-        "input": table.take("input", "text", "input"),
-        "reference": table.take("reference", "text or false", "reference") or None,
-        "id": table.take("id", "text", None),
-    }
-    options = {name: table.take(name, "text") for name in _OF_FILES if name in table}
-    if "file" in table:
-        if "arguments" in table:
+    if (table.file is None) == (table.loader is None):
+        raise table.mistake("[data] needs either file = '...' or loader = 'package.module:function'.")
+    columns: dict[str, Any] = {"input": table.input, "reference": table.reference or None, "id": table.id}
+    if table.file is not None:
+        if table.arguments is not None:
             raise table.error("arguments", "goes with loader, not with file")
+        options = {name: getattr(table, name) for name in _OF_FILES if table.has(name)}
         with table.named():
-            examples = datasets.load_examples(table.beside(table.take("file", "text")), **columns, **options)
-        named = columns["id"] is not None
+            examples = datasets.load_examples(table.beside(table.file), **columns, **options)
+        named = table.id is not None
     else:
-        for name in options:
+        for name in filter(table.has, _OF_FILES):
             raise table.error(name, "goes with file, not with loader")
-        loader = table.take("loader", "text")
-        found = call_named(table, loader, table.take("arguments", "table", {}))
+        loader = table.loader or ""
+        found = call_named(table, loader, table.arguments or {})
         examples, named = _as_examples(table, loader, found, columns)
     examples = _taken(table, examples)
-    return DataSet(tuple(examples), _names(table, examples, named, columns["id"]))
+    return DataSet(tuple(examples), _names(table, examples, named, table.id))
 
 
-def _taken(table: Table, examples: list[Example]) -> list[Example]:
+def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
     """Those that are to be worked on, in their order."""
-    for name in ("sample", "limit"):
-        if table.take(name, "whole", 1) < 1:
-            raise table.error(name, "must be at least 1", table.data[name])
-    if "sample" in table:
+    if table.sample is not None:
         for name in ("limit", "shuffle"):
-            if table.data.get(name, False) is not False:
+            if getattr(table, name) not in (None, False):
                 raise table.error(name, "does not go with sample, which draws rows at random; give one of them")
-        return datasets.draw(examples, table.take("sample", "whole"), table.take("seed", "whole", 0))
-    if "seed" in table:
+        return datasets.draw(examples, table.sample, table.seed or 0)
+    if table.seed is not None:
         raise table.error("seed", "is that of sample, which is missing here; shuffle has a seed of its own")
-    shuffle = table.take("shuffle", "whole or false", False)
-    if shuffle is not False:
-        random.Random(shuffle).shuffle(examples)
-    return examples[: table.take("limit", "whole", len(examples))]
+    if table.shuffle is not False:
+        random.Random(table.shuffle).shuffle(examples)
+    return examples[: table.limit]
 
 
 def _names(table: Table, examples: Sequence[Example], named: bool, column: str | None) -> tuple[str, ...] | None:
     """The ids that the data give: in the column that is asked for, or of Examples, or in one called "id" or "name"."""
     names: list[str | None] = []
-    for key in ("id",) if named else ("id", "name"):
-        given = [e.id if named else e.fields.get(key) for e in examples]
+    for usual in ("id",) if named else ("id", "name"):
+        given = [e.id if named else e.fields.get(usual) for e in examples]
         names = [None if name is None or isinstance(name, bool | float) else str(name) for name in given]
         if all(names) and len(set(names)) == len(names):
             return tuple(map(str, names))
@@ -184,8 +225,8 @@ def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, An
             raise table.error("loader", f"{loader!r} must return mappings or Examples; row {number} is", type(row))
         for column in columns.values():
             if column is not None and row.get(column) is None:
-                raise ConfigError(
-                    f"{table.file}: [data]: row {number} of {loader!r} has no {column!r}"
+                raise table.mistake(
+                    f"[data]: row {number} of {loader!r} has no {column!r}"
                     f"{nearest(column, [str(name) for name in row])}; it has "
                     f"{listed([str(name) for name in row])}. Name the columns with input, reference (false for "
                     "none) and id."
@@ -196,7 +237,7 @@ def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, An
         try:
             examples.append(Example(as_text(row[columns["input"]]), as_text(reference), name, others, columns["input"]))
         except InvalidArgumentError as error:
-            raise ConfigError(f"{table.file}: [data]: row {number} of {loader!r}: {error}") from error
+            raise table.mistake(f"[data]: row {number} of {loader!r}: {error}") from error
     if not examples:
-        raise ConfigError(f"{table.file}: [data]: {loader!r} returned no rows.")
+        raise table.mistake(f"[data]: {loader!r} returned no rows.")
     return examples, named

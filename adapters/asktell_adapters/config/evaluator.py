@@ -7,8 +7,7 @@ from typing import Any
 from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.judges import with_llm
-from asktell_adapters.config.model import has_price, load_llm
-from asktell_adapters.config.tables import Table
+from asktell_adapters.config.model import ModelTable
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, Judged, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Example, Metric
 
@@ -37,7 +36,8 @@ class _AsyncKeepsOutput(AsyncLLMEvaluator):
 
 
 def make_evaluator(
-    model: Table,
+    model: ModelTable,
+    with_cost: bool,
     examples: Sequence[Example],
     computed: Mapping[str, Metric],
     concurrency: int,
@@ -56,15 +56,15 @@ def make_evaluator(
         if isinstance(metric, metrics.Rouge):
             metric.score("a", "a")
     with model.named():
-        llm = load_llm(model, concurrency)
+        llm = model.make(concurrency)
         computed = {name: with_llm(metric, llm, concurrency, cache) for name, metric in computed.items()}
         settings: dict[str, Any] = {
-            "system": model.data["system"],
-            "template": model.data["template"],
-            "max_new_tokens": model.data["max_new_tokens"],
+            "system": model.system,
+            "template": model.template,
+            "max_new_tokens": model.max_new_tokens,
             "cache": cache,
-            "with_cost": "cost" not in computed and has_price(model.data),
-            "temperature": model.data.get("temperature", 0.0),
+            "with_cost": "cost" not in computed and with_cost,
+            "temperature": model.temperature,
             "seed": seed,
             "fields": fields,
         }

@@ -7,10 +7,8 @@ from typing import Any, final
 
 from asktell_adapters.config.data import DataSet, Prompts
 from asktell_adapters.config.loaders import call_named
-from asktell_adapters.config.tables import KEYS, Table, listed
+from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.base import Example
-
-_INSTEAD = ("data", "model", "metrics", "cache", "improve", "confirm_above")
 
 
 @final
@@ -36,70 +34,80 @@ class Harness:
         return found
 
 
-def read_harness(top: Table) -> Harness | None:
-    """What `[evaluator]` names, made; None without that table.
+class EvaluatorTable(Table, table="evaluator"):
+    """What has data, LLM and metrics itself."""
+
+    type: str | None = key(None, '`"promptfoo"` or `"inspect"`.', said="this or `loader`")
+    config: str = key("promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests.")
+    provider: str | None = key(None, "promptfoo: which of its providers answers.", said="the first")
+    rows: str | None = key(None, "promptfoo: a file that keeps its rows.")
+    task: str | None = key(None, '`"module:function"`, which returns an Inspect task.', said="needed with `inspect`")
+    model: str | None = key(None, "inspect: the model, as Inspect names it.", said="Inspect's own")
+    log_dir: str | None = key(None, "inspect: folder of its logs.")
+    loader: str | None = key(
+        None,
+        '`"package.module:function"`, which returns an object with `evaluate_batch(trials)` and `examples`.',
+        said="this or `type`",
+    )
+    arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
+    repeatable: bool = key(
+        False, "An evaluation gives the same scores when it is repeated, so that none is repeated to find that out."
+    )
+
+
+def read_harness(table: EvaluatorTable) -> Harness:
+    """What `[evaluator]` names, made.
 
     Raises:
-        ConfigError: there is a mistake in the table, or another table stands beside it that it replaces.
+        ConfigError: there is a mistake in the table.
         InvalidArgumentError: the harness refuses what it was given.
         MissingExtraError: the harness is not installed.
     """
-    if "evaluator" not in top:
-        return None
-    for name in _INSTEAD:
-        if name in top:
-            raise top.error(name, "does not go with [evaluator], which has data, models and metrics of its own")
-    table = top.table("evaluator", KEYS["evaluator"])
-    if ("type" in table) == ("loader" in table):
+    if (table.type is None) == (table.loader is None):
         raise table.error("type", f"or a loader is needed; a type is one of {listed(list(_TYPES))}")
-    kind = table.take("type", "text", None)
-    if kind is not None and kind not in _TYPES:
-        raise table.error("type", f"must be one of {listed(list(_TYPES))}", kind)
+    if table.type is not None and table.type not in _TYPES:
+        raise table.error("type", f"must be one of {listed(list(_TYPES))}", table.type)
     with table.named():
-        made = _loaded(table) if kind is None else _TYPES[kind](table)
+        made = _loaded(table) if table.type is None else _TYPES[table.type](table)
     if not callable(getattr(made.evaluator, "evaluate_batch", None)):
         raise table.error("loader", "must return an object with evaluate_batch(trials)", made.evaluator)
     said = bool(getattr(made.evaluator, "repeatable", False))
-    return replace(made, repeatable=table.take("repeatable", "flag", said))
+    return replace(made, repeatable=table.repeatable if table.has("repeatable") else said)
 
 
-def _promptfoo(table: Table) -> Harness:
+def _promptfoo(table: EvaluatorTable) -> Harness:
     from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
-    rows = table.take("rows", "text", None)
-    evaluator = PromptfooEvaluator(
-        table.beside(table.take("config", "text", "promptfooconfig.yaml")),
-        provider=table.take("provider", "text", None),
-        rows=None if rows is None else table.beside(rows),
-    )
+    rows = None if table.rows is None else table.beside(table.rows)
+    evaluator = PromptfooEvaluator(table.beside(table.config), provider=table.provider, rows=rows)
     return Harness(evaluator, _dataset(table, evaluator.tests), dict(evaluator.prompts))
 
 
-def _inspect(table: Table) -> Harness:
+def _inspect(table: EvaluatorTable) -> Harness:
     from asktell_adapters.harnesses.inspect_task import InspectTask
 
-    task = call_named(table, table.take("task", "text"), table.take("arguments", "table", {}))
-    logs = table.take("log_dir", "text", None)
-    evaluator = InspectTask(
-        task, table.take("model", "text", None), log_dir=None if logs is None else table.beside(logs), max_retries=2
-    )
+    if table.task is None:
+        raise table.error("task", "is missing; it is a text")
+    task = call_named(table, table.task, table.arguments)
+    logs = None if table.log_dir is None else table.beside(table.log_dir)
+    evaluator = InspectTask(task, table.model, log_dir=logs, max_retries=2)
     return Harness(evaluator, _dataset(table, evaluator.examples))
 
 
-def _loaded(table: Table) -> Harness:
-    evaluator = call_named(table, table.take("loader", "text"), table.take("arguments", "table", {}))
+def _loaded(table: EvaluatorTable) -> Harness:
+    evaluator = call_named(table, table.loader or "", table.arguments)
     examples = next((found for name in ("examples", "tests") if (found := getattr(evaluator, name, None))), None)
     prompts = getattr(evaluator, "prompts", None)
     return Harness(evaluator, _dataset(table, examples), prompts if isinstance(prompts, list | dict) else None)
 
 
-_TYPES: Mapping[str, Callable[[Table], Harness]] = {"promptfoo": _promptfoo, "inspect": _inspect}
+_TYPES: Mapping[str, Callable[[EvaluatorTable], Harness]] = {"promptfoo": _promptfoo, "inspect": _inspect}
 
 
-def _dataset(table: Table, examples: Any) -> DataSet:
+def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
     rows = [] if examples is None else list(examples)
     if not rows:
-        raise table.error("type" if "type" in table else "loader", "must name what has examples; there are none")
+        raise table.error("loader" if table.type is None else "type", "must name what has examples; there are none")
     found = tuple(each if isinstance(each, Example) else _example(number, each) for number, each in enumerate(rows))
     ids = [getattr(each, "id", None) for each in rows]
     named = all(name not in (None, "") for name in ids) and len(set(map(str, ids))) == len(ids)

@@ -2,19 +2,47 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Literal, final
 
 from asktell import Budget
 from asktell_adapters.config.loaders import call_named
-from asktell_adapters.config.model import load_llm, read_model
-from asktell_adapters.config.tables import KEYS, Table
+from asktell_adapters.config.model import ModelTable, read_model
+from asktell_adapters.config.tables import Table, key
 from asktell_adapters.llms.base import Example
 from asktell_adapters.optimizers._generations import MOST_PARENTS
 from asktell_adapters.optimizers.briefs import Writer
 from asktell_adapters.optimizers.writers import LLMWriter
 
-_OF_PROMPTS = {"temperature": 1.0, "max_new_tokens": 256}
-"""What a writer's model does otherwise than one that answers."""
+
+class ImproveTable(Table, table="improve"):
+    """How `asktell improve` writes prompts."""
+
+    generations: int = key(4, "Generations after the first; the budget is shared out among all.", ge=1)
+    candidates: int = key(8, "New prompts in each generation.", ge=1)
+    parents: int = key(4, "Prompts that the writer is shown.", ge=1, le=MOST_PARENTS)
+    patience: int | Literal[False] = key(
+        2,
+        "Ends after this many generations in a row without a better prompt; false: never.",
+        expected="a whole number, or false for none",
+    )
+    certainty: float = key(0.6, "A new prompt counts as better from this probability on.", ge=0, le=1)
+    writer: dict[str, Any] = key(
+        {}, "Writes the prompts: see [improve.writer](#improvewriter).", said="the model that answers"
+    )
+
+
+class WriterTable(Table, table="improve.writer"):
+    """Who writes prompts."""
+
+    type: str = key("llm", "The only type; or a `loader`.")
+    model: dict[str, Any] | None = key(
+        None, "The LLM that writes.", said="the run's own", expected="a table as `[model]`"
+    )
+    temperature: float = key(1.0, "Temperature of the writer.", ge=0)
+    max_new_tokens: int = key(256, "Longest prompt that is written.", ge=1)
+    loader: str | None = key(None, '`"package.module:function"`, which returns a writer: a function of a `Brief`.')
+    arguments: dict[str, Any] = key({}, "Arguments of the loader.")
 
 
 @final
@@ -36,8 +64,8 @@ class Improving:
     first: int | Budget
     parts: int
     settings: Mapping[str, Any]
-    table: Table
-    model: Mapping[str, Any] | None
+    table: WriterTable
+    model: ModelTable | None
     seed: int
 
     def writer(self, llm: Any, examples: Sequence[Example], concurrency: int) -> Writer:
@@ -46,49 +74,41 @@ class Improving:
         Raises:
             AsktellError: the model, or the function that makes the writer, cannot be used.
         """
-        if "loader" in self.table:
-            found: Writer = call_named(
-                self.table, self.table.take("loader", "text"), self.table.take("arguments", "table", {})
-            )
+        table = self.table
+        if table.loader is not None:
+            found: Writer = call_named(table, table.loader, table.arguments)
             if not callable(found):
-                raise self.table.error("loader", "must return a writer: a function of a Brief", found)
+                raise table.error("loader", "must return a writer: a function of a Brief", found)
             return found
-        options = {key: self.table.data.get(key, default) for key, default in _OF_PROMPTS.items()}
         if self.model is not None:
-            llm = load_llm(Table(self.table.path, "improve.writer.model", dict(self.model), ()), concurrency)
-        with self.table.named():
-            return LLMWriter(llm, examples, seed=self.seed, **options)
+            llm = self.model.make(concurrency)
+        with table.named():
+            return LLMWriter(
+                llm, examples, seed=self.seed, temperature=table.temperature, max_new_tokens=table.max_new_tokens
+            )
 
 
-def read_improve(top: Table, model: Mapping[str, Any], total: int | Budget) -> Improving:
-    """The table, checked, with its defaults filled in; without one, the defaults."""
-    table = top.table("improve", KEYS["improve"]) if "improve" in top else top.inner("improve", {}, KEYS["improve"])
-    generations = _at_least_1(table, "generations", 4)
-    patience = table.take("patience", "whole or false", 2)
-    if patience is not False and patience < 1:
-        raise table.error("patience", "must be at least 1, or false to go on until the budget ends", patience)
-    certainty = table.take("certainty", "number", 0.6)
-    if not 0 <= certainty <= 1:
-        raise table.error("certainty", "must be from 0 to 1", certainty)
-    parents = _at_least_1(table, "parents", 4)
-    if parents > MOST_PARENTS:
-        raise table.error("parents", f"must be at most {MOST_PARENTS}", parents)
+def read_improve(path: Path, given: Mapping[str, Any], total: int | Budget, seed: int = 0) -> Improving:
+    """The table, checked, with its defaults filled in."""
+    table = ImproveTable.read(path, "improve", given)
+    if table.patience is not False and table.patience < 1:
+        raise table.error("patience", "must be at least 1, or false to go on until the budget ends", table.patience)
     settings = {
-        "candidates": _at_least_1(table, "candidates", 8),
-        "parents": parents,
-        "patience": patience or None,
-        "certainty": certainty,
+        "candidates": table.candidates,
+        "parents": table.parents,
+        "patience": table.patience or None,
+        "certainty": table.certainty,
     }
-    writer, own = _writer(table)
-    parts = generations + 1
-    return Improving(total, _share(total, parts), parts, settings, writer, own, top.take("seed", "whole", 0))
-
-
-def _at_least_1(table: Table, key: str, default: int) -> int:
-    number: int = table.take(key, "whole", default)
-    if number < 1:
-        raise table.error(key, "must be at least 1", number)
-    return number
+    writer = WriterTable.read(path, "improve.writer", table.writer)
+    of_llm = ("type", "model", "temperature", "max_new_tokens")
+    for name in of_llm if writer.loader is not None else ("arguments",):
+        if writer.has(name):
+            raise writer.error(name, "does not go with a loader" if writer.loader is not None else "goes with a loader")
+    if writer.type != "llm":
+        raise writer.error("type", "must be 'llm', or give a loader", writer.type)
+    model = None if writer.model is None else read_model(path, "improve.writer.model", writer.model)
+    parts = table.generations + 1
+    return Improving(total, _share(total, parts), parts, settings, writer, model, seed)
 
 
 def _share(total: int | Budget, parts: int) -> int | Budget:
@@ -97,22 +117,3 @@ def _share(total: int | Budget, parts: int) -> int | Budget:
     evaluations = None if total.evaluations is None else max(1, total.evaluations // parts)
     cost = None if total.cost is None else total.cost / parts
     return Budget(evaluations, cost, total.max_cost_per_evaluation)
-
-
-def _writer(table: Table) -> tuple[Table, dict[str, Any] | None]:
-    """The table of the writer, and its own model if it has one."""
-    given = table.take("writer", "table", {})
-    of_llm = ("type", "model", *_OF_PROMPTS)
-    writer = table.inner("improve.writer", given, ("loader", "arguments") if "loader" in given else (*of_llm, "loader"))
-    if "loader" in writer:
-        writer.take("loader", "text")
-        writer.take("arguments", "table", {})
-        return writer, None
-    if writer.take("type", "text", "llm") != "llm":
-        raise writer.error("type", "must be 'llm', or give a loader", given["type"])
-    if writer.take("temperature", "number", 1.0) < 0:
-        raise writer.error("temperature", "must be 0 or more", given["temperature"])
-    _at_least_1(writer, "max_new_tokens", 1)
-    if "model" not in writer:
-        return writer, None
-    return writer, read_model(writer, "improve.writer.model")

@@ -8,24 +8,99 @@ from typing import Any, final
 
 from asktell import Adaptive, Budget, ConfigError, Race, Selector
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.config.cache import read_cache
-from asktell_adapters.config.data import DataSet, read_examples, read_fields, read_prompts
+from asktell_adapters.config.cache import CacheTable
+from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, read_examples, read_prompts
 from asktell_adapters.config.evaluator import make_evaluator
-from asktell_adapters.config.goal import read_goal
-from asktell_adapters.config.harness import Harness, read_harness
+from asktell_adapters.config.goal import GoalTable
+from asktell_adapters.config.harness import EvaluatorTable, Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics
-from asktell_adapters.config.model import has_price, read_model
-from asktell_adapters.config.profile import read_profile
+from asktell_adapters.config.model import has_price, read_model, with_defaults
+from asktell_adapters.config.profile import ProfileTable
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
-from asktell_adapters.config.tables import KEYS, Table
+from asktell_adapters.config.tables import Table, expected, key
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
 from asktell_adapters.llms.llama_cpp import SLOTS
 from asktell_adapters.optimizers.improving import check_method
+from asktell_adapters.prompts import check_fields
 
 _CONCURRENCY = {"openai": 8, "litellm": 8, "vllm": 64}  # by the model's type; otherwise a batch
+
+
+class TopTable(Table, table=""):
+    """The top of the file."""
+
+    budget: int | dict[str, Any] | None = key(
+        None,
+        "Number of evaluations, or a table: see [budget](#budget).",
+        said="needed",
+        expected="a whole number, or a table with evaluations, cost or both",
+    )
+    output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
+    method: str = key("auto", "The name of a [method](methods.md).")
+    confidence: float | None = key(
+        None,
+        "Ends early, once the answer is right with this probability. `auto` and `race` only.",
+        said="none; 0.95 for `race`",
+    )
+    tolerance: float | None = key(None, "How much worse than right counts as right, in the metrics' units.", said="`0`")
+    features: str | None = key(None, '`"text"`: features made from the prompts\' texts, for methods that need some.')
+    seed: int = key(0, "Makes every choice repeatable.")
+    sampling: str = key("shared", '`"iid"` draws an example for every evaluation.')
+    on_failure: str | dict[str, Any] = key(
+        "skip",
+        "A failed evaluation is a missing value. Or the scores that it counts as, one for each metric of the goal: "
+        "`{ accuracy = 0.0 }`.",
+    )
+    max_failure_rate: float = key(
+        0.5, "A prompt is dropped if more of its evaluations fail, with 99 % probability; 1: never."
+    )
+    baseline: str | int | None = key(
+        None, "Id or text of the prompt in use: never eliminated, and compared with the answer."
+    )
+    repeats: int | None = key(
+        None,
+        "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).",
+        said="`1`",
+    )
+    concurrency: int | None = key(
+        None,
+        "Evaluations at once.",
+        said="`openai` and `litellm`: 8, `vllm`: 64, `huggingface` and `llama-cpp`: a batch, others: 1",
+        ge=1,
+    )
+    confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
+    prompts: dict[str, Any] | None = key(None, "The candidates: [prompts](#prompts).", said="needed")
+    data: dict[str, Any] | None = key(None, "The examples: [data](#data).", said="needed")
+    model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
+    metrics: dict[str, Any] | None = key(None, "What is computed of every answer: [metrics](#metrics).", said="needed")
+    evaluator: dict[str, Any] | None = key(None, "Has data, LLM and metrics of its own: [evaluator](#evaluator).")
+    goal: dict[str, Any] | None = key(None, "What is looked for: [goal](#goal).", said="needed")
+    cache: dict[str, Any] | None = key(None, "Keeps answers on disk: [cache](#cache).")
+    improve: dict[str, Any] | None = key(
+        None, "How `asktell improve` writes prompts: [improve](#improve).", said="its defaults"
+    )
+    profile: dict[str, Any] | None = key(
+        None, "Learns from earlier runs which examples tell most: [profile](#profile)."
+    )
+
+
+class BudgetTable(Table, table="budget"):
+    """A budget of evaluations, of money, or of both."""
+
+    evaluations: int | None = key(None, "Number of evaluations.", said="unlimited")
+    cost: float | None = key(
+        None,
+        "Money. With `price` in `[model]`, or the metric `cost`, it is known what an evaluation costs. Money is kept "
+        "back for evaluations under way: the most that their prompts have cost.",
+        said="unlimited",
+    )
+    max_cost_per_evaluation: float | None = key(None, "Kept back instead: with it the cost is never exceeded.")
+
+
+_NOT_WITH_EVALUATOR = ("data", "model", "metrics", "cache", "improve", "confirm_above")
 
 
 @final
@@ -85,9 +160,11 @@ class Config:
         """
         if self.harness is not None:
             raise ConfigError(f"{self.path.name}: this goes with [model], and not with [evaluator].")
-        model = Table(self.path, "model", dict(self.model), ())
-        seed = self.selector.state.problem.seed
-        return make_evaluator(model, self.examples, self.metrics, self.concurrency, seed, self.cache, self.fields)
+        model = read_model(self.path, "model", self.model)
+        priced, seed = has_price(self.model), self.selector.state.problem.seed
+        return make_evaluator(
+            model, priced, self.examples, self.metrics, self.concurrency, seed, self.cache, self.fields
+        )
 
 
 def output_folder(path: Path) -> Path:
@@ -96,7 +173,7 @@ def output_folder(path: Path) -> Path:
     Raises:
         ConfigError: the file cannot be read, or `output` is not a usable folder.
     """
-    return _output(Table(path, "", _parse(path), KEYS[""]))
+    return _output(TopTable.read(path, "", _parse(path)))
 
 
 def load_cache(path: Path) -> AnswerCache | None:
@@ -105,7 +182,7 @@ def load_cache(path: Path) -> AnswerCache | None:
     Raises:
         ConfigError: the file cannot be read, or that table has a mistake.
     """
-    return read_cache(Table(path, "", _parse(path), KEYS[""]))
+    return _cache(TopTable.read(path, "", _parse(path)))
 
 
 def load_config(path: Path, improve: bool = False, *, text: str | None = None) -> Config:
@@ -120,62 +197,58 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     """
     data = _parse(path) if text is None else tomllib.loads(text)
     refuse_secrets(path.name, data)
-    top = Table(path, "", data, KEYS[""])
+    top = TopTable.read(path, "", data)
     output = _output(top)
-    with top.named():
-        harness = read_harness(top)
     computed: dict[str, Metric] | None = None
     model: dict[str, Any] = {}
+    harness = None if top.evaluator is None else _harness(top)
     if harness is None:
-        dataset = read_examples(top.table("data", KEYS["data"]))
-        model = read_model(top)
-        computed = read_metrics(top, dataset.examples, model)
+        dataset = read_examples(DataTable.read(path, "data", top.table("data")))
+        given = top.table("model")
+        model = with_defaults(read_model(path, "model", given), given)
+        computed = read_metrics(top, top.metrics, dataset.examples, model)
     else:
         dataset = harness.dataset
         if improve:
             raise top.error("evaluator", "goes with asktell run; asktell improve shows an LLM's answers to a writer")
-    goal = read_goal(top.table("goal", KEYS["goal"]), computed)
-    budget = top.take("budget", "whole or table")
-    features = top.take("features", "text", None)
+    goal = GoalTable.read(path, "goal", top.table("goal")).goal(computed)
     settings: dict[str, Any] = {
-        "method": top.take("method", "text", "auto"),
-        "seed": top.take("seed", "whole", 0),
-        "sampling": top.take("sampling", "text", "shared"),
-        "on_failure": top.take("on_failure", "text or table", "skip"),
-        "max_failure_rate": top.take("max_failure_rate", "number", 0.5),
-        **{key: top.take(key, "number") for key in ("confidence", "tolerance") if key in top},
-        **({"baseline": top.take("baseline", "text or whole")} if "baseline" in top else {}),
-        **({"repeats": top.take("repeats", "whole")} if "repeats" in top else {}),
+        name: getattr(top, name) for name in ("method", "seed", "sampling", "on_failure", "max_failure_rate")
     }
-    prompts, fields = harness.prompts if harness is not None and "prompts" not in top else None, None
+    optional = ("confidence", "tolerance", "baseline", "repeats")
+    settings |= {name: getattr(top, name) for name in optional if top.has(name)}
+    prompts, fields = harness.prompts if harness is not None and top.prompts is None else None, None
     if prompts is None:
-        of_prompts = top.table("prompts", [key for key in KEYS["prompts"] if harness is None or key != "fields"])
+        of_prompts = PromptsTable.read(path, "prompts", top.table("prompts"))
         prompts = read_prompts(of_prompts)
-        fields = None if harness is not None else read_fields(of_prompts, prompts, dataset.examples)
+        if harness is None:
+            fields = of_prompts.fields
+            with of_prompts.named():
+                check_fields(prompts, dataset.examples, fields)
+        elif of_prompts.has("fields"):
+            raise of_prompts.error("fields", "does not go with [evaluator]")
     with top.named():
-        whole = _budget(top, budget, computed, model)
-        improving = read_improve(top, model, whole)  # checked in any case: the file is one for both
+        whole = _budget(top, computed, model)
+        # checked in any case: the file is one for both commands
+        improving = read_improve(path, top.improve or {}, whole, top.seed)
         allowed = improving.first if improve else whole
-        options = {**_with_method(top, settings), **({"features": features} if features else {})}
-        profile = read_profile(top, output_folder)
+        options = {**_with_method(top, settings), **({"features": top.features} if top.features else {})}
+        profiles = None if top.profile is None else ProfileTable.read(path, "profile", top.profile)
+        profile = None if profiles is None else profiles.profile(output_folder)
         selector = Selector(prompts, goal, allowed, examples=dataset.ids, profile=profile, **options)
         if improve:
             check_method(selector)
     kind = model.get("type")
     at_once = {"huggingface": ("batch_size", 16), "llama-cpp": ("n_slots", SLOTS)}  # in one call
     batch_size = model.get(*at_once[kind]) if kind in at_once else 1
-    concurrency = top.take("concurrency", "whole", _CONCURRENCY.get(str(kind), batch_size))
-    if concurrency < 1:
-        raise top.error("concurrency", "must be at least 1", concurrency)
+    concurrency = top.concurrency or _CONCURRENCY.get(str(kind), batch_size)
     if kind == "vllm" or harness is not None:  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
-    settings = {"budget": budget, **settings, "features": features, **({} if fields is None else {"fields": fields})}
-    if harness is not None:
-        settings["evaluator"] = data["evaluator"]
-    if "profile" in data:
-        settings["profile"] = data["profile"]
-    setup = describe(settings, data, model, prompts, dataset)
-    batch_size = min(batch_size, concurrency)
+    if top.confirm_above is not None and not has_price(model):
+        raise top.error("confirm_above", "needs to know what an evaluation costs: give [model] a price")
+    settings = {"budget": top.budget, **settings, "features": top.features}
+    settings |= {} if fields is None else {"fields": fields}
+    settings |= {name: data[name] for name in ("evaluator", "profile") if name in data}
     return Config(
         path,
         output,
@@ -184,38 +257,42 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         computed or {},
         model,
         concurrency,
-        batch_size,
-        setup,
-        read_cache(top),
-        _confirm_above(top, model),
+        min(batch_size, concurrency),
+        describe(settings, data, model, prompts, dataset),
+        _cache(top),
+        top.confirm_above,
         improving if improve else None,
         harness,
         fields,
     )
 
 
-def _budget(
-    top: Table, given: int | dict[str, Any], computed: Mapping[str, Any] | None, model: Mapping[str, Any]
-) -> Any:
-    if isinstance(given, int):
-        return given
-    table = top.inner("budget", given, KEYS["budget"])
-    kinds = {"evaluations": "whole", "cost": "number", "max_cost_per_evaluation": "number"}
+def _cache(top: TopTable) -> AnswerCache | None:
+    return None if top.cache is None else CacheTable.read(top.config_file, "cache", top.cache).make()
+
+
+def _harness(top: TopTable) -> Harness:
+    for name in _NOT_WITH_EVALUATOR:
+        if top.has(name):
+            raise top.error(name, "does not go with [evaluator], which has data, models and metrics of its own")
+    with top.named():
+        return read_harness(EvaluatorTable.read(top.config_file, "evaluator", top.table("evaluator")))
+
+
+def _budget(top: TopTable, computed: Mapping[str, Any] | None, model: Mapping[str, Any]) -> int | Budget:
+    if top.budget is None:
+        raise top.error("budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}")
+    if isinstance(top.budget, int):
+        return top.budget
+    table = BudgetTable.read(top.config_file, "budget", top.budget)
     with table.named():
-        budget = Budget(**{key: table.take(key, kind) for key, kind in kinds.items() if key in table})
+        budget = Budget(**table.model_dump(exclude_unset=True))
     if budget.cost is not None and computed is not None and "cost" not in computed and not has_price(model):
         raise table.error("cost", "needs to know what an evaluation costs: give [model] a price, or [metrics] cost")
     return budget
 
 
-def _confirm_above(top: Table, model: Mapping[str, Any]) -> float | None:
-    found: float | None = top.take("confirm_above", "number", None)
-    if found is not None and not has_price(model):
-        raise top.error("confirm_above", "needs to know what an evaluation costs: give [model] a price")
-    return found
-
-
-def _with_method(top: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a method that may stop early, if that is wanted."""
     stop = {key: settings[key] for key in ("confidence", "tolerance") if key in settings}
     others = {key: value for key, value in settings.items() if key not in stop}
@@ -241,9 +318,9 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path.name}: not TOML: {error}.") from error
 
 
-def _output(top: Table) -> Path:
-    path = top.path
-    given = top.take("output", "text", path.stem if path.suffix else f"{path.name}-run")
+def _output(top: TopTable) -> Path:
+    path = top.config_file
+    given = (path.stem if path.suffix else f"{path.name}-run") if top.output is None else top.output
     home = path.resolve().parent
     folder = top.beside(given).resolve() if given else home
     if folder == home or folder in home.parents:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from asktell import MissingExtraError
-from asktell_adapters.config.tables import Table
+from asktell_adapters.config.tables import Table, key
+
+
+class LoaderTable(Table):
+    """What is made by a function of the user's own."""
+
+    loader: str = key(about='`"package.module:function"`, whose result is used.')
+    arguments: dict[str, Any] = key({}, "Arguments of that function.")
 
 
 def import_named(table: Table, dotted: str) -> Any:
@@ -14,7 +21,7 @@ def import_named(table: Table, dotted: str) -> Any:
     module, colon, name = dotted.partition(":")
     if not colon or not module or not name:
         raise table.error("loader", "must look like 'package.module:function'", dotted)
-    home = str(table.path.resolve().parent)
+    home = str(table.config_file.resolve().parent)
     if home not in sys.path:
         sys.path.insert(0, home)
     try:

@@ -2,76 +2,62 @@
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from asktell import ConfigError
 from asktell.extend import nearest, short
 from asktell_adapters import metrics
-from asktell_adapters.config.judges import OPTIONS, read_judge
-from asktell_adapters.config.loaders import call_named, import_named
+from asktell_adapters.config.judges import JudgeTable, read_judge
+from asktell_adapters.config.loaders import LoaderTable, call_named, import_named
 from asktell_adapters.config.model import has_price
-from asktell_adapters.config.tables import Table, listed
+from asktell_adapters.config.tables import Table, key, listed, options_table
 from asktell_adapters.llms.base import Example, Metric
 
-# Name -> its options, each with the constructor's name and its kind.
-_METRICS: dict[str, dict[str, tuple[str, str]]] = {
-    "rouge": {
-        "rouge_type": ("rouge_type", "text"),
-        "use_stemmer": ("use_stemmer", "flag"),
-        "split": ("split", "flag"),
-    },
-    "brevity": {"low": ("tau_low", "number"), "high": ("tau_high", "number")},
-    "exact_match": {"normalized": ("normalized", "flag")},
-    "token_f1": {},
-    "tool_call": {},
-    "output_tokens": {},
-    "latency": {},
-    "cost": {},
-    "judge": {},
-}
+
+class PlainTable(Table):
+    """A metric without options."""
+
+
+RougeTable = options_table(metrics.Rouge, "rouge_type", "use_stemmer", "split", base=Table)
+ExactMatchTable = options_table(metrics.ExactMatch, "normalized", base=Table)
+
+
+class BrevityTable(Table):
+    """Where brevity begins and ends to fall."""
+
+    low: float = key()
+    high: float = key()
+
+
+METRICS: dict[str, tuple[type[Table], str]] = {
+    "rouge": (RougeTable, "ROUGE-Lsum F1, unless `rouge_type` says otherwise. Needs references."),
+    "brevity": (BrevityTable, "1 up to `low` output tokens, 0 from `high` on, linear between. Both are needed."),
+    "exact_match": (
+        ExactMatchTable,
+        "1 or 0. `normalized` (true): ignores case, punctuation and English articles. Needs references.",
+    ),
+    "token_f1": (PlainTable, "F1 of the words. Needs references."),
+    "output_tokens": (PlainTable, "Number of tokens of the answer."),
+    "latency": (PlainTable, "Seconds that the answer took."),
+    "cost": (PlainTable, "Money; needs a `price`."),
+    "tool_call": (
+        PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools)."
+    ),
+    "judge": (JudgeTable, "An LLM grades the answer: [use a judge](../how-to/use-a-judge.md)."),
+}  # fmt: skip
+"""By name: the table of its options, and what it is."""
+
 _NEED_REFERENCES = ("rouge", "exact_match", "token_f1", "tool_call")
 
 
-def read_metrics(top: Table, examples: Sequence[Example], model: Mapping[str, Any]) -> dict[str, Metric]:
+def read_metrics(
+    top: Table, given: Mapping[str, Any] | None, examples: Sequence[Example], model: Mapping[str, Any]
+) -> dict[str, Metric]:
     """The metrics of `[metrics]`, by name."""
-    if "metrics" not in top:
-        raise ConfigError(f"{top.file}: the table [metrics] is missing. There are {listed(list(_METRICS))}.")
-    found: dict[str, Any] = {}
-    for name, given in turned_on(top.take("metrics", "table")):
-        if not isinstance(given, dict) and given is not True:
-            raise ConfigError(
-                f"{top.file}: {name!r} in [metrics] must be true, or a table of options, got {short(given)}."
-            )
-        entry = {} if given is True else dict(given)
-        if "loader" in entry:
-            found[name] = _loaded_metric(top.inner(f"metrics.{name}", entry, ("loader", "arguments")))
-            continue
-        kind = entry.pop("metric", None) or entry.pop("type", name)
-        if not isinstance(kind, str) or kind not in _METRICS:
-            raise ConfigError(
-                f"{top.file}: unknown metric {kind!r} in [metrics]{nearest(kind, list(_METRICS))}; there are "
-                f"{listed(list(_METRICS))}. For one of your own: {name} = {{ loader = 'package.module:function' }}."
-            )
-        if kind in _NEED_REFERENCES and any(example.reference is None for example in examples):
-            raise ConfigError(f"{top.file}: the metric {kind!r} needs references; name their column in [data].")
-        if kind == "cost" and "loader" not in model and not has_price(model):
-            raise ConfigError(
-                f"{top.file}: the metric 'cost' needs prices: price = {{ input = 0.15, output = 0.6 }} in [model] "
-                "(per million tokens; types 'openai' and 'litellm')."
-            )
-        if kind == "judge":
-            found[name] = read_judge(top.inner(f"metrics.{name}", entry, OPTIONS), examples)
-            continue
-        options = _METRICS[kind]
-        table = top.inner(f"metrics.{name}", entry, tuple(options) or ("metric",))
-        arguments = {options[key][0]: table.take(key, options[key][1]) for key in entry if key in options}
-        if kind == "brevity":
-            table.take("low", "number")
-            table.take("high", "number")
-        with table.named():
-            found[name] = _metric(kind, arguments)
+    if given is None:
+        raise top.mistake(f"the table [metrics] is missing. There are {listed(list(METRICS))}.")
+    found = {name: _metric(top, name, options, examples, model) for name, options in turned_on(given)}
     if not found:
-        raise ConfigError(f"{top.file}: [metrics] is empty. There are {listed(list(_METRICS))}.")
+        raise top.mistake(f"[metrics] is empty. There are {listed(list(METRICS))}.")
     return found
 
 
@@ -80,18 +66,42 @@ def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     return ((name, given) for name, given in table.items() if given is not False)
 
 
-def _metric(kind: str, arguments: dict[str, Any]) -> Metric:
-    makers: dict[str, Any] = {"rouge": metrics.Rouge, "brevity": metrics.Brevity, "exact_match": metrics.ExactMatch}
-    metric: Metric = makers[kind](**arguments) if kind in makers else getattr(metrics, kind)
-    return metric
+def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], model: Mapping[str, Any]) -> Metric:
+    path, title = top.config_file, f"metrics.{name}"
+    if not isinstance(given, dict) and given is not True:
+        raise top.mistake(f"{name!r} in [metrics] must be true, or a table of options, got {short(given)}.")
+    entry = {} if given is True else dict(given)
+    if "loader" in entry:
+        return _loaded_metric(LoaderTable.read(path, title, entry))
+    kind = entry.pop("metric", None) or entry.pop("type", name)
+    if not isinstance(kind, str) or kind not in METRICS:
+        raise top.mistake(
+            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}; there are {listed(list(METRICS))}. "
+            f"For one of your own: {name} = {{ loader = 'package.module:function' }}."
+        )
+    if kind in _NEED_REFERENCES and any(example.reference is None for example in examples):
+        raise top.mistake(f"the metric {kind!r} needs references; name their column in [data].")
+    if kind == "cost" and "loader" not in model and not has_price(model):
+        raise top.mistake(
+            "the metric 'cost' needs prices: price = { input = 0.15, output = 0.6 } in [model] (per million tokens; "
+            "types 'openai' and 'litellm')."
+        )
+    table = METRICS[kind][0].read(path, title, entry)
+    if isinstance(table, JudgeTable):
+        return read_judge(table, examples)
+    options = table.model_dump(exclude_unset=True)
+    with table.named():
+        if isinstance(table, BrevityTable):
+            return metrics.Brevity(table.low, table.high)
+        found: Any = {"rouge": metrics.Rouge, "exact_match": metrics.ExactMatch}.get(kind)
+        return cast(Metric, found(**options) if found else getattr(metrics, kind))
 
 
-def _loaded_metric(table: Table) -> Any:
+def _loaded_metric(table: LoaderTable) -> Metric:
     """The named object itself; with `arguments`, or if it is a class, what calling it returns."""
-    dotted = table.take("loader", "text")
-    target = import_named(table, dotted)
-    if "arguments" in table or inspect.isclass(target):
-        target = call_named(table, dotted, table.take("arguments", "table", {}))
+    target = import_named(table, table.loader)
+    if table.has("arguments") or inspect.isclass(target):
+        target = call_named(table, table.loader, table.arguments)
     if not callable(target):
         raise table.error("loader", "must name a metric: a function (completion, example) -> number", target)
-    return target
+    return cast(Metric, target)

@@ -2,13 +2,13 @@
 
 import inspect
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest
-from asktell_adapters.config.loaders import call_named
-from asktell_adapters.config.tables import KEYS, Table, listed
+from asktell_adapters.config.loaders import LoaderTable, call_named
+from asktell_adapters.config.tables import Table, key, listed, options_table
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
@@ -19,30 +19,6 @@ from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE
 
 PACKAGED = "smollm2"
-_HOTTEST = 10
-
-# By type; they reach the model's constructor as they are.
-_OPTIONS = {
-    "llama-cpp": {
-        "n_ctx": "whole", "n_slots": "whole", "n_threads": "whole", "n_gpu_layers": "whole", "reuse_prefix": "flag",
-        "timeout": "number",
-    },
-    "huggingface": {
-        "device": "text", "device_map": "text", "dtype": "text", "attn_implementation": "text", "batch_size": "whole",
-        "template_options": "table",
-    },
-    "vllm": {"engine_options": "table", "chat_template": "text", "template_options": "table"},
-    "openai": {
-        "base_url": "text", "api_key_env": "text", "timeout": "number", "max_retries": "whole", "backoff": "number",
-        "max_wait": "number", "requests_per_minute": "number", "tokens_per_minute": "number", "allow_empty": "flag",
-        "limit_field": "text", "send_sampling": "flag", "extra_body": "table",
-    },
-    "litellm": {
-        "router": "tables", "router_options": "table", "base_url": "text", "timeout": "number", "max_retries": "whole",
-        "backoff": "number", "max_wait": "number", "requests_per_minute": "number", "tokens_per_minute": "number",
-        "allow_empty": "flag", "send_sampling": "flag", "extra_body": "table",
-    },
-}  # fmt: skip
 TUNING = {
     "n_slots", "n_threads", "n_gpu_layers", "device", "device_map", "batch_size", "api_key_env", "timeout",
     "max_retries", "backoff", "max_wait", "requests_per_minute", "tokens_per_minute",
@@ -50,51 +26,168 @@ TUNING = {
 """What cannot change an answer, and so is no part of a set-up."""
 
 
-def read_model(top: Table, name: str = "model") -> dict[str, Any]:
-    """The table `[model]`, or one like it inside another, checked, with its defaults filled in."""
-    given = top.take("model", "table") if "model" in top else top.table("model", ("type", "loader")).data
-    model = top.inner(name, given, ())
-    if "loader" in model:
-        options: dict[str, str] = {}
-        kind = None
-        model = top.inner(name, given, [key for key in KEYS["model"] if key not in ("type", "model", "price")])
-        model.take("loader", "text")
-        model.take("arguments", "table", {})
-    else:
-        kind = model.take("type", "text", None)
+class PriceTable(Table):
+    """Money per million tokens."""
+
+    input: float = key()
+    output: float = key()
+    cached_input: float | None = key(None)
+
+
+class ModelTable(Table):
+    """What every model has; there is a further table for each type, and for those that a function makes."""
+
+    max_new_tokens: int = key(512, "Longer answers are cut.", ge=1)
+    temperature: float = key(0.0, "0 always takes the likeliest token.", ge=0, le=10)
+    system: str | None = key(None, "The system message. Without it, only what the model's own chat template adds.")
+    template: str = key(TEMPLATE, "The user message. Other columns of the data are inserted by their names.")
+
+    def make(self, concurrency: int) -> Any:
+        """The LLM, with so many requests at once."""
+        raise NotImplementedError
+
+
+class LoadedModel(ModelTable, LoaderTable):
+    """An LLM that a function of the user's own makes."""
+
+    def make(self, concurrency: int) -> Any:
+        """The LLM, as the function makes it."""
+        llm = call_named(self, self.loader, self.arguments)
+        if not callable(getattr(llm, "complete", None)) and not inspect.iscoroutinefunction(
+            getattr(llm, "acomplete", None)
+        ):
+            raise self.error("loader", "must return an object with complete(requests) or acomplete(request)", llm)
+        return llm
+
+
+class NamedModel(ModelTable):
+    """An LLM of a type that there is; further keys are options of its class."""
+
+    type: str = key(about="See below.", said="this or `loader`")
+    model: str = key(about="See below.", said="needed with `type`")
+
+    def make(self, concurrency: int) -> Any:
+        """The LLM."""
+        options = {name: getattr(self, name) for name in options_of(type(self)) if self.has(name)}
+        name, local = self.model, self.beside(self.model)
+        if self.type == "llama-cpp":
+            dtype = options.pop("dtype", None)
+            if name == PACKAGED:
+                return LlamaCpp(smollm2(dtype or "q8_0"), **options)
+            return LlamaCpp(requantize(local, dtype) if dtype else local, **options)
+        if self.type == "huggingface":
+            source = smollm2(None) if name == PACKAGED else local if local.exists() else name
+            if source == name and name.endswith(".gguf"):
+                raise InvalidArgumentError(f"There is no GGUF file {str(local)!r}.")
+            return HuggingFace(source, **options)
+        if self.type == "vllm":
+            return VLLM(str(local) if local.exists() else name, **options)
+        if "price" in options:
+            options["price"] = self.price_of(options["price"])
+        return MODELS[self.type].made(name, concurrency=concurrency, **options)
+
+    def price_of(self, given: Mapping[str, Any]) -> Price:
+        """The price that the file gives."""
+        found = PriceTable.read(self.config_file, f"{self.title}.price", given)
+        return Price(found.input, found.output, found.cached_input)
+
+
+class ModelType(NamedTuple):
+    """A type of model: its class, whose docstring describes the options; its table; what `model` names."""
+
+    made: Callable[..., Any]
+    table: type[NamedModel]
+    about: str
+
+
+def _model_type(made: Callable[..., Any], about: str, *options: str, **others: Any) -> ModelType:
+    return ModelType(made, options_table(made, *options, base=NamedModel, **others), about)
+
+
+_PRICE: Any = (
+    dict[str, Any] | None,
+    key(
+        None,
+        "Per million tokens, as `{ input = 0.15, output = 0.6 }`. `openai` and `litellm`.",
+        expected="a table with input, output and perhaps cached_input",
+    ),
+)
+_OF_APIS = (
+    "base_url", "timeout", "max_retries", "backoff", "max_wait", "requests_per_minute", "tokens_per_minute",
+    "allow_empty", "send_sampling",
+)  # fmt: skip
+_BODY: Any = (dict[str, Any] | None, None)
+MODELS = {
+    "llama-cpp": _model_type(
+        LlamaCpp,
+        "the path of a GGUF file, or `smollm2`. Also takes `dtype`, a text: requantizes the file",
+        *("n_ctx", "n_slots", "n_threads", "n_gpu_layers", "reuse_prefix", "timeout"),
+        dtype=(str | None, None),
+    ),
+    "huggingface": _model_type(
+        HuggingFace,
+        "a hub id, a folder, the path of a GGUF file, or `smollm2`",
+        *("device", "device_map", "attn_implementation", "batch_size", "template_options"),
+        dtype=(str | None, None),
+    ),
+    "vllm": _model_type(
+        VLLM, "a hub id, or a folder", "chat_template", "template_options", engine_options=(dict[str, Any] | None, None)
+    ),
+    "openai": _model_type(
+        OpenAIChat,
+        "the model's name at an OpenAI-compatible API. Its key is in the environment",
+        *(*_OF_APIS, "api_key_env"),
+        limit_field=(str | None, None),
+        extra_body=_BODY,
+        price=_PRICE,
+    ),
+    "litellm": _model_type(
+        LiteLLM,
+        "`PROVIDER/NAME`, or the name of a group of `[[model.router]]`",
+        *_OF_APIS,
+        router=(list[dict[str, Any]] | None, None),
+        router_options=_BODY,
+        extra_body=_BODY,
+        price=_PRICE,
+    ),
+}
+
+
+class AnyModelTable(NamedModel, LoadedModel, table="model"):
+    """All keys that do not depend on the type; the file's table is one of the others."""
+
+    price: dict[str, Any] | None = _PRICE[1]
+
+
+def options_of(table: type[NamedModel]) -> list[str]:
+    """The keys that depend on the type."""
+    return [name for name in table.model_fields if name not in NamedModel.model_fields]
+
+
+def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
+    """The table `[model]`, or one like it elsewhere, checked."""
+    if "loader" in given:
+        return LoadedModel.read(path, name, given)
+    kind = given.get("type")
+    if not isinstance(kind, str) or kind not in MODELS:
+        at = NamedModel.model_construct()
+        at._path, at._name = path, name
         if kind is None:
-            raise model.error("type", f"is missing; it is one of {listed(list(_OPTIONS))}, or give a loader")
-        if kind not in _OPTIONS:
-            close = nearest(kind, list(_OPTIONS))
-            raise model.error("type", f"must be one of {listed(list(_OPTIONS))}{close}", kind)
-        options = _OPTIONS[kind]
-        extra = {"openai": ("price",), "litellm": ("price",), "llama-cpp": ("dtype",)}.get(kind, ())
-        known = [key for key in KEYS["model"] if key not in ("loader", "arguments", "price")]
-        model = top.inner(name, given, (*known, *options, *extra))
-        model.take("model", "text")
-    for key, what in options.items():
-        model.take(key, what, None)
-    if "api_key_env" in model and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", given["api_key_env"]):
+            raise at.error("type", f"is missing; it is one of {listed(list(MODELS))}, or give a loader")
+        raise at.error("type", f"must be one of {listed(list(MODELS))}{nearest(kind, list(MODELS))}", kind)
+    model = MODELS[kind].table.read(path, name, given)
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", given.get("api_key_env", "KEY")):
         # The value is not repeated: it may be the key itself.
         raise model.error("api_key_env", "must be the name of an environment variable, such as OPENAI_API_KEY")
-    if kind == "llama-cpp":
-        model.take("dtype", "text", None)
-    if "price" in model:
-        price = top.inner(f"{name}.price", model.take("price", "table"), ("input", "output", "cached_input"))
-        price.take("input", "number")
-        price.take("output", "number")
-        price.take("cached_input", "number", None)
-    max_new_tokens = model.take("max_new_tokens", "whole", 512)
-    if max_new_tokens < 1:
-        raise model.error("max_new_tokens", "must be at least 1", max_new_tokens)
-    if not 0 <= model.take("temperature", "number", 0.0) <= _HOTTEST:
-        raise model.error("temperature", f"must be from 0 (greedy) to {_HOTTEST}", given["temperature"])
-    return {
-        **given,
-        "max_new_tokens": max_new_tokens,
-        "system": model.take("system", "text", None),
-        "template": model.take("template", "text", TEMPLATE),
-    }
+    if "price" in given:
+        with model.named():
+            model.price_of(given["price"])
+    return model
+
+
+def with_defaults(model: ModelTable, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The table as data, for the set-up."""
+    return {**given, "max_new_tokens": model.max_new_tokens, "system": model.system, "template": model.template}
 
 
 def has_price(model: Mapping[str, Any]) -> bool:
@@ -106,37 +199,3 @@ def has_price(model: Mapping[str, Any]) -> bool:
     if "price" in model or model.get("type") != "litellm":
         return "price" in model
     return LiteLLM(model["model"], router=model.get("router")).is_priced
-
-
-def load_llm(model: Table, concurrency: int) -> Any:
-    """The LLM of a table that was checked."""
-    if "loader" in model:
-        llm = call_named(model, model.take("loader", "text"), model.take("arguments", "table", {}))
-        if not callable(getattr(llm, "complete", None)) and not inspect.iscoroutinefunction(
-            getattr(llm, "acomplete", None)
-        ):
-            raise model.error("loader", "must return an object with complete(requests) or acomplete(request)", llm)
-        return llm
-    kind, name = model.take("type", "text"), model.take("model", "text")
-    options = {key: model.data[key] for key in _OPTIONS[kind] if key in model}
-    if kind == "llama-cpp":
-        dtype = model.take("dtype", "text", None)
-        if name == PACKAGED:
-            file = smollm2(dtype or "q8_0")
-        else:
-            file = model.beside(name)
-            file = requantize(file, dtype) if dtype else file
-        return LlamaCpp(file, **options)
-    if kind == "huggingface":
-        local = model.beside(name)
-        source = smollm2(None) if name == PACKAGED else local if local.exists() else name
-        if source == name and name.endswith(".gguf"):
-            raise InvalidArgumentError(f"There is no GGUF file {str(local)!r}.")
-        return HuggingFace(source, **options)
-    if kind == "vllm":
-        local = model.beside(name)
-        return VLLM(str(local) if local.exists() else name, **options)
-    price = Price(**model.data["price"]) if "price" in model else None
-    if kind == "litellm":
-        return LiteLLM(name, price=price, concurrency=concurrency, **options)
-    return OpenAIChat(name, price=price, concurrency=concurrency, **options)

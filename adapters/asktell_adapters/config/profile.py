@@ -4,35 +4,36 @@ from collections.abc import Callable
 from pathlib import Path
 
 from asktell import AsktellError, ConfigError, ExampleProfile, Study
-from asktell_adapters.config.tables import KEYS, Table
+from asktell_adapters.config.tables import Table, key
 
 STUDY = "study.db"
 """The file of a run's study in its folder."""
 
 
-def read_profile(top: Table, output_folder: Callable[[Path], Path]) -> ExampleProfile | None:
-    """The profile of the runs that `from` names, the oldest first; None without a table [profile].
+class ProfileTable(Table, table="profile"):
+    """Learns from earlier runs which examples tell most."""
 
-    Each is a run's folder or TOML file, a study's SQLite file, or a file that `asktell profile` wrote.
+    runs: list[str] = key(
+        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles.", alias="from"
+    )
+    half_life: float | None = key(None, "After this many later runs, a run counts half as much.")
 
-    Raises:
-        ConfigError: there is no such run, or it tells nothing.
-    """
-    if "profile" not in top:
-        return None
-    table = top.table("profile", KEYS["profile"])
-    names = table.take("from", "texts in a list")
-    half_life = table.take("half_life", "number", None)
-    if not names:
-        raise table.error("from", "must name at least one earlier run")
-    profiles = []
-    for name in names:
-        try:
-            profiles.append(profile_of(table.beside(name), output_folder))
-        except (AsktellError, OSError) as error:
-            raise ConfigError(f"{table.file}: 'from' in [profile]: {name!r}: {error}") from error
-    with table.named():
-        return ExampleProfile.merged(*profiles, half_life=half_life)
+    def profile(self, output_folder: Callable[[Path], Path]) -> ExampleProfile:
+        """The profile of the runs. Each is a folder or TOML file, a study's SQLite file, or a profile's .json.
+
+        Raises:
+            ConfigError: there is no such run, or it tells nothing.
+        """
+        if not self.runs:
+            raise self.error("from", "must name at least one earlier run")
+        profiles = []
+        for name in self.runs:
+            try:
+                profiles.append(profile_of(self.beside(name), output_folder))
+            except (AsktellError, OSError) as error:
+                raise self.mistake(f"'from' in [profile]: {name!r}: {error}") from error
+        with self.named():
+            return ExampleProfile.merged(*profiles, half_life=self.half_life)
 
 
 def profile_of(path: Path, output_folder: Callable[[Path], Path]) -> ExampleProfile:

@@ -1,154 +1,103 @@
-"""Tables of a TOML file: values by key and kind, with every mistake named by file, table and key."""
+"""Tables of a configuration file as pydantic models: types, limits, defaults and descriptions stand in one place.
+
+Every mistake is named by file, table and key. `reference` lists all keys for docs/reference/configuration.md.
+"""
 
 import difflib
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import inspect
+import json
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from asktell import AsktellError, ConfigError, MissingExtraError
-from asktell.extend import short
+from asktell.extend import needs_extra, short
 
-_REQUIRED: Any = object()
+with needs_extra("config"):
+    from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model
+    from pydantic.fields import FieldInfo
 
-KEYS = {
-    "": (
-        *("output", "budget", "method", "confidence", "tolerance", "features", "seed", "sampling"),
-        *("on_failure", "max_failure_rate", "baseline", "repeats", "concurrency", "confirm_above"),
-        *("prompts", "data", "model", "metrics", "evaluator", "goal", "cache", "improve", "profile"),
-    ),
-    "budget": ("evaluations", "cost", "max_cost_per_evaluation"),
-    "prompts": ("file", "encoding", "texts", "fields"),
-    "data": (
-        *("file", "delimiter", "encoding", "sheet", "split", "loader", "arguments"),
-        *("input", "reference", "id", "sample", "seed", "limit", "shuffle"),
-    ),
-    "evaluator": (
-        "type",
-        "config",
-        "provider",
-        "rows",
-        "task",
-        "model",
-        "log_dir",
-        "loader",
-        "arguments",
-        "repeatable",
-    ),
-    "cache": ("file", "max_mb", "max_age_days"),
-    "improve": ("generations", "candidates", "parents", "patience", "certainty", "writer"),
-    "profile": ("from", "half_life"),
-    "goal": ("type", "maximize", "minimize", "at_least", "at_most", "ranges"),
-    "model": ("type", "model", "loader", "arguments", "max_new_tokens", "temperature", "system", "template", "price"),
-}
-"""The keys of each table ("" stands for the top), except those that depend on the model's type or on a metric."""
+_GOT_NOTHING: Any = object()
+_T = TypeVar("_T", bound="Table")
 
 
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def key(default: Any = ..., about: str = "", *, said: str = "", expected: str = "", **limits: Any) -> Any:
+    """A key of a table.
 
-
-KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "text": ("a text", lambda value: isinstance(value, str)),
-    "flag": ("true or false", lambda value: isinstance(value, bool)),
-    "whole": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "whole or table": (
-        "a whole number, or a table with evaluations, cost or both",
-        lambda value: isinstance(value, int | dict) and not isinstance(value, bool),
-    ),
-    "text or table": ("a text, or a table", lambda value: isinstance(value, str | dict)),
-    "text or whole": (
-        "a text, or a whole number",
-        lambda value: isinstance(value, str | int) and not isinstance(value, bool),
-    ),
-    "number": ("a finite number", is_number),
-    "table": ("a table", lambda value: isinstance(value, dict)),
-    "tables": (
-        "a list of tables",
-        lambda value: isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value),
-    ),
-    "text or false": ("a text, or false for none", lambda value: isinstance(value, str) or value is False),
-    "whole or false": (
-        "a whole number, or false for none",
-        lambda value: isinstance(value, int) and value is not True,
-    ),
-    "metrics": (
-        "a metric's name, or a list of them",
-        lambda value: (
-            isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
-        ),
-    ),
-    "texts in a list": (
-        "a list of texts",
-        lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
-    ),
-    "texts": (
-        "a list of prompts, or a table id = prompt; a prompt is a text, or a chat: a list of messages",
-        lambda value: (
-            isinstance(value, list | dict) and all(isinstance(each, str | list | dict) for each in _prompts(value))
-        ),
-    ),
-}
-"""What a value may be: in words, and the test."""
-
-
-def _prompts(given: list[Any] | dict[str, Any]) -> Iterable[Any]:
-    return given.values() if isinstance(given, dict) else given
-
-
-class Table:
-    """A table of the file: takes values by key and kind, and names what is wrong with them.
-
-    `known` are its keys, empty if they are not to be checked.
+    Args:
+        default: its value where the file has none; needed by default.
+        about: what it does, for the reference.
+        said: the default in words, for the reference.
+        expected: what the value may be, in words; by default as its type says.
+        **limits: such as `ge`; `alias` for a key that is no Python name.
     """
+    return Field(default, description=about, json_schema_extra={"said": said, "expected": expected}, **limits)
 
-    def __init__(self, path: Path, name: str, data: dict[str, Any], known: Sequence[str]) -> None:
-        self.path = path
-        self.file = path.name
-        self.name = name
-        self.data = data
-        for key in data if known else ():
-            if key not in known:
-                raise ConfigError(f"{self.file}: unknown key {key!r} {self._where}. {_advice(key, name, known)}")
+
+class Table(BaseModel):
+    """A table of the file; a subclass with `table="NAME"` is found by that name in advice and in the reference."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    tables: ClassVar[dict[str, type["Table"]]] = {}
+    _path: Path = PrivateAttr(default=Path())
+    _name: str = PrivateAttr(default="")
+
+    def __init_subclass__(cls, table: str | None = None, **kwargs: Any) -> None:
+        """Register a table of the file."""
+        super().__init_subclass__(**kwargs)
+        if table is not None:
+            Table.tables[table] = cls
+
+    @classmethod
+    def read(cls, path: Path, name: str, data: Mapping[str, Any]) -> Self:
+        """The table `name` of the file, checked.
+
+        Raises:
+            ConfigError: a key is unknown or missing, or has a value of another kind.
+        """
+        try:
+            table = cls.model_validate(data)
+        except ValidationError as error:
+            raise ConfigError(f"{path.name}: {_explained(cls, name, data, error)}") from None
+        table._path, table._name = path, name
+        return table
 
     @property
-    def _where(self) -> str:
-        return f"in [{self.name}]" if self.name else "at the top"
+    def config_file(self) -> Path:
+        """The file."""
+        return self._path
 
-    def __contains__(self, key: str) -> bool:
-        return key in self.data
+    @property
+    def title(self) -> str:
+        """The table's name; empty at the top of the file."""
+        return self._name
 
-    def error(self, key: str, problem: str, value: Any = _REQUIRED) -> ConfigError:
-        """The error about one key."""
-        got = "" if value is _REQUIRED else f", got {short(value)}"
-        return ConfigError(f"{self.file}: {key!r} {self._where} {problem}{got}.")
+    def mistake(self, words: str) -> ConfigError:
+        """An error that names the file."""
+        return ConfigError(f"{self._path.name}: {words}")
 
-    def take(self, key: str, kind: str, default: Any = _REQUIRED) -> Any:
-        """The value of a key, checked."""
-        if key not in self.data:
-            if default is _REQUIRED:
-                raise ConfigError(f"{self.file}: {key!r} is missing {self._where}; it is {KINDS[kind][0]}.")
-            return default
-        expected, fits = KINDS[kind]
-        if not fits(self.data[key]):
-            raise self.error(key, f"must be {expected}", self.data[key])
-        return self.data[key]
+    def has(self, name: str) -> bool:
+        """Whether the file gives this key."""
+        return name in self.model_fields_set
 
-    def table(self, key: str, known: Sequence[str]) -> "Table":
+    def table(self, name: str) -> dict[str, Any]:
         """A table inside, which must be there."""
-        if key not in self.data:
-            raise ConfigError(f"{self.file}: the table [{key}] is missing. It has {listed(known)}.")
-        return self.inner(key, self.take(key, "table"), known)
+        data: dict[str, Any] | None = getattr(self, name)
+        if data is None:
+            keys = f" It has {listed(keys_of(Table.tables[name]))}." if name in Table.tables else ""
+            raise self.mistake(f"the table [{name}] is missing.{keys}")
+        return data
 
-    def inner(self, name: str, data: dict[str, Any], known: Sequence[str]) -> "Table":
-        """Another table of the same file."""
-        return Table(self.path, name, data, known)
+    def error(self, name: str, problem: str, value: Any = _GOT_NOTHING) -> ConfigError:
+        """The error about one key."""
+        got = "" if value is _GOT_NOTHING else f", got {short(value)}"
+        return self.mistake(f"{name!r} {_where(self._name)} {problem}{got}.")
 
     def beside(self, name: str) -> Path:
         """A path relative to the file."""
-        return Path(self.path.resolve().parent, Path(name).expanduser())
+        return Path(self._path.resolve().parent, Path(name).expanduser())
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -158,19 +107,91 @@ class Table:
         except (MissingExtraError, ConfigError):
             raise
         except AsktellError as error:
-            where = f"{self.file}: " + (f"[{self.name}]: " if self.name else "")
-            raise ConfigError(f"{where}{error}") from error
+            raise self.mistake(f"[{self._name}]: {error}" if self._name else str(error)) from error
 
 
-def _advice(key: str, table: str, known: Sequence[str]) -> str:
-    if close := difflib.get_close_matches(key, known, 1):
+def options_table(made: Callable[..., Any], *names: str, base: type[_T], **others: Any) -> type[_T]:
+    """A table whose further keys are arguments of a function or class, with their types; none is needed."""
+    parameters = inspect.signature(made, eval_str=True).parameters
+    fields: dict[str, Any] = {name: (parameters[name].annotation | None, None) for name in names}
+    return create_model(f"{made.__name__}Table", __base__=base, **fields, **others)
+
+
+def keys_of(table: type[Table]) -> list[str]:
+    """The keys of a table, as the file has them."""
+    return [field.alias or name for name, field in table.model_fields.items()]
+
+
+def _where(name: str) -> str:
+    return f"in [{name}]" if name else "at the top"
+
+
+def _explained(table: type[Table], name: str, data: Mapping[str, Any], error: ValidationError) -> str:
+    """The first mistake, in words; unknown keys come before others."""
+    found = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")[0]
+    where, at = _where(name), str(found["loc"][0])
+    if found["type"] == "extra_forbidden":
+        return f"unknown key {at!r} {where}. {_advice(at, name, keys_of(table))}"
+    field = next(field for key, field in table.model_fields.items() if at == (field.alias or key))
+    if found["type"] == "missing":
+        return f"{at!r} is missing {where}; it is {expected(field)}."
+    limits = found.get("ctx", {})
+    wanted = {
+        "greater_than_equal": f"at least {limits.get('ge')}",
+        "less_than_equal": f"at most {limits.get('le')}",
+    }.get(found["type"], expected(field))
+    return f"{at!r} {where} must be {wanted}, got {short(data[at])}."
+
+
+def _advice(name: str, table: str, known: Sequence[str]) -> str:
+    if close := difflib.get_close_matches(name, known, 1):
         return f"Did you mean {close[0]!r}?"
-    for home, keys in KEYS.items():
-        if key in keys and home != table:
+    for home, other in sorted(Table.tables.items(), key=lambda item: (item[0].count("."), item[0])):
+        if name in keys_of(other) and home != table:
             if not home:
-                return f"{key!r} belongs at the top of the file, before the first [table]."
-            return f"{key!r} belongs in [{home}]."
+                return f"{name!r} belongs at the top of the file, before the first [table]."
+            return f"{name!r} belongs in [{home}]."
     return f"Known are {listed(known)}."
+
+
+_WORDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a finite number", Any: "any value"}
+
+
+def expected(field: FieldInfo) -> str:
+    """What a value may be, in words."""
+    extra = field.json_schema_extra
+    return str(extra.get("expected") if isinstance(extra, dict) else "") or _kind(field.annotation)
+
+
+def _kind(kind: Any) -> str:
+    origin, arguments = get_origin(kind) or kind, get_args(kind)
+    if origin in (types.UnionType, Union):
+        return ", or ".join(_kind(each) for each in arguments if each is not types.NoneType)
+    if origin is Literal:
+        return "false for none" if arguments == (False,) else " or ".join(map(repr, arguments))
+    if origin is list:
+        return f"a list of {_kind(arguments[0]).removeprefix('a ')}s"
+    return _WORDS.get(origin, "a table")
+
+
+def reference(table: type[Table]) -> list[tuple[str, str, str, str]]:
+    """A row for each key of a table: its name, type, default and description."""
+    rows = []
+    for name, field in table.model_fields.items():
+        extra = field.json_schema_extra
+        default = str(extra.get("said") if isinstance(extra, dict) else "")
+        if not default and field.is_required():
+            default = "needed"
+        elif not default and field.get_default(call_default_factory=True) not in (None, {}, []):
+            default = f"`{json.dumps(field.default)}`"
+        kind = expected(field).removeprefix("a ").replace("finite ", "")
+        rows.append((field.alias or name, kind, default or "none", field.description or ""))
+    return rows
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
 
 
 def listed(names: Sequence[str]) -> str:
