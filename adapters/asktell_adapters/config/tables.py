@@ -137,8 +137,8 @@ def _explained(table: type[Table], name: str, data: Mapping[str, Any], error: Va
         return f"{at!r} is missing {where}; it is {expected(field)}."
     limits = found.get("ctx", {})
     wanted = {
-        "greater_than_equal": f"at least {limits.get('ge')}",
-        "less_than_equal": f"at most {limits.get('le')}",
+        "greater_than_equal": f"at least {limits.get('ge', 0):g}",
+        "less_than_equal": f"at most {limits.get('le', 0):g}",
     }.get(found["type"], expected(field))
     return f"{at!r} {where} must be {wanted}, got {short(data[at])}."
 

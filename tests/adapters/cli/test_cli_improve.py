@@ -130,11 +130,11 @@ def test_the_model_that_answers_writes_too(project: Project, capsys: Any) -> Non
         ("generations = 0", None, "'generations' in [improve] must be at least 1, got 0"),
         ("parents = 21", None, "must be at most 20"),
         ("patience = 0", None, "or false"),
-        ("certainty = 2", None, "from 0 to 1"),
+        ("certainty = 2", None, "at most 1, got 2"),
         ("", 'type = "gepa"', "'llm', or give a loader"),
         ("", 'loader = "nobody:there"', "cannot be imported"),
         ("", 'typ = "llm"', "Did you mean 'type'?"),
-        ("", "temperature = -1", "must be 0 or more"),
+        ("", "temperature = -1", "must be at least 0, got -1"),
         ("", 'model = { type = "opnai", model = "x" }', "[improve.writer.model] must be one of"),
     ],
 )
