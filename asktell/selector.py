@@ -11,7 +11,7 @@ import json
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, NoReturn, TypeAlias, overload
@@ -67,8 +67,9 @@ class Selection(ABC):
     """What a `Selector`, a `Study` and a `RemoteStudy` have in common: asking, telling, going on and reading.
 
     `tell`, `observe`, `fail` and `release` return True if this call recorded something. They return False if there was
-    nothing left to record: the same scores were told before or, in a study, another worker has had the trial since.
-    Anything else is an error, after which nothing has changed.
+    nothing left to record: `tell` if the same scores were told before, `fail` and `release` if the trial is no longer
+    pending, and all of them if, in a study, another worker has had the trial since. Anything else is an error, after
+    which nothing has changed.
     """
 
     # Asking and telling
@@ -150,10 +151,11 @@ class Selection(ABC):
         """Record a failed evaluation; the prompt goes on with its next example, or leaves the race.
 
         See `on_failure` and `max_failure_rate` of the `Selector`. Unless it counts as scores, a failed trial is not an
-        evaluation of the budget. Its cost, 0 by default, counts against a budget of cost.
+        evaluation of the budget. Its cost, 0 by default, counts against a budget of cost. False if the trial is no
+        longer pending.
 
         Raises:
-            UnknownTrialError: the trial is not pending.
+            UnknownTrialError: the trial was never asked.
             InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or the
                 prompt that is named is ambiguous.
         """
@@ -162,8 +164,10 @@ class Selection(ABC):
     def release(self, trial: AnyTrial) -> bool:
         """Hand a trial back unevaluated; it will be asked again, under the same id.
 
+        False if the trial is no longer pending.
+
         Raises:
-            UnknownTrialError: the trial is not pending.
+            UnknownTrialError: the trial was never asked.
             InvalidArgumentError: the prompt that is named is ambiguous.
         """
 
@@ -440,7 +444,7 @@ class Selector(Selection):
 
     def _ask(self, n: int) -> list[Trial]:
         with self._lock:
-            trials: list[tuple[int, Trial]] = []
+            asked: list[Asked] = []
             for _ in range(n):
                 pull = self._next_pull()
                 if pull is None:  # the plan is used up
@@ -448,12 +452,11 @@ class Selector(Selection):
                     pull = self._next_pull()
                 if pull is None:
                     break
-                id_ = self._state.asked if pull.trial is None else pull.trial
-                self._take(Asked(id_, pull.arm, pull.example))
-                trials.append((pull.arm, self._prompts.trial(id_, pull.arm, pull.example)))
+                asked.append(Asked(self._state.asked if pull.trial is None else pull.trial, pull.arm, pull.example))
+                self._take(asked[-1])
             # Grouped by prompt, for prefix caches; stable, so that a prompt's examples keep their order.
-            trials.sort(key=operator.itemgetter(0))
-            return [trial for _, trial in trials]
+            asked.sort(key=operator.attrgetter("arm"))
+            return list(starmap(self._prompts.trial, asked))
 
     def _next_pull(self) -> Pull | None:
         """The next pull of the plan, unless the selection is finished or the pull may cost more than is left."""
@@ -524,7 +527,7 @@ class Selector(Selection):
         with self._lock:
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
-                raise not_out(self._state, id_)
+                return self._was_asked(id_)
             self._take(Failed(id_, check_reason(reason), None if cost is None else check_cost(cost)))
             self._decide_when_nothing_is_pending()
             return True
@@ -533,9 +536,15 @@ class Selector(Selection):
         with self._lock:
             id_ = trial_id(self._state, self._prompts, trial)
             if id_ not in self._state.pending:
-                raise not_out(self._state, id_)
+                return self._was_asked(id_)
             self._take(Released(id_))
             return True
+
+    def _was_asked(self, trial: int) -> Literal[False]:
+        """False: there is nothing to record of a trial that is no longer pending; one never asked is an error."""
+        if not 0 <= trial < self._state.asked:
+            raise not_out(self._state, trial)
+        return False
 
     # Going on
 

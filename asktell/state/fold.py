@@ -60,7 +60,7 @@ def _asked(state: State, event: Asked) -> State:
         # Kept from one ask to the next, until costs change: many asks at once are linear.
         reserved = state.costs.reserved(state.pending.values()) if state.reserve is None else state.reserve
         state = state._replace(reserve=reserved + state.costs.reserve(event.arm))
-    if state.returned:
+    if not state.returned.is_empty:
         return state._replace(pending=pending, returned=state.returned.without_front(), asked=asked)
     return state._replace(pending=pending, position=state.position + 1, asked=asked)
 

@@ -21,13 +21,14 @@ class Queue:
     whose late scores came may cost more the more there are.
     """
 
-    __slots__ = ("_end", "_first", "_places", "_pulls")
+    __slots__ = ("_end", "_first", "_places", "_pulls", "is_empty")
 
     def __init__(self, pulls: Iterable[Pull] = ()) -> None:
         numbered = dict(enumerate(pulls))
         self._pulls: Map[int, Pull] = Map(numbered)
         self._places: Map[int, int] = Map({p.trial: i for i, p in numbered.items() if p.trial is not None})
         self._first, self._end = 0, len(numbered)
+        self.is_empty = not numbered
 
     def __len__(self) -> int:
         return len(self._pulls)
@@ -83,4 +84,5 @@ class Queue:
     def _with(pulls: "Map[int, Pull]", places: "Map[int, int]", first: int, end: int) -> "Queue":
         queue = Queue.__new__(Queue)
         queue._pulls, queue._places, queue._first, queue._end = pulls, places, first, end
+        queue.is_empty = not pulls
         return queue

@@ -103,14 +103,13 @@ class State(NamedTuple):
     @property
     def plan_is_empty(self) -> bool:
         """Whether nothing is left to hand out before the next decision."""
-        return self.position == len(self.plan_arms) and not self.returned
+        return self.position == len(self.plan_arms) and self.returned.is_empty
 
     @property
     def may_decide(self) -> bool:
         """Whether a decision can come next: nothing is left to hand out, or what is left may cost too much by now."""
-        return not self.finished and (
-            self.plan_is_empty or (self.problem.allowance.cost is not None and not self.pending)
-        )
+        has_limit = self.problem.allowance.cost is not None
+        return (self.plan_is_empty or (has_limit and not self.pending)) and not self.finished
 
     @property
     def may_starve(self) -> bool:
@@ -119,8 +118,8 @@ class State(NamedTuple):
 
     def fits(self, arm: int) -> bool:
         """Whether the cost allows one more pull of an arm, beside all that are out; see `asktell.Budget`."""
-        out = self.pending.values()
-        return self.problem.allowance.allows(arm, self.cost, self.costs, out, self.reserve)
+        allowance, out = self.problem.allowance, self.pending.values()
+        return allowance.cost is None or allowance.allows(arm, self.cost, self.costs, out, self.reserve)
 
     def part_spent(self) -> float:
         """Which part of the budget is spent or out: of the evaluations, or of the cost if that is more."""
@@ -228,7 +227,7 @@ class State(NamedTuple):
 
     def next_pull(self) -> Pull | None:
         """What to hand out now, None if a decision or a score must come first."""
-        if self.returned:
+        if not self.returned.is_empty:
             return self.returned.front
         if self.position < len(self.plan_arms):
             example = self.plan_examples[self.position]

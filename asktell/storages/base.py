@@ -147,7 +147,10 @@ class AbstractStorage(ABC):
         """
         time.sleep(seconds)
 
-    def wake(self, key: int) -> None:  # noqa: B027 - most storages have nobody to tell
+    notifies = False
+    """True if `wake` ends a `wait` early; otherwise nobody calls it."""
+
+    def wake(self, key: int) -> None:  # noqa: B027 - for storages that notify
         """Tell those who `wait` that the log has gone on. Called after lines that somebody may wait for only."""
 
     @abstractmethod

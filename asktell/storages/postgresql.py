@@ -252,6 +252,8 @@ class PostgreSQLStorage(AbstractStorage):
         with self._translated(self._patience):
             self._connections.listen(_CHANNEL % key, goes_on, seconds)
 
+    notifies = True
+
     def wake(self, key: int) -> None:
         """See AbstractStorage."""
         self._query("SELECT pg_notify(%s, '')", _CHANNEL % key)

@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import starmap
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeAlias
@@ -85,10 +86,10 @@ class _Transaction:
         self._connection = connection
         self._key = key
         self._path = storage.path
-        self.now = storage.now
+        self.now = storage._clock
 
     def read(self, after: int) -> Sequence[Line]:
-        return [Line(*row) for row in self._connection.execute(_READ, (self._key, after, MOST))]
+        return list(starmap(Line, self._connection.execute(_READ, (self._key, after, MOST))))
 
     def append(self, line: Line) -> None:
         try:
@@ -345,7 +346,11 @@ class SQLiteStorage(AbstractStorage):
             StorageError: they have lost their names.
         """
         for path, opened in self._files.items():
-            if _identity(path) != opened:
+            try:
+                found = os.stat(path)
+            except OSError:
+                raise self._moved() from None
+            if (found.st_dev, found.st_ino) != opened:
                 raise self._moved()
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:

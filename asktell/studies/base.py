@@ -6,12 +6,12 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from asktell.problem.candidates import Tell, Trial
-from asktell.problem.checks import check_trials, whole
+from asktell.problem.checks import check_name, check_trials, whole
 from asktell.problem.goals import Scores
 from asktell.running.board import SelectionWorker
 from asktell.selector import Selection, Selector
 from asktell.state.lookup import AnyTrial
-from asktell.studies.leases import Holding, check_lease
+from asktell.studies.leases import SECONDS, Holding, check_lease
 
 _Self = TypeVar("_Self", bound="AbstractStudy")
 
@@ -78,8 +78,11 @@ class AbstractStudy(Selection):
         Raises:
             InvalidArgumentError: an argument cannot be used.
         """
-        seconds, wanted = check_lease(worker, lease, process), 1 if n is None else whole("n", n, 0)
-        trials = self._ask_for(wanted, worker, seconds, check_trials("besides", besides), process)
+        if worker is not None:
+            check_name("A worker", worker)
+        wanted, busy = 1 if n is None else whole("n", n, 0), check_trials("besides", besides)
+        seconds = SECONDS if lease is None and process is None else check_lease(worker, lease, process)
+        trials = self._ask_for(wanted, worker, seconds, busy, process)
         if n is None:
             return trials[0] if trials else None
         return trials
@@ -144,10 +147,10 @@ class AbstractStudy(Selection):
     ) -> bool:
         """Record a failed evaluation; see `Selector.fail`, and `tell` for `worker` and `details`.
 
-        False if another worker has the trial, or has ended it.
+        False if the trial is no longer pending, or another worker has it.
 
         Raises:
-            UnknownTrialError: the trial is not pending.
+            UnknownTrialError: the trial was never asked.
             InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or JSON
                 cannot hold the details.
         """
@@ -156,10 +159,10 @@ class AbstractStudy(Selection):
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         """Hand a trial back unevaluated; it will be asked again, under the same id.
 
-        False if another worker has the trial, or has ended it.
+        False if the trial is no longer pending, or another worker has it.
 
         Raises:
-            UnknownTrialError: the trial is not pending.
+            UnknownTrialError: the trial was never asked.
         """
 
     # Workers

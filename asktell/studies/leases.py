@@ -183,9 +183,7 @@ def check_worker(worker: str | None) -> None:
 
 
 def check_lease(worker: str | None, lease: float | None, process: str | None = None) -> float:
-    """Seconds for which a lease lasts, 600 by default; see that worker and process can be those of one."""
-    if worker is not None:
-        check_name("A worker", worker)
+    """Seconds for which a lease lasts, 600 by default; checks its process, too."""
     if process is not None and not is_process(process):
         raise InvalidArgumentError(f"process must be what this_process() gave, got {short(process)}.")
     if lease is None:

@@ -227,8 +227,9 @@ class LoggedSelector:
 
     def note(self, entry: Entry) -> None:
         """Take an entry, of an event that the selector has taken, or about leases."""
-        if not isinstance(entry, Asked):
+        if not isinstance(entry, Asked | Leased):
             _count(self.told, self.leases, entry)
+        if not isinstance(entry, Asked):
             self.leases = follow(self.leases, entry)
         self.new.append(entry)
 
@@ -340,9 +341,8 @@ class LoggedSelector:
 
     def expire(self, now: float, max_attempts: int) -> None:
         """End the leases that have run out: their trials are asked again, or fail after so many attempts."""
-        if now >= self.leases.earliest:
-            self._end(self.leases.overdue(now), max_attempts)
-            self.leases = self.leases.tightened()
+        self._end(self.leases.overdue(now), max_attempts)
+        self.leases = self.leases.tightened()
 
     def expire_gone(self, asking: str | None, max_attempts: int) -> bool:
         """The same with the leases of processes that are gone; whether there were any.

@@ -105,7 +105,7 @@ class Replica:
 
     def prepare(self) -> None:
         """Compute a decision that is due, before anybody is kept waiting for it."""
-        if self.logged.state.may_decide:
+        if self.logged.selector._state.may_decide:
             with self._deciding:
                 with self.reading() as logged:
                     may_decide = logged.state.may_decide
@@ -120,7 +120,7 @@ class Replica:
             try:
                 with self.storage.transaction(self.key, durable) as transaction:
                     self._catch_up(transaction.read)
-                    mark = logged.mark()
+                    mark = Mark(logged.selector._state, logged.leases)
                     yield logged, transaction.now
                     if logged.new:
                         line = Line(self._position + 1, log.encode(logged.new))
@@ -130,7 +130,7 @@ class Replica:
                 if logged.new:
                     self._position, self._last = line
                     self._unsaved += len(logged.new)
-                    if mark.state.may_starve:
+                    if self.storage.notifies and mark.state.may_starve:
                         with suppress(StorageError):  # those who wait will look again all the same
                             self.storage.wake(self.key)
             except BaseException:

@@ -7,6 +7,7 @@ workers never get the same pull, and what was committed is all there is: nothing
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -202,7 +203,8 @@ class Study(AbstractStudy):
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
-            logged.expire(now, self._max_attempts)
+            if now >= logged.leases.earliest:
+                logged.expire(now, self._max_attempts)
             if worker is not None and worker in logged.leases.by_worker:
                 ids = [id_ for id_ in logged.leases.held(worker) if id_ not in besides][:n]
                 trials = [logged.trial(id_) for id_ in ids]
@@ -211,7 +213,7 @@ class Study(AbstractStudy):
             if len(trials) < n and logged.expire_gone(worker, self._max_attempts):
                 trials += logged.selector._ask(n - len(trials))
             if worker is not None and trials:
-                logged.note(Leased(worker, round(now + seconds, 3), tuple([trial.id for trial in trials]), process))
+                logged.note(Leased(worker, round(now + seconds, 3), tuple(map(attrgetter("id"), trials)), process))
             return logged.grouped(trials) if held else trials
 
     # Telling. When these return, what they took is on the disk.
@@ -278,9 +280,8 @@ class Study(AbstractStudy):
         text = encode(details)
         with self._replica.writing(durable=True) as (logged, _):
             id_ = logged.find(trial, worker)
-            if logged.lost(id_, worker):
+            if logged.lost(id_, worker) or not logged.selector.fail(id_, reason, cost):
                 return False
-            logged.selector.fail(id_, reason, cost)
             self._replica.attach(id_, text)
             return True
 
@@ -288,9 +289,7 @@ class Study(AbstractStudy):
         check_worker(worker)
         with self._replica.writing(durable=False) as (logged, _):
             id_ = logged.find(trial, worker)
-            if logged.lost(id_, worker) or (id_ not in logged.state.pending and id_ in logged.leases.reissued):
-                return False
-            return logged.selector.release(id_)
+            return not logged.lost(id_, worker) and logged.selector.release(id_)
 
     # Workers
 

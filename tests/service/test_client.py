@@ -19,10 +19,7 @@ import pytest
 import asktell
 from asktell import (
     BestFeasible,
-    ConflictingTellError,
-    ExampleProfile,
     InvalidArgumentError,
-    InvalidScoresError,
     ParetoSet,
     RemoteStudy,
     Selector,
@@ -30,14 +27,12 @@ from asktell import (
     Study,
     StudyExistsError,
     StudyNotFoundError,
-    Tell,
     TellManyError,
     Trial,
     UnknownTrialError,
     maximize,
     minimize,
 )
-from asktell.testing.fakes import Table
 
 Kind = Any
 _numbers = itertools.count()
@@ -50,28 +45,6 @@ def small(budget: int = 12, **options: Any) -> Selector:
 
 def scores(trial: Trial) -> list[float]:
     return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
-
-
-@pytest.fixture(params=["selector", "study", "remote", "remote, PostgreSQL"])
-def kept(request: pytest.FixtureRequest) -> Iterator[Callable[[Selector], Kind]]:
-    """What makes a selector, a study or a remote study of a selector."""
-    made = []
-
-    def make(selector: Selector) -> Kind:
-        name = f"s {next(_numbers)}"
-        if request.param == "selector":
-            return selector
-        if request.param == "study":
-            made.append(Study.create(f"memory://{name}", name, selector))
-        else:
-            postgresql = request.param == "remote, PostgreSQL"
-            url = request.getfixturevalue("postgresql_server_url" if postgresql else "server_url")
-            made.append(RemoteStudy.create(url, name, selector))
-        return made[-1]
-
-    yield make
-    for study in made:
-        study.close()
 
 
 @pytest.fixture
@@ -88,134 +61,6 @@ def remote(server: Any) -> Iterator[RemoteStudy]:
 # The same as a Selector
 
 
-@pytest.mark.parametrize("method", ["auto", "csr-sh"])
-@pytest.mark.parametrize("batch", [1, 7])
-def test_all_ask_and_answer_alike(
-    method: str, batch: int, kept: Any, random_table: Any, new_selector: Any, play: Any
-) -> None:
-    table: Table = random_table(6, 12)
-    reference = new_selector(table, method, budget=40)
-    study = kept(new_selector(table, method, budget=40))
-    expected = play(reference, table, batch)
-    assert study.spent == 0
-    assert not study.done
-    assert play(study, table, batch) == expected
-    assert study.done
-    assert study.spent == reference.spent
-    assert study.n_active == reference.n_active
-    assert study.result() == reference.result()
-    assert str(study.result()) == str(reference.result())
-    assert study.ask() is None
-    assert study.ask(3) == []
-
-
-def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
-    ids = [f"example {j}" for j in range(4)]
-    earlier = Selector(["x", "y"], BestFeasible("a"), 4, "uniform", examples=ids)
-    while trial := earlier.ask():
-        earlier.tell(trial, [float(trial.id)])
-    profile = ExampleProfile.of(earlier)
-    study = kept(Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile))
-    assert getattr(study, "selector", study).state.problem.profile == profile
-    while trial := study.ask():
-        study.tell(trial, [float(trial.id)])
-    assert sum(one.cells for one in ExampleProfile.of(study).examples("a")) == 4
-
-
-def test_all_know_which_repeat_a_trial_is(kept: Any) -> None:
-    study = kept(Selector(["x"], BestFeasible("a"), 6, "uniform", examples=2, repeats=3))
-    trials = study.ask(3)
-    assert [study.repeat_of(trial) for trial in trials] == [0, 0, 1]
-    for trial in trials:
-        study.tell(trial, [float(trial.id)])
-    trials = study.ask(3)
-    assert [study.repeat_of(trial) for trial in trials] == [1, 2, 2]
-    for trial in trials:
-        study.tell(trial, [float(trial.id)])
-    assert study.result().repeats == 3
-    assert "as often as it may be repeated" not in str(study.result())  # the whole budget was spent
-    assert kept(small()).repeat_of(trials[0]) == 0
-
-
-def test_what_was_observed_may_have_cost_something(kept: Any) -> None:
-    study = kept(small())
-    study.observe("w", [5.0, 1.0], 3, cost=0.5)
-    study.observe("w", None, cost=0.25)
-    assert (study.spent, study.spent_cost) == (0, 0.75)
-    for scores, cost in (([5.0, 1.0], -1.0), (None, None), ([5.0], 1.0)):
-        with pytest.raises((InvalidArgumentError, asktell.InvalidScoresError)):
-            study.observe("w", scores, cost=cost)
-    assert study.spent_cost == 0.75
-
-
-def test_a_run_loses_no_score_that_it_looked_ahead_to(kept: Any) -> None:
-    prompts = {"w": "be brief", "x": "be exact"}
-    study = kept(Selector(prompts, BestFeasible("a"), asktell.Budget(cost=30.0), examples=4, max_failure_rate=1))
-    calls: list[str] = []
-
-    def evaluate(prompt: str, example: int) -> dict[str, float]:
-        calls.append(prompt)
-        if len(calls) == 1:  # before a cost is known there is nothing else to ask
-            raise ConnectionError("down")
-        if len(calls) == 2:
-            study.retire(next(name for name, text in prompts.items() if text == prompt), "not wanted")
-        return {"a": 0.5, "cost": 2.0}
-
-    result = asktell.run(study, evaluate, progress=False)
-    assert result.spent == study.spent == len(calls) - 2
-    assert sum(entry.pulls for entry in result.prompts) == len(calls) - 1
-    assert study.spent_cost == 2.0 * (len(calls) - 1)
-
-
-def test_all_take_the_same_steps(kept: Any) -> None:
-    study = kept(small())
-    assert (study.budget, study.metrics, study.pending) == (12, ("a", "b"), [])
-    assert study.goal == BestFeasible("a", {"b": 0.0})
-    assert study.method == small().method
-    study.observe("w", [5.0, 1.0], example=3)
-    study.observe("be kind", {"a": 5.0, "b": 1.0})
-    first, second, third, fourth = study.ask(4)
-    assert study.pending == sorted([first, second, third, fourth])
-    study.tell(first, np.array([1.0, 2.0]), cost=2)
-    study.tell(first, {"b": 2.0, "a": 1.0})
-    study.tell(second.prompt_id, [1, 2], 0.5)
-    study.fail(third, ValueError("no such model"), cost=0.25)
-    study.release(fourth.id)
-    assert study.spent == 2
-    assert study.pending == []
-    with pytest.raises(ConflictingTellError, match="was told"):
-        study.tell(first, [1.0, 3.0])
-    for call in (study.release, lambda trial: study.fail(trial, "x")):
-        with pytest.raises(UnknownTrialError):
-            call(first)
-    with pytest.raises(UnknownTrialError, match="has failed"):
-        study.tell(third, [1.0, 1.0])
-    with pytest.raises(UnknownTrialError):
-        study.tell(10**30, [1.0, 1.0])
-    with pytest.raises(UnknownTrialError, match="no prompt"):
-        study.tell("nobody", [1.0, 1.0])
-    result = study.result()
-    assert result.spent_cost == 2.75
-    assert sum(entry.pulls for entry in result.prompts) == 4
-    assert fourth in study.ask(9)
-
-
-def test_all_take_several_scores_and_say_what_was_refused(kept: Any) -> None:
-    study = kept(small())
-    first, second, third, fourth = study.ask(4)
-    assert study.tell_many([(first, [1.0, 2.0]), (second, {"a": 1.0, "b": 2.0}, 0.5)]) == [True, True]
-    if not isinstance(study, Selector):
-        assert study.tell_many([Tell(third, [3.0, 3.0], None, {"answer": "\ud800"})]) == [True]
-    tells = [(fourth, [1.0]), (99, [1.0, 1.0]), (first, [1.0, 3.0]), (first, [1.0, 2.0]), third, (fourth, [1, 1], 2)]
-    with pytest.raises(TellManyError, match="4 of 6 scores were refused") as caught:
-        study.tell_many(tells)
-    refused = [type(each) for each in caught.value.outcomes if isinstance(each, Exception)]
-    assert refused == [InvalidScoresError, UnknownTrialError, ConflictingTellError, InvalidArgumentError]
-    assert [each is True for each in caught.value.outcomes] == [False, False, False, False, False, True]
-    assert caught.value.outcomes[3] is False, "known already"
-    assert study.pending == ([third] if isinstance(study, Selector) else [])
-
-
 def test_very_many_scores_travel_in_several_requests(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asktell.service.client._TELLS_AT_ONCE", 3)
     selector = Selector(["x", "y"], BestFeasible("a", {"b": 0.0}), 12, "uniform", examples=10)
@@ -225,33 +70,6 @@ def test_very_many_scores_travel_in_several_requests(server: Any, monkeypatch: p
             study.tell_many([(t, [1.0, 1.0] if t.id % 4 else "x") for t in sorted(trials)], worker="w")
         assert [each is True for each in caught.value.outcomes] == [False, True, True, True] * 2
         assert study.spent == 6
-
-
-@pytest.mark.parametrize("wrong", [[1.0], [1.0, float("nan")], {"a": 1.0}, {"a": 1.0, "c": 1.0}, "ab", None])
-def test_all_refuse_unusable_scores(wrong: Any, kept: Any) -> None:
-    study = kept(small())
-    trial = study.ask()
-    with pytest.raises(InvalidScoresError):
-        study.tell(trial, wrong)
-    assert study.pending == [trial]
-
-
-def test_all_refuse_unusable_arguments(kept: Any) -> None:
-    study = kept(small())
-    trial = study.ask()
-    for call in (
-        lambda: study.ask(-1),
-        lambda: study.ask("3"),
-        lambda: study.tell(None, [1.0, 1.0]),
-        lambda: study.tell(trial, [1.0, 1.0], cost=-1),
-        lambda: study.fail(trial, 3),
-        lambda: study.observe("nobody", [1.0, 1.0]),
-        lambda: study.observe(None, [1.0, 1.0]),
-        lambda: study.observe("w", [1.0, 1.0], example=10),
-    ):
-        with pytest.raises(InvalidArgumentError):
-            call()
-    assert study.pending == [trial]
 
 
 @pytest.mark.parametrize(
@@ -721,40 +539,6 @@ def test_a_connection_tries_longer_once_it_was_answered(server: Any) -> None:
 
 
 # Studies that go on
-
-
-def test_a_study_goes_on_wherever_it_is(kept: Callable[[Selector], Kind]) -> None:
-    prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
-    study = kept(Selector(prompts, BestFeasible("a", {"b": 0.0}), 12, examples=10))
-
-    def play() -> None:
-        while trial := study.ask():
-            study.tell(trial, scores(trial))
-
-    play()
-    assert study.done
-    assert study.add({"z": "be of very good cheer"}, key="k") == ["z"]
-    assert study.add({"z": "be of very good cheer"}, key="k") == ["z"]
-    study.extend(evaluations=6)
-    study.retire("x", "not exact enough")
-    assert study.budget == 18
-    assert not study.done
-    play()
-    result = study.result()
-    assert (result.spent, result.budget, result.done) == (18, 18, True)
-    assert result.selected[0].id == "z"
-    assert {entry.id: entry.status for entry in result.prompts}["x"] == "retired"
-    for call in (
-        lambda: study.add({"v": "be kind"}),
-        lambda: study.retire("x", "again"),
-        lambda: study.retire("nobody", "?"),
-        lambda: study.extend(-1),
-        lambda: study.extend(cost=1.0),
-        lambda: study.extend(),
-    ):
-        with pytest.raises(InvalidArgumentError):
-            call()
-    assert study.result().to_dict() == result.to_dict()
 
 
 def test_a_study_is_paused_for_whoever_asks(server: Any, remote: RemoteStudy) -> None:

@@ -86,20 +86,6 @@ def test_a_study_asks_and_answers_as_the_selector_does(
     assert reopened.selector.to_json() == selector.to_json()
 
 
-def test_what_overlaps_has_the_selectors_signature() -> None:
-    import inspect
-
-    for name in ["ask", "tell", "observe", "release", "fail", "result"]:
-        mine = inspect.signature(getattr(Study, name)).parameters
-        theirs = inspect.signature(getattr(Selector, name)).parameters
-        for parameter in theirs.values():
-            assert mine[parameter.name].default == parameter.default
-            assert mine[parameter.name].kind == parameter.kind
-        assert all(mine[extra].kind == inspect.Parameter.KEYWORD_ONLY for extra in set(mine) - set(theirs))
-    for name in ["pending", "done", "spent", "budget", "metrics", "goal", "method", "n_active"]:
-        assert isinstance(getattr(Study, name), property)
-
-
 def test_a_study_starts_where_its_selector_stands(storage: AbstractStorage) -> None:
     selector = small()
     first, second = selector.ask(2)

@@ -134,17 +134,6 @@ def test_a_storage_that_fails_takes_none_of_them(monkeypatch: pytest.MonkeyPatch
     assert study.tell_many([(trial, [1.0]) for trial in trials]) == [True] * 3
 
 
-def test_a_selector_takes_several_too() -> None:
-    one = selector()
-    trials = one.ask(3)
-    with pytest.raises(TellManyError) as caught:
-        one.tell_many([(trials[0], 1.0), (trials[1], "x"), Tell(trials[2], 1.0, details={"answer": "x"})])
-    assert [each is True for each in caught.value.outcomes] == [True, False, False]
-    assert one.pending == sorted(trials[1:])
-    assert one.tell_many([(trials[1], 1.0, 0.5), (trials[2], 2.0)]) == [True, True]
-    assert (one.spent, one.spent_cost) == (3, 0.5)
-
-
 def test_a_worker_has_out_what_was_refused(study: Study) -> None:
     with study.worker("w") as worker:
         trials = worker.ask(4)

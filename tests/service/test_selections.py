@@ -1,0 +1,397 @@
+"""One interface: a selector, a study, a worker and a study in a service take the same steps and answer alike."""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import (
+    BestFeasible,
+    Budget,
+    ConflictingTellError,
+    ExampleProfile,
+    InvalidArgumentError,
+    InvalidScoresError,
+    RemoteStudy,
+    Selector,
+    Study,
+    Tell,
+    TellManyError,
+    Trial,
+    UnknownTrialError,
+)
+from asktell.selector import Selection
+from asktell.studies.base import AbstractStudy
+from asktell.studies.worker import Worker
+from asktell.testing.fakes import Table
+
+Kind = Any
+_numbers = itertools.count()
+
+
+def small(budget: int | Budget = 12, **options: Any) -> Selector:
+    prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
+    return Selector(prompts, BestFeasible("a", {"b": 0.0}), budget, options.pop("method", "csr-sh"), 10, **options)
+
+
+def scores(trial: Trial) -> list[float]:
+    return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
+
+
+@pytest.fixture(params=["selector", "study", "study, SQLite", "remote", "remote, PostgreSQL"])
+def kept(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[Selector], Kind]]:
+    """What makes a selector, a study or a remote study of a selector."""
+    made: list[Any] = []
+
+    def make(selector: Selector) -> Kind:
+        name = f"s {next(_numbers)}"
+        if request.param == "selector":
+            return selector
+        if request.param.startswith("study"):
+            location = tmp_path / "studies.db" if "SQLite" in request.param else f"memory://{name}"
+            made.append(Study.create(location, name, selector))
+        elif request.param == "remote":
+            made.append(RemoteStudy.create(request.getfixturevalue("server").url, name, selector))
+        else:
+            made.append(RemoteStudy.create(request.getfixturevalue("postgresql_server_url"), name, selector))
+        return made[-1]
+
+    yield make
+    for study in made:
+        study.close()
+
+
+# Signatures
+
+_OF_WORKERS = ("worker", "lease", "besides", "process", "details")
+_OF_SERVICES = ("token", "timeout", "retries")
+
+
+def public(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_")]
+
+
+def signature(kind: type, name: str, *without: str) -> inspect.Signature:
+    found = inspect.signature(getattr(kind, name))
+    return found.replace(parameters=[p for p in found.parameters.values() if p.name not in without])
+
+
+@pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy, Worker])
+@pytest.mark.parametrize("name", public(Selection))
+def test_what_is_shared_has_one_signature(name: str, kind: type) -> None:
+    if kind is Worker and not hasattr(Worker, name):
+        assert name in ("compare", "evaluations", "example_ids", "method", "report"), "for a study, not for a worker"
+    elif isinstance(getattr(Selection, name), property):
+        assert isinstance(getattr(kind, name), property)
+    else:
+        assert signature(kind, name, *_OF_WORKERS) == signature(Selection, name)
+        assert [p for p in inspect.signature(Selection.tell).parameters if p in _OF_WORKERS] == []
+
+
+@pytest.mark.parametrize("name", public(AbstractStudy))
+def test_studies_here_and_in_a_service_have_the_same_signatures(name: str) -> None:
+    if isinstance(getattr(Study, name), property):
+        assert isinstance(getattr(RemoteStudy, name), property)
+    else:
+        assert signature(RemoteStudy, name) == signature(Study, name)
+        own = [p for p in inspect.signature(getattr(Study, name)).parameters.values() if p.name in _OF_WORKERS]
+        assert name in ("worker", "heartbeat") or all(p.kind == p.KEYWORD_ONLY for p in own)
+
+
+@pytest.mark.parametrize("name", ["create", "open", "names", "delete", "worker"])
+def test_studies_are_made_opened_and_removed_in_the_same_way(name: str) -> None:
+    here, there = (
+        [(p.name.replace("url", "location"), p.kind, p.default) for p in found.parameters.values()]
+        for found in (signature(Study, name, "details"), signature(RemoteStudy, name, *_OF_SERVICES))
+    )
+    assert here == there
+
+
+@pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy, Worker])
+def test_everything_public_is_documented(kind: type) -> None:
+    assert [name for name in public(kind) if not inspect.getdoc(getattr(kind, name))] == []
+
+
+# Steps
+
+
+def record(selection: Kind) -> list[Any]:
+    """What each step returned, or the kind of error that it raised."""
+    said: list[Any] = []
+
+    def step(call: Callable[[], Any]) -> Any:
+        try:
+            outcome = call()
+        except (asktell.AsktellError, TypeError) as error:
+            outcome = type(error)
+        said.append(outcome)
+        return outcome
+
+    def look() -> None:
+        said.append({name: getattr(selection, name) for name in public(Selection) if name not in _METHODS})
+        said.append(selection.result().to_dict())
+
+    look()
+    first, second, third, fourth = step(lambda: selection.ask(4))
+    fifth = step(selection.ask)
+    step(lambda: selection.ask(0))
+    look()
+    step(lambda: selection.tell(first, scores(first), 0.5))
+    step(lambda: selection.tell(first, scores(first)))  # known already
+    step(lambda: selection.tell(first, [99.0, 1.0]))
+    step(lambda: selection.tell(second.prompt, scores(second), cost=0.25))
+    step(lambda: selection.tell(99, [1.0, 1.0]))
+    step(lambda: selection.tell(third, [1.0]))
+    step(lambda: selection.tell_many([(third, scores(third)), (third, scores(third)), (second, scores(second))]))
+    step(lambda: selection.release(fourth))
+    step(lambda: selection.release(fourth))
+    step(lambda: selection.release(first))
+    step(lambda: selection.fail(fifth, "no answer", 0.125))
+    step(lambda: selection.fail(fifth, "no answer"))
+    step(lambda: selection.fail(first, "no answer"))
+    step(lambda: selection.tell(fifth, scores(fifth)))
+    step(lambda: selection.observe("w", [9.0, 1.0], 9, 0.5))
+    step(lambda: selection.observe("w", None, cost=0.5))
+    step(lambda: selection.observe("nobody", [9.0, 1.0]))
+    look()
+    step(lambda: selection.add({"z": "be good"}, key="k"))
+    step(lambda: selection.add({"z": "be good"}, key="k"))
+    step(lambda: selection.add({"v": "be good"}))
+    step(lambda: selection.retire("x", "not wanted", key="r"))
+    step(lambda: selection.retire("x", "not wanted", key="r"))
+    step(lambda: selection.retire("x", "not wanted"))
+    step(lambda: selection.extend(evaluations=3))
+    step(lambda: selection.extend())
+    while trial := selection.ask():
+        step(lambda trial=trial: (trial, selection.repeat_of(trial), selection.tell(trial, scores(trial))))
+    look()
+    step(lambda: selection.ask(3))
+    return said
+
+
+_METHODS = [name for name in public(Selection) if not isinstance(getattr(Selection, name), property)]
+
+
+def test_all_return_the_same(kept: Any) -> None:
+    expected, found = record(small(method="auto")), record(kept(small(method="auto")))
+    for i, (mine, theirs) in enumerate(zip(expected, found, strict=True)):
+        assert theirs == mine, f"step {i}"
+
+
+def test_a_worker_returns_the_same(tmp_path: Any) -> None:
+    with Study.create(tmp_path / "s.db", "s", small()) as study, study.worker("w") as worker:
+        first, second = worker.ask(2)
+        third = worker.ask()
+        assert third is not None
+        assert worker.pending == [first, second, third]
+        assert [worker.tell(first.id, scores(first)), worker.tell(first, scores(first))] == [True, False]
+        assert worker.fail(second.prompt, "no answer", 0.5, details={"answer": "?"})
+        assert worker.release(list(third))  # as it comes back from JSON
+        assert worker.observe("w", [9.0, 1.0], 9)
+        assert (worker.pending, worker.spent, worker.spent_cost, worker.budget) == ([], 1, 0.5, 12)
+
+
+def test_evaluations_and_comparisons_are_the_same(kept: Any, tmp_path: Any) -> None:
+    selection = kept(small())
+    while trial := selection.ask():
+        selection.tell(trial, scores(trial))
+    reference = small()
+    while trial := reference.ask():
+        reference.tell(trial, scores(trial))
+    for after in (0, 5):
+        assert [e[:4] for e in selection.evaluations(after)] == [e[:4] for e in reference.evaluations(after)]
+    assert selection.compare("w", "x").to_dict() == reference.compare("w", "x").to_dict()
+    selection.report(tmp_path / "page.html", {"model": "a small one"})
+    assert "a small one" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("method", ["auto", "csr-sh"])
+@pytest.mark.parametrize("batch", [1, 7])
+def test_all_ask_and_answer_alike(
+    method: str, batch: int, kept: Any, random_table: Any, new_selector: Any, play: Any
+) -> None:
+    table: Table = random_table(6, 12)
+    reference = new_selector(table, method, budget=40)
+    study = kept(new_selector(table, method, budget=40))
+    expected = play(reference, table, batch)
+    assert study.spent == 0
+    assert not study.done
+    assert play(study, table, batch) == expected
+    assert study.done
+    assert study.spent == reference.spent
+    assert study.n_active == reference.n_active
+    assert study.result() == reference.result()
+    assert str(study.result()) == str(reference.result())
+    assert study.ask() is None
+    assert study.ask(3) == []
+
+
+def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
+    ids = [f"example {j}" for j in range(4)]
+    earlier = Selector(["x", "y"], BestFeasible("a"), 4, "uniform", examples=ids)
+    while trial := earlier.ask():
+        earlier.tell(trial, [float(trial.id)])
+    profile = ExampleProfile.of(earlier)
+    study = kept(Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile))
+    assert getattr(study, "selector", study).state.problem.profile == profile
+    while trial := study.ask():
+        study.tell(trial, [float(trial.id)])
+    assert sum(one.cells for one in ExampleProfile.of(study).examples("a")) == 4
+
+
+def test_all_know_which_repeat_a_trial_is(kept: Any) -> None:
+    study = kept(Selector(["x"], BestFeasible("a"), 6, "uniform", examples=2, repeats=3))
+    trials = study.ask(3)
+    assert [study.repeat_of(trial) for trial in trials] == [0, 0, 1]
+    for trial in trials:
+        study.tell(trial, [float(trial.id)])
+    trials = study.ask(3)
+    assert [study.repeat_of(trial) for trial in trials] == [1, 2, 2]
+    for trial in trials:
+        study.tell(trial, [float(trial.id)])
+    assert study.result().repeats == 3
+    assert "as often as it may be repeated" not in str(study.result())  # the whole budget was spent
+    assert kept(small()).repeat_of(trials[0]) == 0
+
+
+def test_what_was_observed_may_have_cost_something(kept: Any) -> None:
+    study = kept(small())
+    study.observe("w", [5.0, 1.0], 3, cost=0.5)
+    study.observe("w", None, cost=0.25)
+    assert (study.spent, study.spent_cost) == (0, 0.75)
+    for scores, cost in (([5.0, 1.0], -1.0), (None, None), ([5.0], 1.0)):
+        with pytest.raises((InvalidArgumentError, asktell.InvalidScoresError)):
+            study.observe("w", scores, cost=cost)
+    assert study.spent_cost == 0.75
+
+
+def test_a_run_loses_no_score_that_it_looked_ahead_to(kept: Any) -> None:
+    prompts = {"w": "be brief", "x": "be exact"}
+    study = kept(Selector(prompts, BestFeasible("a"), asktell.Budget(cost=30.0), examples=4, max_failure_rate=1))
+    calls: list[str] = []
+
+    def evaluate(prompt: str, example: int) -> dict[str, float]:
+        calls.append(prompt)
+        if len(calls) == 1:  # before a cost is known there is nothing else to ask
+            raise ConnectionError("down")
+        if len(calls) == 2:
+            study.retire(next(name for name, text in prompts.items() if text == prompt), "not wanted")
+        return {"a": 0.5, "cost": 2.0}
+
+    result = asktell.run(study, evaluate, progress=False)
+    assert result.spent == study.spent == len(calls) - 2
+    assert sum(entry.pulls for entry in result.prompts) == len(calls) - 1
+    assert study.spent_cost == 2.0 * (len(calls) - 1)
+
+
+def test_all_take_the_same_steps(kept: Any) -> None:
+    study = kept(small())
+    assert (study.budget, study.metrics, study.pending) == (12, ("a", "b"), [])
+    assert study.goal == BestFeasible("a", {"b": 0.0})
+    assert study.method == small().method
+    study.observe("w", [5.0, 1.0], example=3)
+    study.observe("be kind", {"a": 5.0, "b": 1.0})
+    first, second, third, fourth = study.ask(4)
+    assert study.pending == sorted([first, second, third, fourth])
+    study.tell(first, np.array([1.0, 2.0]), cost=2)
+    study.tell(first, {"b": 2.0, "a": 1.0})
+    study.tell(second.prompt_id, [1, 2], 0.5)
+    study.fail(third, ValueError("no such model"), cost=0.25)
+    study.release(fourth.id)
+    assert study.spent == 2
+    assert study.pending == []
+    with pytest.raises(ConflictingTellError, match="was told"):
+        study.tell(first, [1.0, 3.0])
+    assert not study.release(first), "no longer pending"
+    assert not study.fail(first, "x")
+    with pytest.raises(UnknownTrialError, match="has failed"):
+        study.tell(third, [1.0, 1.0])
+    with pytest.raises(UnknownTrialError):
+        study.tell(10**30, [1.0, 1.0])
+    with pytest.raises(UnknownTrialError, match="no prompt"):
+        study.tell("nobody", [1.0, 1.0])
+    result = study.result()
+    assert result.spent_cost == 2.75
+    assert sum(entry.pulls for entry in result.prompts) == 4
+    assert fourth in study.ask(9)
+
+
+def test_all_take_several_scores_and_say_what_was_refused(kept: Any) -> None:
+    study = kept(small())
+    first, second, third, fourth = study.ask(4)
+    assert study.tell_many([(first, [1.0, 2.0]), (second, {"a": 1.0, "b": 2.0}, 0.5)]) == [True, True]
+    if not isinstance(study, Selector):
+        assert study.tell_many([Tell(third, [3.0, 3.0], None, {"answer": "\ud800"})]) == [True]
+    tells = [(fourth, [1.0]), (99, [1.0, 1.0]), (first, [1.0, 3.0]), (first, [1.0, 2.0]), third, (fourth, [1, 1], 2)]
+    with pytest.raises(TellManyError, match="4 of 6 scores were refused") as caught:
+        study.tell_many(tells)
+    refused = [type(each) for each in caught.value.outcomes if isinstance(each, Exception)]
+    assert refused == [InvalidScoresError, UnknownTrialError, ConflictingTellError, InvalidArgumentError]
+    assert [each is True for each in caught.value.outcomes] == [False, False, False, False, False, True]
+    assert caught.value.outcomes[3] is False, "known already"
+    assert study.pending == ([third] if isinstance(study, Selector) else [])
+
+
+@pytest.mark.parametrize("wrong", [[1.0], [1.0, float("nan")], {"a": 1.0}, {"a": 1.0, "c": 1.0}, "ab", None])
+def test_all_refuse_unusable_scores(wrong: Any, kept: Any) -> None:
+    study = kept(small())
+    trial = study.ask()
+    with pytest.raises(InvalidScoresError):
+        study.tell(trial, wrong)
+    assert study.pending == [trial]
+
+
+def test_all_refuse_unusable_arguments(kept: Any) -> None:
+    study = kept(small())
+    trial = study.ask()
+    for call in (
+        lambda: study.ask(-1),
+        lambda: study.ask("3"),
+        lambda: study.tell(None, [1.0, 1.0]),
+        lambda: study.tell(trial, [1.0, 1.0], cost=-1),
+        lambda: study.fail(trial, 3),
+        lambda: study.observe("nobody", [1.0, 1.0]),
+        lambda: study.observe(None, [1.0, 1.0]),
+        lambda: study.observe("w", [1.0, 1.0], example=10),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            call()
+    assert study.pending == [trial]
+
+
+def test_a_study_goes_on_wherever_it_is(kept: Callable[[Selector], Kind]) -> None:
+    prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
+    study = kept(Selector(prompts, BestFeasible("a", {"b": 0.0}), 12, examples=10))
+
+    def play() -> None:
+        while trial := study.ask():
+            study.tell(trial, scores(trial))
+
+    play()
+    assert study.done
+    assert study.add({"z": "be of very good cheer"}, key="k") == ["z"]
+    assert study.add({"z": "be of very good cheer"}, key="k") == ["z"]
+    study.extend(evaluations=6)
+    study.retire("x", "not exact enough")
+    assert study.budget == 18
+    assert not study.done
+    play()
+    result = study.result()
+    assert (result.spent, result.budget, result.done) == (18, 18, True)
+    assert result.selected[0].id == "z"
+    assert {entry.id: entry.status for entry in result.prompts}["x"] == "retired"
+    for call in (
+        lambda: study.add({"v": "be kind"}),
+        lambda: study.retire("x", "again"),
+        lambda: study.retire("nobody", "?"),
+        lambda: study.extend(-1),
+        lambda: study.extend(cost=1.0),
+        lambda: study.extend(),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            call()
+    assert study.result().to_dict() == result.to_dict()
