@@ -217,16 +217,6 @@ def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per
     assert f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}" in str(really)
 
 
-def test_opinions_that_the_cache_has_cost_nothing(tmp_path: Path) -> None:
-    cache = AnswerCache(tmp_path / "answers.db")
-    judge = Judge(Priced(), {"good": "It is."}, cache=cache)
-    first = estimate(judged(judge, cache=cache), selector(6), price=PRICE, real_calls=3)
-    second = estimate(judged(judge, cache=cache), selector(6), price=PRICE, real_calls=3)
-    # The answers are all the same, and so the opinion is asked for once an example.
-    assert (first.calls, first.judges[0].calls) == (6, 6)
-    assert (second.calls, second.judges[0].calls, second.judges[0].real_calls) == (3, 3, 0)
-
-
 def test_a_judge_that_judges_nothing_says_why() -> None:
     judge = Judge(ScriptedLLM(lambda request: Completion("hm")), {"good": "It is good."})
     with pytest.raises(EvaluatorError, match=r"'quality' judged none of 2 real answers.*no judgement"):

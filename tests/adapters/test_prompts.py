@@ -22,7 +22,6 @@ from asktell_adapters.evaluators import (
     chat,
     check_fields,
 )
-from asktell_adapters.optimizers import improve
 from asktell_adapters.prompts import Chat, Framing, chat_of, fields_of, filled
 
 ROW = Example(
@@ -61,10 +60,6 @@ def test_a_text_with_fields_is_the_user_turn() -> None:
     assert turns("{context} Q: {input}", fields=True) == [user("Ulm lies in Germany. Q: Where is Ulm?")]
 
 
-def test_a_template_without_fields_is_a_plain_text() -> None:
-    assert turns("Answer.", fields=True) == [user("Answer.\n\nWhere is Ulm?")]
-
-
 @pytest.mark.parametrize(
     ("text", "becomes"),
     [
@@ -83,10 +78,6 @@ def test_a_template_without_fields_is_a_plain_text() -> None:
 )
 def test_only_an_identifier_in_single_braces_is_a_field(text: str, becomes: str) -> None:
     assert filled(text, {"n": 3, "tags": ["a", "b"], "question": "Where is Ulm?"}) == becomes
-
-
-def test_names_may_be_of_any_language() -> None:
-    assert filled("{größe} {名前}", {"größe": 1, "名前": "x"}) == "1 x"
 
 
 @given(st.text(), st.text())
@@ -257,14 +248,6 @@ def test_nothing_is_asked_when_a_prompt_does_not_fit() -> None:
         asktell.run(selector, evaluator)
     assert not llm.requests
     assert not selector.spent
-
-
-def test_written_prompts_that_do_not_fit_do_not_join() -> None:
-    llm = ScriptedLLM(lambda request: Completion("x"))
-    evaluator = LLMEvaluator(llm, rows(*[{}] * 4), {"x": lambda c, e: float(len(e.input))}, fields=True)
-    selector = asktell.Selector(["{question}"], asktell.BestFeasible("x"), 4, examples=4)
-    found = improve(selector, evaluator, lambda brief: ["{quest}", "Q: {question}"], budget=12, progress=False)
-    assert [entry.prompt for entry in found.result.prompts] == ["{question}", "Q: {question}"]
 
 
 # Files

@@ -357,34 +357,11 @@ def test_when_nothing_succeeds_the_run_stops_and_nothing_is_counted(
     assert all(entry["failures"] == 0 for entry in project.result["prompts"])
 
 
-def test_an_outage_in_the_middle_costs_no_prompt_its_place(project: Project, undisturbed: Any) -> None:
-    project.write(stop_at=9, stop_by="ctrl-c")
-    project.run()
-    project.write(down=True)
-    assert project.run() == 1
-    assert project.spent == len(project.lines) == 8
-    project.write()
-    assert project.run() == 0
-    assert project.result == undisturbed
-
-
 def test_keep_going_counts_every_failure(project: Project, capsys: Any) -> None:
     project.write(down=True)
     assert project.run("--keep-going") == 0
     assert "Nothing selected" in capsys.readouterr().out
     assert {entry["status"] for entry in project.result["prompts"]} == {"failed"}
-
-
-def test_a_score_that_is_no_number_is_a_failure_of_its_evaluation(project: Project) -> None:
-    (project.home / f"{project.module}_metrics.py").write_text(
-        "def odd(completion, example):\n    return float('nan') if example.id == '3' else 1.0\n"
-    )
-    odd = f'{{ loader = "{project.module}_metrics:odd" }}'
-    project.write(changes={"cost = true": f"extra = {odd}\nodd = {odd}", "brevity = 0.3": "odd = 0.5"})
-    assert project.run() == 0
-    failed = [line for line in project.lines if "error" in line]
-    assert {line["row"] for line in failed} == {"3"}
-    assert all("finite" in line["error"] for line in failed)
 
 
 @pytest.mark.parametrize("error", ["SystemExit(0)", "asyncio.CancelledError()"])

@@ -20,7 +20,7 @@ import asktell
 from asktell import BestFeasible, ParetoSet, Selector, Study, at_most, maximize, minimize
 from asktell_adapters.cli import main as cli
 from asktell_adapters.cli.gate import FAILED, PASSED, UNDECIDED, Judge, ranged, settle
-from asktell_adapters.metrics import Brevity, Rouge, cost, range_of, token_f1
+from asktell_adapters.metrics import Brevity, Rouge, cost, token_f1
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "fail-a-build.md"
 _numbers = itertools.count()
@@ -326,11 +326,3 @@ def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:
     assert ranged(narrower, metrics) == narrower
     both = BestFeasible(maximize("rouge", range=(0, 0.5)), {"rouge": 0.1})
     assert ranged(both, metrics) == both
-
-
-@pytest.mark.parametrize("declared", [None, "zero to one", (1, 0), (0, float("inf"))])
-def test_what_is_no_range_is_none(declared: object) -> None:
-    class Metric:
-        range = declared
-
-    assert range_of(Metric()) is None

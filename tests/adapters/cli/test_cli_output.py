@@ -18,20 +18,3 @@ def test_a_front_under_constraints_comes_before_the_feasible_and_these_before_th
     assert ["infeasible" in line for line in lines[2:8]] == [False, False, False, True, True, False]
     assert "subject to c <= 0.5" in lines[0]
     assert any("c 0.2" in line for line in overview(selector.result(), "here", 6))
-
-
-def test_of_many_metrics_the_tables_are_no_wider_than_a_terminal() -> None:
-    metrics = [f"metric number {i}" for i in range(9)]
-    selector = Selector({f"id {i}": f"text {i} " * 30 for i in range(3)}, ParetoSet(*metrics), 30, examples=9)
-    for prompt in ("id 0", "id 1", "id 2"):
-        selector.observe(prompt, [0.123456] * 9, example=0)
-    result = selector.result()
-    lines = result.table(100).split("\n")
-    assert max(map(len, lines)) <= 100
-    assert max(map(len, str(result).split("\n"))) <= 110
-    assert max(map(len, overview(result, "here", 3))) <= 110
-    for text in ("\n".join(lines), str(result)):
-        heads = [line for line in text.split("\n") if line.split()[:1] == ["id"] and "number" in line]
-        assert len(heads) > 1
-        assert [name for name in metrics if " ".join(heads).count(name) != 1] == []
-        assert len([line for line in text.split("\n") if "  text 0 text 0" in line]) == 1

@@ -35,18 +35,6 @@ def test_a_configuration_is_run_as_a_worker_of_a_study(project: Project, capsys:
     assert len(project.paid) == 48
 
 
-def test_after_ctrl_c_the_same_command_goes_on(project: Project, capsys: Any) -> None:
-    project.write(stop_at=7, stop_by="ctrl-c")
-    assert run(project) == 130
-    with Study.open(project.home / "x.db", "a") as study:
-        assert 0 < study.spent < 24
-        assert study.pending == []
-    project.write()
-    assert run(project) == 0
-    assert run(project, "--name", "other") == 0
-    assert Study.names(project.home / "x.db") == ["a", "other"]
-
-
 def test_another_set_up_is_no_worker_of_the_study(project: Project, capsys: Any) -> None:
     assert run(project) == 0
     project.write(changes={"budget = 24": "budget = 20"})

@@ -278,16 +278,6 @@ def test_scores_carry_the_output(write: Any) -> None:
     assert [message["role"] for message in request.messages] == ["user"]
 
 
-async def test_an_async_llm_makes_an_async_evaluator(write: Any) -> None:
-    model = 'loader = "MODULE:make"\narguments = { answer = "b" }\nsystem = "S"\ntemplate = "{input}|{prompt}"'
-    evaluator = load_config(write(model=model)).evaluator()
-    assert isinstance(evaluator, AsyncLLMEvaluator)
-    scores = await evaluator("Be brief", 0)
-    assert scores["exact_match"] == 0
-    assert getattr(scores, "details", None) == {"output": "b"}
-    assert [message["content"] for message in evaluator.request("Be brief", 0).messages] == ["S", "i0|Be brief"]
-
-
 def test_an_api_is_asked_many_at_once_and_its_cost_is_summed(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("openai")
     monkeypatch.setenv("MY_KEY", "secret")
@@ -348,38 +338,31 @@ MISTAKES = [
     ({"goal": PARTS["goal"] + "\nseed = 1"}, "'seed' belongs at the top of the file, before the first [table]"),
     ({"data": PARTS["data"] + "\nmax_new_tokens = 1"}, "'max_new_tokens' belongs in [model]"),
     ({"top": "seed = 'x'"}, "'seed' at the top must be a whole number, got 'x'"),
-    ({"top": "method = 'cssr'"}, "method must be one of"),
     ({"top": "method = 'ege-sr'"}, "is for ParetoSet"),
     ({"prompts": ""}, "[prompts] needs either file = '...' or texts"),
-    ({"prompts": "file = 'none.txt'"}, "There is no file"),
     (
         {"prompts": "file = 'MODULE.py'"},
         "prompts come from .txt, .csv, .json, .jsonl, .parquet, .toml, .tsv, .xlsm, .xlsx",
     ),
-    ({"prompts": "texts = ['a', ' ']"}, "prompt 1 is empty"),
     ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
     ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
     ({"data": "file = 'none.jsonl'"}, "[data]: There is no file"),
     ({"data": "file = 'data.jsonl'\ninput = 'txt'"}, "line 1: there is no column 'txt' (did you mean 'text'?)"),
-    ({"data": "file = 'data.jsonl'\narguments = {}"}, "goes with loader"),
     ({"data": "file = 'data.jsonl'\nsample = 2\nlimit = 1"}, "'limit' in [data] does not go with sample"),
     ({"data": "file = 'data.jsonl'\ndelimiter = ';'"}, "delimiter goes with .csv, .tsv; got delimiter=';'"),
     ({"data": "loader = 'rows'"}, "must look like 'package.module:function'"),
     ({"data": "loader = 'no_such_module_:f'"}, "cannot be imported: ModuleNotFoundError"),
     ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
-    ({"data": "loader = 'MODULE:number'"}, "must return a list of rows"),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
     ({"model": ""}, "'type' in [model] is missing; it is one of 'llama-cpp', 'huggingface',"),
     ({"model": "type = 'openal'\nmodel = 'x'"}, "(did you mean 'openai'?), got 'openal'"),
     ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
-    ({"model": "type = 'llama-cpp'\nmodel = 'x'\nn_ctx = 'many'"}, "'n_ctx' in [model] must be a whole number"),
     ({"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"}, "'output' is missing in [model.price]"),
     ({"metrics": ""}, "[metrics] is empty"),
     ({"metrics": "exactmatch = true"}, "unknown metric 'exactmatch' in [metrics] (did you mean 'exact_match'?)"),
     ({"metrics": "brevity = true"}, "'low' is missing in [metrics.brevity]; it is a finite number"),
     ({"metrics": "brevity = { low = 9, high = 3 }"}, "[metrics.brevity]: brevity needs 0 <= tau_low < tau_high"),
     ({"metrics": "brevity = { low = 1, hihg = 3 }"}, "unknown key 'hihg' in [metrics.brevity]. Did you mean 'high'?"),
-    ({"metrics": "rouge = { rouge_type = 'rougeX' }"}, "rouge_type must be rouge1 to rouge9"),
     ({"data": "file = 'data.jsonl'\nreference = false"}, "the metric 'exact_match' needs references"),
     ({"model": "type = 'llama-cpp'\nmodel = 'x'", "metrics": "cost = true"}, "the metric 'cost' needs prices"),
     ({"goal": ""}, "needs exactly one metric in maximize or minimize, got none"),
@@ -395,7 +378,6 @@ MISTAKES = [
         {"goal": "type = 'pareto-set'\nmaximize = 'brevity'\nat_least = { brevity = 1 }\nat_most = { brevity = 2 }"},
         "both bound 'brevity'",
     ),
-    ({"goal": "maximize = 'brevity'\nranges = { brevity = 1 }"}, "must give 'brevity' as [low, high]"),
     ({"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"}, "which the goal does not use"),
     (
         {"prompts": f"texts = {[str(i) for i in range(40)]}", "top": "method = 'csr'"},
@@ -412,15 +394,6 @@ def test_each_mistake_is_named(write: Any, parts: dict[str, str], said: str) -> 
     assert said in str(error.value)
     assert str(error.value).startswith("a.toml: ")
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("table", ["prompts", "data", "model", "metrics", "goal"])
-def test_each_table_is_needed(write: Any, table: str) -> None:
-    path = write()
-    before, _, rest = path.read_text().partition(f"[{table}]\n")
-    path.write_text(before + rest[rest.find("\n[") + 1 :] if "\n[" in rest else before)
-    with pytest.raises(ConfigError, match=rf"the table \[{table}\] is missing"):
-        load_config(path)
 
 
 @pytest.mark.parametrize(

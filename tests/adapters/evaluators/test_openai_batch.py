@@ -356,17 +356,6 @@ def test_a_lost_answer_to_a_creation_is_looked_up(
     assert batches.collect(study).unsettled == 6
 
 
-def test_answers_that_cannot_be_read_now_are_read_later(
-    study: asktell.Study, server: BatchServer, batches: OpenAIBatch
-) -> None:
-    batches.submit(study, 6)
-    server.end()
-    server.faults["GET content"] = [Fault(Reply(status=403))]
-    assert "could not send its answers: PermissionDenied" in str(batches.collect(study))
-    assert len(study.pending) == 6
-    assert batches.collect(study).told == 6
-
-
 def test_answers_that_were_deleted_are_asked_again(
     study: asktell.Study, server: BatchServer, batches: OpenAIBatch
 ) -> None:
@@ -376,14 +365,6 @@ def test_answers_that_were_deleted_are_asked_again(
     collected = batches.collect(study)
     assert "its answers are gone" in str(collected)
     assert collected.released == 6
-
-
-def test_an_api_out_of_reach_is_an_error(study: asktell.Study, server: BatchServer, batches: OpenAIBatch) -> None:
-    server.faults["GET /v1/batches"] = [Fault(Reply(status=401, text=f"wrong key {KEY}"))]
-    with pytest.raises(EvaluatorError, match="could not list the batches: AuthenticationError") as caught:
-        batches.submit(study, 6)
-    assert KEY not in str(caught.value)
-    assert study.pending == []
 
 
 # Servers that cannot be believed

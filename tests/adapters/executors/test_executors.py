@@ -105,21 +105,6 @@ def test_an_async_evaluator_keeps_its_loop() -> None:
         assert str(second) == "ValueError: no"
 
 
-@pytest.mark.parametrize(
-    ("outcome", "expected"),
-    [
-        ({"a": np.float64(0.5), "b": np.array([2])}, {"a": 0.5, "b": 2}),
-        ((np.int64(1), True), [1, True]),
-        ({"a": np.array([1, 2]), "b": None}, {"a": "array([1, 2])", "b": None}),
-    ],
-)
-def test_scores_travel_as_builtin_types(outcome: Any, expected: Any) -> None:
-    (plain,) = BatchEvaluation(lambda prompt, example: outcome)(TRIALS[:1])
-    assert plain == expected
-    values = plain.values() if isinstance(plain, dict) else plain
-    assert all(type(value) in (float, int, bool, str, type(None)) for value in values)  # type: ignore[union-attr]
-
-
 def test_errors_travel_with_their_cost() -> None:
     class Refused(Exception):
         cost = 0.25

@@ -58,10 +58,6 @@ def test_no_cost_unless_every_price_is_known(costs: tuple[float | None, ...]) ->
     assert "cost" not in Scoring().of_epochs([sample(costs=costs)], "m")
 
 
-def test_tokens_are_of_the_evaluated_model() -> None:
-    assert "input_tokens" not in Scoring().of_epochs([sample()], "another")
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -124,13 +124,6 @@ def test_the_cost_is_what_its_price_data_say() -> None:
             assert dear.complete([HELLO])[0].cost == pytest.approx(0.002)  # type: ignore[union-attr]
 
 
-def test_what_it_has_no_price_of_costs_nothing_and_says_so() -> None:
-    with FaultyLLMServer() as server, client(server.base_url, "openai/our-own-model") as llm:
-        (answer,) = llm.complete([HELLO])
-        assert isinstance(answer, Completion)
-        assert (answer.cost, llm.is_priced, llm.price) == (0.0, False, None)
-
-
 def test_a_router_sends_the_next_attempt_elsewhere() -> None:
     with FaultyLLMServer([Reply.server_error()] * 50) as broken, FaultyLLMServer() as good:
         with client(None, "small", router=deployments(broken.base_url, good.base_url), max_retries=8) as llm:

@@ -46,11 +46,6 @@ def test_an_api_is_told_of_them_and_its_calls_are_the_answer() -> None:
     assert [body.get("tools") for body in server.requests] == [[TOOL], None]
 
 
-def test_what_is_said_beside_a_call_is_the_text() -> None:
-    answer = ChatAPI("m", "max_tokens").completion(reply({"content": "I look.", "tool_calls": [CALL]}), "it")
-    assert (answer.text, len(answer.tool_calls)) == ("I look.", 1)
-
-
 @pytest.mark.parametrize(
     ("given", "arguments"), [("{not JSON", "{not JSON"), ("", {}), (None, {}), ({"a": 1}, {"a": 1})]
 )

@@ -164,12 +164,6 @@ def test_an_answer_that_repeats_the_code_of_another_request_gets_another_code() 
         text += f"</answer-{code(text)}>"
 
 
-def test_ordinary_text_and_code_reach_the_judge_as_they_are() -> None:
-    llm, text = says(GOOD), "if a < b and c[0] > d: <b>x</b> || <s y> [INST a] List<T> x|y -> {}"
-    Judge(llm, CRITERIA)(Completion(text), EXAMPLE)
-    assert text in llm.requests[0].messages[-1]["content"]
-
-
 def test_the_judge_is_told_the_criteria_the_scale_and_what_to_reply() -> None:
     llm = says('{"grades": {"clear": 9}}')
     assert Judge(llm, {"clear": "A child gets it."}, scale=(0, 10))(Completion("x"), EXAMPLE) == 9
@@ -229,13 +223,6 @@ def test_several_judges_and_several_opinions_give_mean_and_spread() -> None:
     assert score.details["spread"] == pytest.approx(math.sqrt((2.5**2 + 0.5**2 + 2 * 1.5**2) / 3))
     assert [request.repeat for request in one.requests] == [0, 1]
     assert len({request.seed for request in one.requests}) == 2
-
-
-def test_tokens_and_money_are_counted_apart() -> None:
-    judge = Judge([says(GOOD, cost=0.5), says("no", cost=0.25)], CRITERIA)
-    assert failure(judge).cost == 0.75
-    assert (judge.spent.requests, judge.spent.prompt_tokens, judge.spent.completion_tokens) == (2, 200, 20)
-    assert judge.spent.cost == 0.75
 
 
 def prompts_and_judge(grade: Callable[[str], int], **settings: Any) -> tuple[ScriptedLLM, Judge]:

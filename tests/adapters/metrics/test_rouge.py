@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.errors import EvaluatorError
 from asktell_adapters.evaluators import Completion, Example
 from asktell_adapters.metrics import HuggingFaceMetric, Rouge, load_rouge
 
@@ -52,23 +52,6 @@ def test_several_references_count_by_the_best(module: Any) -> None:
         assert [Rouge(name)(Completion(text), example) for text, example in pairs] == expected
 
 
-def test_the_aggregate_is_the_median_of_the_bootstrapped_means(module: Any) -> None:
-    np = pytest.importorskip("numpy")
-    scoring = pytest.importorskip("rouge_score.scoring")
-
-    state = np.random.get_state()
-    try:
-        np.random.seed(3)
-        found = module.compute(predictions=TEXTS, references=REFERENCES, rouge_types=["rougeL"])
-        np.random.seed(3)
-        aggregator = scoring.BootstrapAggregator()
-        for text, reference in zip(TEXTS, REFERENCES, strict=True):
-            aggregator.add_scores(rouge_scorer.RougeScorer(["rougeL"]).score(reference, text))
-        assert found == {"rougeL": aggregator.aggregate()["rougeL"].mid.fmeasure}
-    finally:
-        np.random.set_state(state)
-
-
 @settings(max_examples=30, deadline=None)
 @given(text=lines, reference=lines, rouge_type=st.sampled_from(TYPES))
 def test_the_fast_path_equals_rouge_score(text: list[str], reference: list[str], rouge_type: str) -> None:
@@ -83,12 +66,6 @@ def test_splitting_sentences_matters_to_lsum_only() -> None:
     assert Rouge(split=True).score(text, reference) == 1.0
     assert Rouge().score(text, reference) == 0.5
     assert Rouge("rouge1", split=True).score(text, reference) == Rouge("rouge1").score(text, reference)
-
-
-@pytest.mark.parametrize("name", ["rouge", "rouge0", "rouge10", "rougelsum", ""])
-def test_unknown_types_are_refused(name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="rouge_type"):
-        Rouge(name)
 
 
 def test_a_module_that_cannot_be_loaded_names_the_offline_way(tmp_path: Any) -> None:

@@ -577,14 +577,6 @@ def test_parameters_that_are_not_the_selectors() -> None:
     wrong(lambda t: t.suggest_int("example", 0, N - 1), r"Trial 0 has the parameters \['example'\], but")
 
 
-def test_prompts_of_another_study() -> None:
-    study = new_study(None)
-    study.optimize(lambda trial: trial.suggest_categorical("prompt", ["old", "older"]) == "old", n_trials=2)
-    study.sampler = AsktellSampler(new_selector())
-    with pytest.raises(InvalidArgumentError, match=r"'prompt' is 'old.*neither id nor text"):
-        study.sampler.result(study)
-
-
 def test_selectors_that_do_not_fit() -> None:
     with pytest.raises(IncompatibleMethodError, match="goes in rounds"):
         AsktellSampler(new_selector(method="csr", budget=60))

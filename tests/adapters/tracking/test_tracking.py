@@ -134,21 +134,6 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
     assert "the server is down" in warnings[0]
 
 
-def test_the_best_at_every_decision(table: Table, new_selector: NewSelector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two looks too, where evaluations take their time."""
-    clock = iter(range(0, 1_000_000, 1_000))
-    monkeypatch.setattr(core.time, "monotonic", lambda: next(clock) / 1e6)
-    monkeypatch.setattr(core, "_SHARE", 0)
-    tracker = Kept([], interval=1e9)
-    selector = new_selector(table, "csr", budget=30)
-    with tracker:
-        asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
-    decided = [evaluations for evaluations, _ in selector.state.decisions]
-    assert tracker.bests[0] == 1
-    assert set(decided) - {0, selector.spent} <= set(tracker.bests)
-    assert len(tracker.bests) == len(set(tracker.bests))
-
-
 def test_everything_failed(table: Table, new_selector: NewSelector) -> None:
     def never(prompt: str, example: int | None) -> float:
         raise ConnectionError

@@ -109,19 +109,6 @@ def test_demo_sets_are_combined_with_instructions() -> None:
     assert len(compiled.predict.demos) == 9
 
 
-def test_the_valset_is_what_is_judged_by() -> None:
-    seen = set()
-
-    def metric(example: Any, prediction: Any, trace: Any = None) -> float:
-        seen.add(example.question)
-        return 1.0
-
-    AsktellOptimizer(metric, ["Good."], budget=8, num_threads=1).compile(
-        Program(), trainset=TRAINSET[:8], valset=TRAINSET[8:]
-    )
-    assert seen == {"8", "9", "10", "11"}
-
-
 def test_a_candidate_that_always_fails_leaves_and_the_others_go_on() -> None:
     compiled = AsktellOptimizer(quality, ["Unknown.", "Good."], budget=20, num_threads=1, keep_original=False).compile(
         Program(), trainset=TRAINSET

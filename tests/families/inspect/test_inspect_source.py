@@ -17,7 +17,6 @@ from inspect_ai.solver import solver
 
 import asktell
 from asktell.errors import InvalidArgumentError
-from asktell_adapters.harnesses.inspect_logs import observe_logs
 from asktell_adapters.harnesses.inspect_source import InspectSource
 
 Scripted: TypeAlias = Callable[[Callable[[list[Any]], str]], Any]
@@ -236,12 +235,6 @@ def test_an_eval_that_was_interrupted_goes_on(scripted: Scripted) -> None:
     assert all(len(sample.id.split("|")) == 2 for sample in log.samples)
 
 
-def test_the_log_of_a_run_is_a_warm_start(scripted: Scripted) -> None:
-    log = evaluate(InspectSource(new_selector(), questions()), scripted(repeat))
-    again = new_selector()
-    assert observe_logs(again, log) == 8
-
-
 class _OnceBroken(ModelAPI):
     """An eval that is retried makes its model anew."""
 
@@ -278,17 +271,6 @@ def test_a_retried_eval_evaluates_nothing_twice() -> None:
     assert log.status == "success"
     assert len(log.samples or ()) == _made[-1].spent == 8
     assert _OnceBroken.answers == 4 + 1 + 4
-
-
-@pytest.mark.parametrize("options", [{"limit": 3}, {"sample_id": ["good|1", "good|2", "nothing"]}])
-def test_samples_that_the_eval_leaves_out(scripted: Scripted, options: Any, caplog: Any) -> None:
-    selector = new_selector()
-    source = InspectSource(selector, questions(), concurrency=2)
-    log = evaluate(source, scripted(repeat), **options)
-    assert log.status == "success"
-    source.close()
-    assert selector.spent == len(log.samples) < 8
-    assert not selector.pending
 
 
 async def test_what_an_operator_takes_out_of_the_queue_is_handed_back(

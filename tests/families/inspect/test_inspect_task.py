@@ -3,7 +3,6 @@
 import asyncio
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -232,14 +231,6 @@ def test_limits_fail_unless_they_are_to_be_scored(scripted: Scripted) -> None:
     assert "includes" in scores  # type: ignore[operator]
 
 
-def test_a_sample_without_a_wanted_score_fails_by_name(scripted: Scripted) -> None:
-    evaluator = InspectTask(
-        Task([Sample("?")], scorer=written()), scripted(lambda messages: "nan"), metrics=["written"]
-    )
-    (failure,) = evaluator.evaluate_batch(trials(("A", 0)))
-    assert "no score 'written'" in str(failure)
-
-
 def test_a_missing_example_fails_alone(scripted: Scripted) -> None:
     evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
     good, bad = evaluator.evaluate_batch([asktell.Trial(0, 0, "A", 0), asktell.Trial(1, 0, "A", 1)])
@@ -290,13 +281,6 @@ def test_values_are_what_inspect_takes_them_for(value: object, expected: float) 
     from inspect_ai.scorer import value_to_float as theirs
 
     assert value_to_float(value) == expected == theirs()(value)  # type: ignore[arg-type]
-
-
-def test_batches_from_several_threads_wait_for_each_other(scripted: Scripted) -> None:
-    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
-    with ThreadPoolExecutor(2) as threads:
-        batches = list(threads.map(evaluator.evaluate_batch, [trials(("A", 0)), trials(("B", 0))]))
-    assert [type(outcome) for (outcome,) in batches] == [dict, dict]
 
 
 async def test_inside_a_running_loop(scripted: Scripted) -> None:

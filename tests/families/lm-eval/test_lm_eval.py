@@ -1,6 +1,5 @@
 """lm-eval itself makes the requests and scores the answers; the models are an LM of our own and a scripted server."""
 
-import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any, TypeAlias
 import datasets
 import pytest
 from lm_eval.api.model import LM
-from lm_eval.api.task import ConfigurableTask
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
@@ -229,14 +227,6 @@ def test_every_prompt_sees_the_same_few_shot_examples_in_any_order() -> None:
     assert first == shots(("B", 2), ("B", 0), ("B", 1))
     assert len({tuple(examples) for examples in first.values()}) == 3
     assert {len(examples) for examples in first.values()} == {3}
-
-
-def test_the_task_is_as_before() -> None:
-    task = ConfigurableTask(config=copy.deepcopy(GENERATE))
-    for insert in ("description", "doc_to_text"):
-        LMEvalTask(task, Scripted(), insert=insert).evaluate_batch(trials(("{{question}}", 1)))
-    assert task.config.description == ""
-    assert task.doc_to_text({"question": "Q"}) == "Q:"
 
 
 def test_several_filters_are_several_metrics() -> None:

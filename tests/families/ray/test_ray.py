@@ -292,11 +292,6 @@ def test_a_factory_that_fails_everywhere_ends_the_run(tmp_path: Path) -> None:
     assert selector.pending == []
 
 
-def test_a_factory_that_kills_its_actor_ends_the_run() -> None:
-    with pytest.raises(EvaluatorError, match=r"starts in a row failed.*its worker was lost"):
-        run(new_selector(), die, 1, max_restarts=0, progress=False)
-
-
 def test_a_node_on_which_the_factory_fails_does_no_harm(add_node: Any, tmp_path: Path) -> None:
     bad = add_node(resources={"half": 1}).node_id
 

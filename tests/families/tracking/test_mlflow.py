@@ -185,16 +185,3 @@ def test_a_store_that_is_down_does_not_stop_the_run(
         )
     assert result.done
     assert caplog.text.count("the server is down") == 1
-
-
-def test_an_interrupted_run_says_so(table: Table, new_selector: NewSelector, store: Any) -> None:
-    def interrupted(prompt: str, example: int | None) -> None:
-        raise KeyboardInterrupt
-
-    selector = new_selector(table, "uniform", budget=12)
-    tracker = MLflowTracker()
-    play(selector, table, tracker, 2)
-    with pytest.raises(KeyboardInterrupt), tracker:
-        asktell.run(selector, interrupted, progress=False, on_tell=tracker)
-    assert store.get_run(tracker.run_id).info.status == "KILLED"
-    assert len(rows(store, tracker.run_id, "evaluations.csv")) == 2
