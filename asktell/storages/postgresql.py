@@ -6,17 +6,24 @@ server's log keeps the order, so that a crash takes at most the last of it, and 
 commit. What must be durable is followed by one, of a transaction that holds no lock; the server writes those of many
 processes at once. It is sent together with the commit before it.
 
-All storages of a process that are at the same place share a pool of connections.
+All storages of a process that are at the same place share a pool of connections. A server that is gone is noticed by
+TCP (`tcp_user_timeout`, keepalives), and one that takes too long ends the statement itself (`statement_timeout`).
 """
 
+import atexit
+import math
+import os
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import local
-from typing import Any, LiteralString
+from threading import Lock, local
+from typing import Any, LiteralString, TypeAlias
+from weakref import WeakSet
 
 from asktell._util.extras import needs_extra
+from asktell._util.forks import fresh_after_fork
 from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
-from asktell.storages._postgresql_connections import CONNECTIONS, Connection, connections_to
 from asktell.storages.base import (
     MOST,
     SCHEMA_VERSION,
@@ -33,10 +40,18 @@ from asktell.storages.base import (
 
 with needs_extra("postgresql"):
     import psycopg
-    from psycopg import errors
+    from psycopg import errors, sql
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg_pool import PoolTimeout
+    from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+Connection: TypeAlias = psycopg.Connection[Any]
+
+CONNECTIONS = 8
+"""The most that a process has to one place."""
+_SECONDS_TO_CONNECT = 10
+_SECONDS_OF_GRACE = 5.0  # for a server's answer, beyond the patience with others
+_SECONDS_UNUSED = 60.0  # after which a connection is closed
+_SECONDS_PAUSED = 30  # a machine that vanishes in the middle of a transaction must not keep the others out
 
 _TABLES: tuple[LiteralString, ...] = (
     "CREATE TABLE asktell_schema (version BIGINT NOT NULL)",
@@ -140,6 +155,177 @@ class _Transaction:
             raise position_taken(self._position, self._where) from error
 
 
+class Connections:
+    """The connections of this process to one place, at most so many; the pool is made when it is first needed.
+
+    Args:
+        url: of the place.
+        patience: seconds to wait for other processes, and for a connection that is free.
+        most: how many connections.
+    """
+
+    def __init__(self, url: str, patience: float, most: int) -> None:
+        self.most = most
+        self.prepared = False  # whether the tables are known to be up to date
+        self._url = url
+        self._patience = patience
+        self._users: WeakSet[object] = WeakSet()
+        self._pool: ConnectionPool[Connection] | None = None
+        self._lock = Lock()
+        self._listener: Connection | None = None  # beside the pool: who waits must not keep others from telling
+        self._listening = Lock()
+        fresh_after_fork(self, Connections._renew)
+
+    @contextmanager
+    def one(self, user: object, patience: float) -> Iterator[Connection]:
+        """A connection, to be used by this thread only."""
+        while True:
+            pool = self._opened(user, patience)
+            try:
+                connection = pool.getconn(patience)
+                break
+            except PoolClosed:  # by somebody else, meanwhile
+                continue
+        process = os.getpid()
+        try:
+            yield connection
+        finally:
+            if os.getpid() == process:
+                if connection.closed:  # then the others are likely lost as well
+                    self._close(pool)
+                pool.putconn(connection)
+
+    def listen(self, channel: str, is_due: Callable[[Connection], bool], seconds: float) -> None:
+        """Wait for a notification, unless it has come already. One thread listens; others let the time pass.
+
+        Args:
+            channel: of `pg_notify`.
+            is_due: whether what is waited for is there; asked when nothing can be missed any more.
+            seconds: to wait at most.
+        """
+        if not self._listening.acquire(blocking=False):
+            time.sleep(seconds)
+            return
+        try:
+            if self._listener is None or self._listener.closed:
+                self._listener = psycopg.connect(self._url, **self._options(self._patience))
+                self._configure(self._listener)
+            connection = self._listener
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            if not is_due(connection):
+                deque(connection.notifies(timeout=seconds, stop_after=1), maxlen=0)
+            connection.execute("UNLISTEN *")
+        except BaseException:  # nobody knows what it would hear next
+            self._hang_up()
+            raise
+        finally:
+            self._listening.release()
+
+    def _hang_up(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def leave(self, user: object) -> None:
+        """Close the connections if nobody else uses them."""
+        self._users.discard(user)
+        if not self._users:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connections, whoever uses them."""
+        if self._pool is not None:
+            self._close(self._pool)
+        if self._listening.acquire(blocking=False):  # otherwise whoever listens soon has its answer, and keeps it
+            self._hang_up()
+            self._listening.release()
+
+    def _opened(self, user: object, patience: float) -> ConnectionPool[Connection]:
+        self._users.add(user)
+        pool = self._pool
+        if pool is not None:
+            return pool
+        if not self._lock.acquire(timeout=patience):
+            raise PoolTimeout
+        try:
+            if self._pool is None:
+                # A pool would go on trying where the first connection shows at once what is wrong.
+                with psycopg.connect(self._url, **self._options(patience)) as connection:
+                    connection.execute("SELECT 1")
+                self._pool = ConnectionPool(
+                    self._url,
+                    kwargs=self._options(self._patience),
+                    configure=self._configure,
+                    min_size=0,
+                    max_size=self.most,
+                    timeout=self._patience,
+                    max_idle=_SECONDS_UNUSED,
+                    num_workers=1,
+                    open=True,
+                )
+            return self._pool
+        finally:
+            self._lock.release()
+
+    def _options(self, patience: float) -> dict[str, Any]:
+        """How to connect, where the URL does not say it."""
+        given = conninfo_to_dict(self._url)
+        options = {
+            "connect_timeout": math.ceil(min(patience + 1, _SECONDS_TO_CONNECT)),
+            "application_name": "asktell",
+            # A connection that is not used must also notice that the other end has vanished.
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "tcp_user_timeout": int(1000 * (self._patience + _SECONDS_OF_GRACE)),
+        }
+        return {"autocommit": True, **{name: value for name, value in options.items() if name not in given}}
+
+    def _configure(self, connection: Connection) -> None:
+        """Set limits, each a little further than the one before, so that the most telling error comes first."""
+        locks, statements = self._patience, self._patience + _SECONDS_OF_GRACE
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
+            "set_config('idle_in_transaction_session_timeout', %s, false), "
+            "set_config('default_transaction_isolation', 'read committed', false)",
+            [f"{max(1, round(1000 * seconds))}ms" for seconds in (locks, statements, _SECONDS_PAUSED)],
+        )
+
+    def _close(self, pool: ConnectionPool[Connection]) -> None:
+        with self._lock:
+            if self._pool is pool:
+                self._pool, self.prepared = None, False
+        pool.close()
+
+    def _renew(self) -> None:
+        """In a forked process: leave the parent's connections alone, and make own ones when they are needed."""
+        self._lock, self._listening = Lock(), Lock()
+        if self._listener is not None:
+            _inherited.append(self._listener)
+            self._listener = None
+        if self._pool is not None:
+            _inherited.append(self._pool)
+            self._pool, self.prepared = None, False
+
+
+_places: dict[tuple[str, float, int], Connections] = {}
+_inherited: list[ConnectionPool[Connection] | Connection] = []
+"""Pools and connections of the process that this one was forked from: closing them would end the parent's sessions."""
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before the interpreter ends, when the threads of a pool can still be stopped."""
+    for connections in list(_places.values()):
+        connections.close()
+
+
+def connections_to(url: str, patience: float, most: int) -> Connections:
+    """The connections of this process, shared by whoever is at the same place."""
+    place = (url, patience, most)
+    return _places.get(place) or _places.setdefault(place, Connections(*place))
+
+
 class PostgreSQLStorage(AbstractStorage):
     """Studies in a database, whose tables are made with the first study.
 
@@ -147,8 +333,7 @@ class PostgreSQLStorage(AbstractStorage):
         url: `postgresql://user@host:port/database`; what it leaves out comes from the PG* environment variables, and
             the password best from there or from ~/.pgpass.
         clock: gives seconds since 1970; None (for all but tests): the server's.
-        patience: seconds to wait for other processes, and for a connection that is free, before StorageBusyError. A
-            server that has been silent for 10 s more counts as lost.
+        patience: seconds to wait for other processes, and for a connection that is free, before StorageBusyError.
         connections: the most that this process opens there, for all storages with the same URL, patience and
             number; when all are in use, others wait.
     """
@@ -230,13 +415,16 @@ class PostgreSQLStorage(AbstractStorage):
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
         """See AbstractStorage."""
         with self._connected() as connection:
-            transaction = _Transaction(connection, key, durable, self._where, self._clock)
+            transaction, process = _Transaction(connection, key, durable, self._where, self._clock), os.getpid()
             try:
                 yield transaction
+                if os.getpid() != process:
+                    raise StorageError("The process was forked in the middle of a transaction, which is the parent's.")
                 transaction.commit()
             except BaseException:
-                with suppress(psycopg.Error):
-                    connection.execute("ROLLBACK")
+                if os.getpid() == process:
+                    with suppress(psycopg.Error):
+                        connection.execute("ROLLBACK")
                 raise
 
     def now(self) -> float:
@@ -260,14 +448,15 @@ class PostgreSQLStorage(AbstractStorage):
 
     def check(self, patience: float = 1.0) -> None:
         """See AbstractStorage."""
-        with self._translated(patience), self._connections.one(self, patience) as connection:
-            usual, connection.silence = connection.silence, patience + 1.0  # beyond the server's own limit
-            with connection.transaction(force_rollback=True):
-                (row,) = connection.execute(_LOOK, [f"{max(1, round(1000 * patience))}ms"]).fetchall()
-                read_only, table, _ = row
-                if read_only != "on" and table is not None:  # no row is written, but a lock is waited for
-                    connection.execute("UPDATE asktell_studies SET name = name WHERE false")
-            connection.silence = usual
+        with (
+            self._translated(patience),
+            self._connections.one(self, patience) as connection,
+            connection.transaction(force_rollback=True),
+        ):
+            (row,) = connection.execute(_LOOK, [f"{max(1, round(1000 * patience))}ms"]).fetchall()
+            read_only, table, _ = row
+            if read_only != "on" and table is not None:  # no row is written, but a lock is waited for
+                connection.execute("UPDATE asktell_studies SET name = name WHERE false")
         if read_only == "on":
             raise StorageError(f"{self._where} is read-only. Connect to the primary server.")
 

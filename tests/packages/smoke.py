@@ -26,7 +26,7 @@ GOAL = asktell.ParetoSet("a", "b")
 NEED = {
     "structured": ["asktell.allocators._design_jax", "asktell.estimators."],
     "service": ["asktell.service."],
-    "postgresql": ["asktell.storages._postgresql", "asktell.storages.postgresql"],
+    "postgresql": ["asktell.storages.postgresql"],
     "optuna": ["asktell_adapters.optimizers."],
     "dspy": ["asktell_adapters.harnesses.dspy"],
     "inspect": ["asktell_adapters.harnesses.inspect_"],

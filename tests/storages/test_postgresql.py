@@ -1,13 +1,8 @@
 """Studies in a PostgreSQL database: what all storages do, and how connections are shared, limited and lost."""
 
-import contextlib
 import itertools
-import os
-import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -168,108 +163,7 @@ def test_the_server_s_default_isolation_does_not_matter(
     assert [line.text for line in open_storage().read(key, 0)] == [str(n) for n in range(80)]
 
 
-# Silence
-
-
-class Proxy:
-    """Stands between a process and a server, and may swallow what either says."""
-
-    def __init__(self, port: int) -> None:
-        self._server = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self.passes = threading.Event()
-        self.passes.set()
-        self._sockets: list[socket.socket] = [self._listener]
-        self._threads: list[threading.Thread] = []
-        self._start(self._accept)
-
-    def close(self) -> None:
-        for one in self._sockets:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for one in self._sockets:
-            one.close()
-
-    def _start(self, target: Callable[..., None], *arguments: Any) -> None:
-        self._threads.append(threading.Thread(target=target, args=arguments))
-        self._threads[-1].start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._server))
-            self._sockets += [client, server]
-            self._start(self._pass_on, client, server)
-            self._start(self._pass_on, server, client)
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        try:
-            while data := source.recv(2**16):
-                if self.passes.is_set():
-                    target.sendall(data)
-            if self.passes.is_set():
-                target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server is given little time beyond the patience with others."""
-    from asktell.storages import _postgresql_connections as connections
-
-    monkeypatch.setattr(connections, "SECONDS_OF_GRACE", 0.2)
-
-
-@pytest.mark.usefixtures("soon")
-def test_a_network_that_swallows_everything(postgresql_url: str, open_storage: Callable[..., Any]) -> None:
-    port = int(postgresql_url.partition("127.0.0.1:")[2].partition("/")[0])
-    proxy = Proxy(port)
-    try:
-        storage = open_storage(postgresql_url.replace(f":{port}/", f":{proxy.port}/"), patience=0.5)
-        study = Study.create(storage, "s", selector())
-        trial = study.ask(worker="w")
-        proxy.passes.clear()
-        with pytest.raises(StorageError, match=r"silent for 0\.9 s"):
-            study.tell(trial, [1], worker="w")
-        with pytest.raises(StorageError, match="out of reach"):
-            study.tell(trial, [1], worker="w")  # does not get a new connection
-        with pytest.raises(StorageError):
-            storage.check()
-        proxy.passes.set()
-        study.tell(trial, [1], worker="w")
-        storage.check()
-        assert study.spent == 1
-        storage.close()
-    finally:
-        proxy.close()
-
-
-@pytest.mark.usefixtures("soon")
-def test_a_server_whose_processes_stand_still(
-    postgresql_url: str, named_url: str, open_storage: Callable[..., Any]
-) -> None:
-    storage = open_storage(named_url, patience=0.5)
-    study = Study.create(storage, "s", selector())
-    trial = study.ask(worker="w")
-    stopped = sessions(postgresql_url)
-    assert stopped
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(StorageError, match=r"silent for 0\.9 s"):
-            study.tell(trial, [1], worker="w")
-        study.tell(trial, [1], worker="w")  # by a new connection: the one that stands still had not begun
-    finally:
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-    assert study.spent == 1
+# Time limits
 
 
 def test_a_statement_has_time_limits(open_storage: Callable[..., Any]) -> None:
@@ -280,15 +174,14 @@ def test_a_statement_has_time_limits(open_storage: Callable[..., Any]) -> None:
     assert found == ["2500ms", "7500ms", "30s"]
     with storage._connected() as connection:
         assert connection.info.get_parameters()["tcp_user_timeout"] == "7500"
-        assert connection.silence == 12.5
 
 
 def test_who_pauses_in_a_transaction_loses_it(
     open_storage: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asktell.storages import _postgresql_connections as connections
+    from asktell.storages import postgresql
 
-    monkeypatch.setattr(connections, "_SECONDS_PAUSED", 0.2)
+    monkeypatch.setattr(postgresql, "_SECONDS_PAUSED", 0.2)
     pausing, other = open_storage(connections=1), open_storage(connections=2)
     key = other.create("s", b"")
 
