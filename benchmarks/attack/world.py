@@ -193,7 +193,8 @@ class World:
         if found is False:
             if self._is_held(action):
                 raise BrokenPromiseError("the scores of who holds the trial were not taken")
-            if id_of(action.args[0]) not in self.again:
+            id_ = id_of(action.args[0])
+            if id_ not in self.again and id_ not in self.told:  # told before, they are known already
                 raise BrokenPromiseError("the scores of a trial that was handed out once were not taken")
             return
         history = self._state(action).history
