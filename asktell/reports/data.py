@@ -6,7 +6,9 @@ Prompts are named by their position everywhere; columns of numbers stand in the 
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +22,6 @@ from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import Prompts
 from asktell.reports import words
 from asktell.reports.cells import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
-from asktell.reports.told import Told
 from asktell.results import PromptResult, Result
 from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of
@@ -35,6 +36,10 @@ _MOST_ANSWERS = 300_000
 _ONE_ANSWER = 4_000
 _MOST_REASON = 300
 _MOST_PAIRS = 600
+_MOST_QUANTITIES = 8
+_MOST_GROUPS, _MOST_GROUP_REASON = 50, 600
+_LARGEST = 1e100  # so that sums stay finite; what is larger was no measurement
+_NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
 def document(
@@ -69,7 +74,7 @@ def document(
     means = [[entry.estimate[metric] for metric in metrics] for entry in result.prompts]
     order = ranking(state, means, [entry.feasible for entry in result.prompts], answer)
     pairs = _pairs(result, answer, baseline, tied, order.tolist())
-    told = Told(
+    extras = Extras(
         evaluations_of(state, prompts.ids) if evaluations is None else evaluations,
         prompts.ids, metrics, {arm for pair in pairs for arm in pair[:2]},
     )  # fmt: skip
@@ -80,7 +85,7 @@ def document(
         "name": name,
         "state": version_of(state, paused),
         "paused": paused,
-        "out": len(state.pending),
+        "pending": len(state.pending),
         "goal": _goal(result),
         "done": result.done,
         "spent": result.spent,
@@ -99,12 +104,12 @@ def document(
         "order": order.tolist(),
         "prompts": _prompts(result, [readable(text) for text in prompts.texts]),
         "spending_by_prompt": spending(state, order),
-        "settling": settling(state, method, answer, told.costs, patience),
+        "settling": settling(state, method, answer, extras.costs, patience),
         "heat_map": heat_map(grid, order),
         "telling": examples_that_tell(grid),
-        "duels": _duels(result, grid, told, pairs),
-        "quantities": told.quantities(len(result.prompts)),
-        "failures": told.failures(),
+        "duels": _duels(result, grid, extras, pairs),
+        "quantities": extras.quantities(len(result.prompts)),
+        "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
     if state.problem.examples is not None:
@@ -213,7 +218,7 @@ def _rank(entry: PromptResult, place: int, tied: bool) -> tuple[bool, float, int
     return not tied, -(entry.p_optimal or 0.0), place
 
 
-def _duels(result: Result, grid: Grid, told: Told, pairs: list[tuple[int, int, str]]) -> list[dict[str, Any]]:
+def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]) -> list[dict[str, Any]]:
     """Two prompts example by example, the worst for the first of them first."""
     if grid.problem.n_examples is None:
         return []
@@ -227,7 +232,7 @@ def _duels(result: Result, grid: Grid, told: Told, pairs: list[tuple[int, int, s
         rows = []
         for example in shown:
             row: dict[str, Any] = {"example": example, "a": of_a[example], "b": of_b[example]}
-            answers = [told.answers.get((arm, example)) for arm in (a, b)]
+            answers = [extras.answers.get((arm, example)) for arm in (a, b)]
             if any(answers) and room > 0:
                 row["answers"] = [None if text is None else text[:_ONE_ANSWER] for text in answers]
                 room -= sum(_size(text or "") for text in row["answers"])
@@ -297,3 +302,85 @@ def _digest(*parts: bytes) -> str:
     for part in parts:
         found.update(part)
     return found.hexdigest()[:16]
+
+
+class Extras:
+    """Costs, quantities and answers beside the scores, and failures, summed over evaluations in one pass.
+
+    Args:
+        evaluations: in the order in which they were told.
+        ids: of the prompts.
+        metrics: the goal's; what else is a number among the details is a quantity of its own, as seconds or tokens.
+        answers_of: arms whose answers are to be kept.
+    """
+
+    def __init__(
+        self,
+        evaluations: Iterable[Evaluation],
+        ids: Sequence[str | int],
+        metrics: Collection[str],
+        answers_of: Collection[int],
+    ) -> None:
+        self.costs: dict[int, float] = {}  # by trial
+        self.answers: dict[tuple[int, int], str] = {}  # by arm and example
+        self._sums: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
+        self._reasons: dict[str, dict[str, Any]] = {}
+        self._metrics = metrics
+        arms = {id_: arm for arm, id_ in enumerate(ids)}
+        for each in evaluations:
+            self._add(each, arms[each.prompt], answers_of)
+
+    def _add(self, each: Evaluation, arm: int, answers_of: Collection[int]) -> None:
+        if each.cost is not None:
+            self.costs[each.trial] = each.cost
+            self._count("cost", arm, each.cost)
+        details = each.details or {}
+        extra = details.get("scores")
+        for name, value in [*details.items(), *(extra.items() if isinstance(extra, dict) else ())]:
+            if name not in self._metrics and name != "cost" and _is_number(value):
+                self._count(str(name), arm, float(value))
+        if each.error is not None:
+            self._fail(arm, each.example, each.error)
+        elif arm in answers_of and each.example is not None and each.answer is not None:
+            self.answers[arm, each.example] = each.answer
+
+    def _count(self, name: str, arm: int, value: float) -> None:
+        if name in self._sums or len(self._sums) < _MOST_QUANTITIES:
+            n, total = self._sums[name].get(arm, (0, 0.0))
+            self._sums[name][arm] = n + 1, total + value
+
+    def _fail(self, arm: int, example: int | None, reason: str) -> None:
+        """Reasons that differ in numbers only are one."""
+        group = self._reasons.setdefault(
+            _NUMBERS.sub("#", " ".join(reason.split()))[:_MOST_GROUP_REASON],
+            {"reason": reason[:_MOST_GROUP_REASON], "count": 0, "prompts": {}, "examples": []},
+        )
+        group["count"] += 1
+        group["prompts"][arm] = group["prompts"].get(arm, 0) + 1
+        if example is not None and len(group["examples"]) < 20 and example not in group["examples"]:
+            group["examples"].append(example)
+
+    def quantities(self, n_arms: int) -> list[dict[str, Any]]:
+        """Means per prompt of what was told beside the scores, None where nothing was."""
+        found = []
+        for name, of_arm in self._sums.items():
+            means = [None if arm not in of_arm else of_arm[arm][1] / of_arm[arm][0] for arm in range(n_arms)]
+            n, total = (sum(column) for column in zip(*of_arm.values(), strict=True))
+            found.append({"name": name, "mean": total / n, "total": total, "of": n, "means": means})
+        return found
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Failures by reason, the most frequent first."""
+        groups = sorted(self._reasons.values(), key=lambda group: -group["count"])[:_MOST_GROUPS]
+        return [
+            {
+                **group,
+                "prompts": [[arm, n] for arm, n in sorted(group["prompts"].items(), key=lambda item: -item[1])[:20]],
+                "n_prompts": len(group["prompts"]),
+            }
+            for group in groups
+        ]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST

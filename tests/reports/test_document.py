@@ -11,7 +11,7 @@ import pytest
 import asktell
 from asktell import reports
 from asktell.reports.cells import MOST_CELLS, Grid, examples_that_tell, heat_map, ranking, spending
-from asktell.reports.told import Told
+from asktell.reports.data import Extras
 from asktell.results.convergence import CHECKPOINTS, at
 from asktell.results.evaluations import Evaluation
 from asktell.studies.study import Study
@@ -58,15 +58,15 @@ def test_quantities_are_means_per_prompt_and_failures_stand_by_reason(done: Stud
 @pytest.mark.parametrize("number", [10**400, -(10**400), 1e308, float("nan")], ids=["huge", "-huge", "1e308", "nan"])
 def test_a_number_that_cannot_be_added_up_is_no_quantity_and_no_end_of_the_report(number: float) -> None:
     told = [Evaluation(i, "a", i, {"rouge": 0.5}, None, None, {"seconds": 2.0, "odd": number}) for i in range(3)]
-    (quantity,) = Told(told, ["a"], ["rouge"], ()).quantities(1)
+    (quantity,) = Extras(told, ["a"], ["rouge"], ()).quantities(1)
     assert (quantity["name"], quantity["total"]) == ("seconds", 6.0)
 
 
 def test_failures_that_differ_in_numbers_only_are_one_group() -> None:
     reasons = ["after 3 s", "after 14.5 s", "no key"]
     evaluations = [Evaluation(i, "a", i, None, None, reason) for i, reason in enumerate(reasons)]
-    told = Told(evaluations, ["a"], ["score"], ())
-    assert [(group["count"], group["reason"]) for group in told.failures()] == [(2, "after 3 s"), (1, "no key")]
+    extras = Extras(evaluations, ["a"], ["score"], ())
+    assert [(group["count"], group["reason"]) for group in extras.failures()] == [(2, "after 3 s"), (1, "no key")]
 
 
 def test_the_answers_of_both_prompts_stand_side_by_side(done: Study) -> None:

@@ -204,7 +204,7 @@ def test_who_works_is_sent_by_itself_when_nothing_else_has_changed(service: Any)
     service.post("/v1/studies", STUDY, 201)
     trials = service.post("/v1/studies/s/ask", {"n": 2, "worker": "<b>w</b>", "lease": 60})["trials"]
     data = service.get("/studies/s/data")
-    assert (data["out"], data["live"]["workers"][0]["holds"]) == (2, 2)
+    assert (data["pending"], data["live"]["workers"][0]["holds"]) == (2, 2)
     path = f"/studies/s/data?version={data['state']}"
     first = service.get(path)
     assert first.keys() == {"live"}

@@ -65,7 +65,7 @@ function pauseButton(data) {
   function fit(state) {
     ({ paused } = state);
     button.textContent = paused ? "Resume" : "Pause";
-    button.title = paused ? "Hand trials out again" : "Hand nothing out until it is resumed; what is out may still be told";
+    button.title = paused ? "Hand out trials again" : "Hand out no trials until it is resumed; pending ones may still be told";
     button.hidden = state.done && !paused;
   }
 

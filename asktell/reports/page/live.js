@@ -25,14 +25,14 @@ async function fetched(address, version = null) {
 }
 
 /** How far it is, and what it still takes. */
-function progressOf({ spent, budget, out, spent_cost: cost, max_cost: most, done, live }) {
+function progressOf({ spent, budget, pending, spent_cost: cost, max_cost: most, done, live }) {
   const evaluations = budget >= ANY_NUMBER ? `${whole(spent)} evaluations` : `${whole(spent)} of ${whole(budget)} evaluations`;
   const paid = most !== null ? `, ${number(cost)} of ${number(most)} paid` : cost ? `, ${number(cost)} paid` : "";
-  if (done || !live) return `${evaluations}, ${whole(out)} out${paid}`;
+  if (done || !live) return `${evaluations}, ${whole(pending)} pending${paid}`;
   const { seconds, cost: money } = live.left, workers = live.workers.filter((worker) => worker.holds).length;
   const to = [seconds === null ? null : `about ${duration(seconds)}`, money === null ? null : `${most === null ? "about " : ""}${number(money)} to pay`];
   const still = to.filter(Boolean);
-  return `${evaluations}, ${whole(out)} out${workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : ""}${paid}${still.length ? `; left: ${still.join(", ")}` : ""}`;
+  return `${evaluations}, ${whole(pending)} pending${workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : ""}${paid}${still.length ? `; left: ${still.join(", ")}` : ""}`;
 }
 
 /**

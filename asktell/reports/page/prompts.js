@@ -22,7 +22,7 @@ function drawPrompts(host, data) {
   const probability = (name, values) => {
     if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => chance(values[arm]) });
   };
-  probability("P(optimal)", prompts.p_optimal);
+  probability(bestName(data), prompts.p_optimal);
   probability("P(feasible)", prompts.p_feasible);
   columns.push(
     { name: "status", kind: "wide", value: (arm) => prompts.status[arm], cell: (arm) => statusWords(data, arm) },

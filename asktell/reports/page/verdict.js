@@ -17,8 +17,8 @@ function answerTile(data) {
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
   const sure = [];
-  if (prompts.p_optimal[arm] !== null) sure.push([element("dt", {}, "P(optimal)"), element("dd", {}, chance(prompts.p_optimal[arm]))]);
-  if (prompts.p_feasible[arm] !== null) sure.push([element("dt", {}, "P(keeps every threshold)"), element("dd", {}, chance(prompts.p_feasible[arm]))]);
+  if (prompts.p_optimal[arm] !== null) sure.push([element("dt", {}, bestName(data)), element("dd", {}, chance(prompts.p_optimal[arm]))]);
+  if (prompts.p_feasible[arm] !== null) sure.push([element("dt", {}, "P(feasible)"), element("dd", {}, chance(prompts.p_feasible[arm]))]);
   const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)}: `,
     data.answer.slice(1, 8).map((other, i) => [i ? ", " : "", promptLink(data, other)]), data.answer.length > 8 ? ", …" : "") : null;
   return element("div", { class: "tile" },

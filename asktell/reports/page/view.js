@@ -34,6 +34,11 @@ function badgesOf(data, arm) {
   return statusOf(data, arm).map(([kind, text]) => [element("span", { class: `badge ${kind}` }, text), " "]);
 }
 
+/** What the probability of being in the answer is called. */
+function bestName(data) {
+  return data.goal.kind === "pareto" ? "P(in set)" : "P(best)";
+}
+
 /** Which way a metric is better: 1 more, -1 less. */
 function signOf(metric) {
   if (metric.direction) return metric.direction === "min" ? -1 : 1;

@@ -22,7 +22,7 @@ function workersView(data) {
   const said = at.length
     ? `${whole(at.length)} ${at.length === 1 ? "worker holds" : "workers hold"} ${whole(at.reduce((n, worker) => n + worker.holds, 0))} trials.`
     : data.done ? "The selection is over: nobody works." : data.paused ? "It is paused: nobody is given anything." : "Nobody works on it now.";
-  const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} out without a lease: they stay so until they are told, have failed or are handed back.` : "";
+  const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} pending without a lease until they are told, fail or are released.` : "";
   const late = at.filter((worker) => worker.until < now).length;
   const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} ran out: whoever asks next takes over.` : "";
   const pace = live.pace === null ? "" : ` Together they told ${number(live.pace)} evaluations a minute.`;
