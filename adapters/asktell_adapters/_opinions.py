@@ -1,4 +1,4 @@
-"""What judges will take of a selection: their calls, tokens and money, from a few real opinions or none."""
+"""Estimates for judges: calls, tokens and money, from a few real opinions or none."""
 
 import time
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
 @final
 @dataclass(frozen=True)
 class JudgeEstimate:
-    """What a judge will take, all its LLMs, opinions and orders together.
+    """What a judge will take, over all its LLMs, opinions and orders.
 
     Attributes:
         name: of the metric.

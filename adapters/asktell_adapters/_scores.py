@@ -1,4 +1,4 @@
-"""What other people's metrics return, as numbers."""
+"""Converts the return values of third-party metrics to numbers."""
 
 import math
 from numbers import Real

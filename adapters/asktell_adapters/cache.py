@@ -1,8 +1,8 @@
-"""Answers of LLMs on disk, shared by processes: what was asked once is not paid twice.
+"""A cache of LLM answers on disk, shared by processes, so that no request is paid twice.
 
-A file of SQLite's holds them as JSON. An answer's key is a digest of all that determines it (see `answer_key`), so
-nothing that was asked, and no address, can be read from the file; the answers can. Every operation opens the file and
-closes it again: nothing is left open across a fork, and a process that is killed leaves nothing half written.
+Answers are stored as JSON in a SQLite file. Keys are digests (see `answer_key`), so the file reveals answers but no
+requests or addresses. Every operation opens and closes the file: nothing stays open across a fork, and a killed process
+leaves nothing half written.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ def answer_key(identity: Mapping[str, Any], request: Request) -> str:
 @final
 @dataclass(frozen=True)
 class CacheInfo:
-    """What a cache holds.
+    """The content of a cache.
 
     Attributes:
         path: the file.

@@ -1,4 +1,4 @@
-"""What a selection will take before anything is spent: calls, tokens, money and time, from a few real calls or none."""
+"""Estimates of what a selection will take: calls, tokens, money and time, from a few real calls or none."""
 
 import asyncio
 import inspect
@@ -33,10 +33,10 @@ class Selection(Protocol):
 @final
 @dataclass(frozen=True)
 class Estimate:
-    """What is left of a selection to be done will take. `str()` of it is a table.
+    """What the rest of a selection will take. `str()` gives a table.
 
     Attributes:
-        evaluations: at most, by the budget; of a budget in cost, as many as it is expected to pay for.
+        evaluations: the maximum by the budget; for a cost budget, as many as it is expected to pay for.
         repeats: further ones, to see whether scores differ when an evaluation is repeated; see `asktell.run`.
         calls: those of them that the LLM is asked for; the others' answers are in the cache. What judges are asked is
             in `judges`.
@@ -139,7 +139,7 @@ def estimate(
     concurrency: int = 1,
     seed: int = 0,
 ) -> Estimate:
-    """What a selection will take from here on.
+    """Estimate what the rest of a selection will take.
 
     Prompts and examples are drawn at random: tokens are counted for some, and some are really asked for. Real answers
     go into the evaluator's cache, where it has one, and then are not paid twice.

@@ -1,4 +1,4 @@
-"""What a prompt may be: a text, a template with named fields, or a chat; and how it becomes the messages of a request.
+"""Prompts as texts, templates with named fields, or chats, and how they become the messages of a request.
 
 A prompt is a text everywhere, in a selector as in a file. A **chat** is one that is JSON: a list of messages, or an
 object with `messages` and `tools` (see `chat`). A **field** is a name in braces, as `{question}`, for which the value
@@ -79,7 +79,7 @@ def text_of(prompt: object) -> str:
 
 @lru_cache(maxsize=4096)
 def chat_of(prompt: str) -> Chat | None:
-    """The chat that a prompt is; None for a text.
+    """Parse a prompt that is a chat; None for a text.
 
     Raises:
         InvalidArgumentError: it is meant as one, JSON of messages with roles, and is wrong.
@@ -105,7 +105,7 @@ def fields_of(prompt: str, fields: bool | None = None) -> tuple[str, ...]:
 def check_fields(
     prompts: Sequence[str] | Mapping[str, str], examples: Sequence[Example], fields: bool | None = None
 ) -> None:
-    """See that every field of every prompt is a column of every example, before anything is asked.
+    """Check that every field of every prompt is a column of every example.
 
     Args:
         prompts: as a selector takes them.
@@ -144,7 +144,7 @@ def unread_fields(prompts: Sequence[str], examples: Sequence[Example]) -> dict[i
 
 
 def values_of(example: Example) -> dict[str, Any]:
-    """What fields stand for: the example's columns, but not its reference, which the LLM is not to see."""
+    """The values of fields: the example's columns, except the reference, which the LLM must not see."""
     return {**example.fields, example.input_column: example.input, "input": example.input}
 
 

@@ -1,4 +1,4 @@
-"""What `asktell` can be told on the command line, and its help."""
+"""The arguments of the command line, and their help."""
 
 import argparse
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What `asktell init` writes: a configuration with comments, programs for harnesses, and small files to begin with."""
+"""The files that `asktell init` writes: a commented configuration, programs for harnesses, small example files."""
 
 import json
 import os

@@ -51,7 +51,7 @@ _OF_INTERVALS = (
 
 @dataclass
 class Judge:
-    """Whether a candidate is worse than a baseline, from the scores of both on the same examples.
+    """Decides if a candidate is worse than a baseline, from the scores of both on the same examples.
 
     A pass is wrong with probability 1 - confidence at most, and so is a failure, whenever one looks: for a wrong pass
     one thing that is false has to look certain, for a wrong failure any one of them may.

@@ -1,4 +1,4 @@
-"""What `asktell status` and `asktell result` print."""
+"""The output of `asktell status` and `asktell result`."""
 
 import sys
 import textwrap

@@ -1,4 +1,4 @@
-"""What a run will take, said before it begins, and the question whether to go on."""
+"""The estimate before a run, and the confirmation of its price."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What the command line does with studies: `status`, `result`, `report`, `batch`, `studies`, `watch`, `export`, ..."""
+"""Commands on studies: `status`, `result`, `report`, `batch`, `studies`, `watch`, `export`, ..."""
 
 import argparse
 import sys

@@ -17,7 +17,7 @@ _NOT_REACHED = ("batch_expired", "batch_cancelled")
 @final
 @dataclass
 class Collected:
-    """What one call of `collect` found.
+    """The outcome of one call of `collect`.
 
     Attributes:
         told: evaluations whose scores were told.

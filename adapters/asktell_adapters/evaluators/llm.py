@@ -29,7 +29,7 @@ _log = logging.getLogger("asktell")
 
 
 class TrialLike(Protocol):
-    """What an evaluator reads of a trial."""
+    """The attributes of a trial that evaluators use."""
 
     @property
     def prompt(self) -> str:
@@ -43,7 +43,7 @@ class TrialLike(Protocol):
 
 
 class _Scoring:
-    """What the evaluators share: examples, metrics and the request that a trial becomes."""
+    """Shared by the evaluators: examples, metrics, and the conversion of trials to requests."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class _Scoring:
 
     @property
     def repeatable(self) -> bool:
-        """Whether an evaluation gives the same scores when it is repeated, as far as that can be known.
+        """True if repeated evaluations should give the same scores.
 
-        It does at temperature 0, by metrics that do not say otherwise (`repeatable = False`), as judges and latency do.
+        That holds at temperature 0, unless a metric declares `repeatable = False`, as judges and latency do.
         """
         return self.temperature == 0 and all(getattr(metric, "repeatable", True) for metric in self.metrics.values())
 
@@ -99,7 +99,7 @@ class _Scoring:
         return self.examples[example]
 
     def request(self, prompt: str, example: int | Example | None, repeat: int = 0) -> Request:
-        """What the LLM is asked for a prompt and an example, for the first time or again.
+        """The request for a prompt and an example.
 
         Above temperature 0 the sampling seed follows from the evaluator's, the example and the number of the repeat: an
         evaluation is repeatable, and no two of the same prompt and example are of one seed.
@@ -118,7 +118,7 @@ class _Scoring:
         return replace(request, seed=random.Random(f"answer {self.seed} {row} {repeat}").getrandbits(31))
 
     def check_prompts(self, prompts: Sequence[str] | Mapping[str, str]) -> None:
-        """See that every field of these prompts is a column of every example; `asktell.run` does, before it asks.
+        """Check that every field of these prompts is a column of every example; `asktell.run` calls this first.
 
         Raises:
             InvalidArgumentError: one is not.

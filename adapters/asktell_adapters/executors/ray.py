@@ -1,6 +1,6 @@
-"""Ray: one evaluator, with its loaded model, per actor, on as many machines as there are; they may come and go.
+"""Ray: one evaluator, with its loaded model, per actor, on any number of machines that may join and leave.
 
-The driver alone asks and tells: the actors need neither the storage nor its password, and live no longer than it does.
+Only the driver asks and tells: actors need neither the storage nor its password, and end with the driver.
 """
 
 import math
@@ -34,15 +34,15 @@ def run(
 ) -> Result:
     """Evaluate on a Ray cluster until the study is done, and return its result; `asktell.run` for actors.
 
-    It begins with the first actor that Ray can place, and never waits for the others: those join as nodes come. A
+    It starts with the first actor that Ray can place; others join as nodes become available. A
     trial is asked when an actor is free for it. `ray.init(...)` is the caller's; without it Ray does what it does by
     default.
 
     Args:
         study: a Study, a RemoteStudy, a `study.worker(name, lease=...)` or a Selector. After a crash of this process,
-            the same call on the study goes on with everything that was told.
+            the same call continues the study.
         evaluator_factory: called in each actor, returns its evaluator: plain, async or with `evaluate_batch`.
-        num_workers: how many actors at the most.
+        num_workers: maximum number of actors.
         resources: what each actor takes, of "num_cpus" or "CPU", "num_gpus" or "GPU", "memory" (bytes), and of the
             cluster's own resources by their names; nothing of what is not named. By default one CPU.
         batch_size: trials per call of an actor. A plain evaluator takes them one by one, an async one all at once.

@@ -143,7 +143,7 @@ class DSPyEvaluator:
 
 
 class ContextThreadPool(ThreadPoolExecutor):
-    """Threads in which the `dspy.context(...)` of whoever submits is valid, as in `dspy.Evaluate`.
+    """Threads that share the submitter's `dspy.context(...)`, as in `dspy.Evaluate`.
 
     In other threads, only `dspy.configure(...)` is.
     """
@@ -154,7 +154,7 @@ class ContextThreadPool(ThreadPoolExecutor):
 
 
 def scores_of(value: Any) -> dict[str, float]:
-    """What a DSPy metric returned, as numbers by name.
+    """Convert a DSPy metric's return value to numbers by name.
 
     Raises:
         EvaluatorError: there is no score, or one that is no finite number.

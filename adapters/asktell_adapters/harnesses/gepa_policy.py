@@ -1,4 +1,4 @@
-"""GEPA: which validation examples a new candidate is run on, and which candidate is the best."""
+"""A GEPA policy that chooses the validation examples of new candidates, and the best candidate."""
 
 import hashlib
 import itertools
@@ -16,18 +16,18 @@ _log = logging.getLogger("asktell")
 
 @final
 class AsktellPolicy:
-    """A GEPA `EvaluationPolicy`: a new candidate is run on some validation examples, not on all.
+    """A GEPA `EvaluationPolicy` that runs new candidates on some validation examples instead of all.
 
-    All candidates are run on the same examples, the first of one seeded order, so that what an example adds to
-    everybody's score does not tell them apart. The best program is that of a posterior over candidates and examples
-    (the method `auto`): it allows for candidates that were run on other examples, and for luck on a few.
+    All candidates run on the same examples, the first of a seeded order, so that easy examples favour nobody. The best
+    program is chosen by a posterior over candidates and examples (the method `auto`), which allows for candidates that
+    ran on other examples, and for luck.
 
-    Nothing is kept but what GEPA's state holds, so a run that is resumed goes on as before.
+    All state is in GEPA's, so a resumed run continues as before.
 
     Args:
-        examples: validation examples for each candidate.
-        seed: of their order.
-        method: whose posterior tells the best.
+        examples: validation examples per candidate.
+        seed: seed of their order.
+        method: the method whose posterior ranks candidates.
 
     Raises:
         InvalidArgumentError: `examples` is not a whole number of at least 1.

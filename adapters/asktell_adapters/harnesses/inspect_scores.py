@@ -1,4 +1,4 @@
-"""What a sample in an Inspect log comes to: numbers by name, or a failure that says why."""
+"""Scores of a sample in an Inspect log: numbers by name, or a failure with its reason."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Inspect (inspect-ai): a task's samples come from a selection, one by one as scores come in: one eval, one log."""
+"""Inspect (inspect-ai): a selection feeds samples to a running eval as scores arrive: one eval, one log."""
 
 import copy
 import logging
@@ -128,7 +128,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         return self._selector.result()
 
     def close(self) -> None:
-        """Hand back what is still out; at the end of an eval that was not interrupted, nothing is."""
+        """Release pending trials; after an eval that was not interrupted there are none."""
         self._flights.clear()
         self._board = None
         self._close()
@@ -146,7 +146,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         return []
 
     async def next_samples(self) -> list[Sample] | None:
-        """What to evaluate, now that nothing is running; None if the selection is done, here and at other workers."""
+        """The next samples, when none is running; None if the selection is done, here and at other workers."""
         async with self._lock:
             self._check_model()
             if _in_eval.get() is not self:  # this is the eval's first call

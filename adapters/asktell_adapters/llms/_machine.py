@@ -1,4 +1,4 @@
-"""What this machine offers: physical cores, a folder for files that can be made again, files by what is in them."""
+"""The machine: physical cores, a cache folder, and files identified by content."""
 
 import hashlib
 import os

@@ -23,7 +23,7 @@ MOST_SAID = 1000
 
 
 class RemoteChat(ABC):
-    """What clients of chat APIs share; see `OpenAIChat` for the arguments. Their errors are those of OpenAI's SDK."""
+    """Base class of chat API clients; see `OpenAIChat` for the arguments. Errors are those of OpenAI's SDK."""
 
     def __init__(
         self,

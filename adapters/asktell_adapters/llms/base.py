@@ -1,4 +1,4 @@
-"""What an LLM adapter takes and returns: requests in, a completion or an exception for each out."""
+"""The interface of LLM adapters: requests in, a completion or an exception for each out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ from asktell_adapters.llms.base import Completion, CompletionError, Request
 @final
 @dataclass(frozen=True)
 class Price:
-    """What a model costs, per million tokens, in any currency.
+    """The price of a model per million tokens, in any currency.
 
     Attributes:
         input: tokens read.
@@ -46,7 +46,7 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 @final
 @dataclass(frozen=True)
 class ChatAPI:
-    """How requests are put to one model, and its answers read. See `OpenAIChat` for the attributes."""
+    """Converts requests to one model and reads its answers. See `OpenAIChat` for the attributes."""
 
     model: str
     limit_field: str

@@ -101,7 +101,7 @@ class HuggingFace:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
-        """What determines its answers, beside the request and rounding, as JSON data; loads the model.
+        """Everything besides the request that determines answers, except rounding, as JSON data. Loads the model.
 
         Raises:
             InvalidArgumentError: it was made from a loaded model, of which that is not known.

@@ -99,7 +99,7 @@ class LiteLLM(RemoteChat):
         return self.api.price is not None or all(known_price(name) is not None for name in self._models())
 
     def identity(self) -> dict[str, Any]:
-        """What determines its answers, beside the request, as JSON data: no key is in it."""
+        """Everything besides the request that determines answers, as JSON data without keys."""
         return {
             "llm": "litellm",
             "model": self.api.model,

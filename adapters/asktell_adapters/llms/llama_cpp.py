@@ -130,7 +130,7 @@ class LlamaCpp:
         return counts
 
     def identity(self) -> dict[str, Any]:
-        """What determines its answers, beside the request and rounding, as JSON data."""
+        """Everything besides the request that determines answers, except rounding, as JSON data."""
         return {
             "llm": "xllamacpp",
             "version": version("xllamacpp"),

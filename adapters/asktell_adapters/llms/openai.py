@@ -91,7 +91,7 @@ class OpenAIChat(RemoteChat):
         self.key()
 
     def identity(self) -> dict[str, Any]:
-        """What determines its answers, beside the request, as JSON data: no key and no password is in it."""
+        """Everything besides the request that determines answers, as JSON data without keys and passwords."""
         return {
             "llm": "openai",
             "server": without_secrets(self.base_url or "https://api.openai.com/v1"),

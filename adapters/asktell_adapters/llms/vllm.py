@@ -97,7 +97,7 @@ class VLLM:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
-        """What determines its answers, beside the request and rounding, as JSON data.
+        """Everything besides the request that determines answers, except rounding, as JSON data.
 
         Raises:
             InvalidArgumentError: it was made from an engine, of which that is not known.

@@ -1,4 +1,4 @@
-"""What humans would have said on average, from a judge's many scores and a few of theirs.
+"""The mean grade humans would give, from many grades of a judge and a few of humans.
 
 Source: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, "Prediction-powered inference", algorithm 1; the weight is
 that of Angelopoulos, Duchi & Zrnic 2023, "PPI++", equation 8, found without the label that it is used on.
@@ -49,7 +49,7 @@ def corrected_mean(
     confidence: float = 0.95,
     weight: float | None = None,
 ) -> CorrectedMean:
-    """The mean that humans would give, however wrong the judge is.
+    """Estimate the mean that humans would give, however wrong the judge is.
 
     The labelled answers must be drawn at random from all: then the estimate is right on average, and the judge's bias
     only makes it less sure. For two prompts, give the differences of their scores on the same examples.

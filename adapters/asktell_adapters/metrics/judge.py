@@ -64,7 +64,7 @@ class JudgementError(EvaluatorError):
 @final
 @dataclass(frozen=True)
 class Spent:
-    """What a judge has taken so far, apart from the answers that it judged.
+    """What a judge has used so far, without the answers it judged.
 
     Attributes:
         requests: answered by the judges' LLMs.
@@ -83,7 +83,7 @@ class Spent:
 
 @final
 class Judge:
-    """Scores answers by what an LLM thinks of them. Larger is better.
+    """Scores answers with an LLM. Larger is better.
 
     Alone, an answer's score is the mean of its grades by the criteria's weights, on the scale. Against a fixed answer
     it is in [0, 1]: 1 where it wins by every criterion in both orders, 0.5 where the two are even.
@@ -170,7 +170,7 @@ class Judge:
 
     @property
     def answers(self) -> tuple[Any, ...]:
-        """Who is asked: the LLMs, behind the cache if there is one."""
+        """The judging LLMs, behind the cache if there is one."""
         return self._asked
 
     @property
@@ -209,7 +209,7 @@ class Judge:
         return found
 
     def requests(self, completion: Completion, example: Example, repeat: int) -> list[Request] | Exception:
-        """What each LLM is asked about an answer: `n` times; of a pair both orders each time.
+        """The requests to each LLM about an answer: `n` opinions, each in both orders for a pair.
 
         An EvaluatorError is returned where the example lacks the reference, or the answer to compare with.
         """

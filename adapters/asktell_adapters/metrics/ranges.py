@@ -4,7 +4,7 @@ import math
 
 
 def range_of(metric: object) -> tuple[float, float] | None:
-    """What a metric declares as its attribute `range`, the lowest and the highest score; None if it declares none.
+    """A metric's attribute `range`, its lowest and highest score; None if it declares none.
 
     Ours in [0, 1] do; one of your own may: `my_metric.range = (0, 1)`.
     """

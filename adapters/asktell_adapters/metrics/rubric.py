@@ -135,7 +135,7 @@ class Rubric:
         return ({"role": "system", "content": self.system()}, *self._shown, _user(task, references, answers))
 
     def system(self) -> str:
-        """What the judge is told."""
+        """The judge's system message."""
         what = {
             "criteria": "\n".join(f"- {name}: {criterion.text}" for name, criterion in self.criteria.items()),
             "low": str(self.scale[0]),

@@ -1,4 +1,4 @@
-"""Whether an LLM calls the tools that it should."""
+"""A metric for tool calls."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The generations of a loop, as the study's own record of its growth has them, and what became of each.
+"""Reconstructs the improvement loop's generations from the study's log.
 
 The name of each request to add prompts says everything that the loop has decided by then: so it needs no file of its
 own, and goes on after a kill as if nothing had happened.
@@ -21,7 +21,7 @@ MOST_PARENTS = 20
 
 
 class Verdict(NamedTuple):
-    """Whether a generation brought something better, and why that was found."""
+    """Says if a generation was an improvement, and why."""
 
     better: bool
     why: str
@@ -99,7 +99,7 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
 
 
 def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
-    """Whether the newest generation, which has ended, brought something better."""
+    """Decide if the newest generation, which has ended, was an improvement."""
     if not newest.number:
         return Verdict(True, "the first generation")
     if not result.selected:

@@ -1,4 +1,4 @@
-"""What the trials of an Optuna study mean to a selector: prompt, example, scores."""
+"""Translates trials of an Optuna study to prompt, example and scores."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -208,7 +208,7 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
 
 
 def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
-    """What a study looks for: BestFeasible for one value, ParetoSet for several.
+    """Derive the goal of an Optuna study: BestFeasible for one value, ParetoSet for several.
 
     Args:
         study: its values are called by its `metric_names`, else "value", or "value_0", "value_1", ...

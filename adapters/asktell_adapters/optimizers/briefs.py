@@ -1,4 +1,4 @@
-"""What a writer of prompts is told, and what it is: a callable from a `Brief` to texts."""
+"""The interface of prompt writers: a callable from a `Brief` to texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ class FailedExample:
 
 @dataclass(frozen=True)
 class Brief:
-    """What to write.
+    """The task of a writer.
 
     Attributes:
-        generation: the number of the one that is to be written; 0 is the first.
-        n: texts wanted; more are cut, fewer are fine.
-        goal: what the prompts are judged by.
+        generation: the number of the generation to write; 0 is the first.
+        n: number of texts wanted; extra texts are dropped, fewer are fine.
+        goal: the goal of the selection.
         parents: the prompts to improve on, best first; none for the first generation.
-        failures: where the best parent does worst, worst first.
-        tried: every text so far, which need not be written again.
+        failures: the examples on which the best parent scores worst, worst first.
+        tried: every text so far, so that none is written again.
     """
 
     generation: int

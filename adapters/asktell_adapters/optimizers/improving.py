@@ -56,10 +56,10 @@ AnyStudy: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Generation:
-    """The prompts that were written at once.
+    """Prompts that were written together.
 
-    `parents` are the ids of those that they were written from, best first. `better`: whether one of them was kept as
-    the answer, or among a Pareto set, when their part of the budget had been spent; `why` says how that was found.
+    `parents` are the ids of the prompts they were written from, best first. `better` is true if one of them was the
+    answer, or in the Pareto set, when their share of the budget was spent; `why` explains it.
     """
 
     number: int
@@ -71,7 +71,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Improvement:
-    """What a loop has come to: the study's `result`, every generation, and why it `stopped`."""
+    """The outcome of a loop: the study's `result`, every generation, and why it `stopped`."""
 
     result: Result
     generations: list[Generation]
@@ -114,14 +114,14 @@ def improve(
     on_tell: OnTell | None = None,
     max_failures_in_a_row: MaxFailures = "first",
 ) -> Improvement:
-    """Select, let the writer write from the winners and their failures, and select again, until that ends.
+    """Select, let the writer write new prompts from the winners and their failures, and repeat.
 
-    The study's own budget is that of its first generation. Each further one gets as much, or what is left of `budget`:
-    its prompts join (`add`), the budget grows (`extend`), and it is over when that is spent. The loop ends with the
-    budget, after `patience` generations in a row that brought nothing better, or when the writer has nothing new.
+    The study's own budget is for the first generation. Each further one gets the same, or what is left of `budget`: its
+    prompts are added and the budget is extended. The loop ends when `budget` is spent, after `patience` generations in
+    a row without improvement, or when the writer has nothing new.
 
-    It keeps no file of its own: what it has decided is in the study. Called again, after a kill too, it goes on where
-    it was; a generation that is in the study is not written again. Several processes may call it on the same study.
+    All decisions are stored in the study, so that a second call continues, also after a crash, and does not write a
+    generation again. Several processes may call it on the same study.
 
     Args:
         study: a Selector, a Study, a RemoteStudy, or a worker of such a study, with prompts to begin with and the

@@ -1,4 +1,4 @@
-"""An Optuna sampler: an existing study gets our selection of prompts and examples.
+"""An Optuna sampler with which asktell chooses prompts and examples in an Optuna study.
 
 The study's storage is all there is. Every process makes the selection's state anew of the trials that it finds there,
 and of nothing else: a trial that this sampler chose was asked, and told or failed once it is finished; any other

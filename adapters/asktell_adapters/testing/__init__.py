@@ -1,1 +1,1 @@
-"""For whoever writes an LLM or an adapter to one: a contract to derive tests from, and servers that fail as told."""
+"""For authors of LLM adapters: a contract to derive tests from, and local servers with scripted faults."""

@@ -18,7 +18,7 @@ Ending = Literal["completed", "expired", "cancelled", "failed"]
 
 @dataclass
 class ServedBatch:
-    """What the server knows of a batch: `data` as the API shows it, and the requests of its input file."""
+    """A batch on the server: `data` as the API shows it, and the requests of its input file."""
 
     data: dict[str, Any]
     requests: list[dict[str, Any]]
@@ -26,7 +26,7 @@ class ServedBatch:
 
 @dataclass
 class Fault:
-    """What becomes of one call: `reply` is sent in the place of the answer, after the call had its effect or not."""
+    """A scripted fault of one call: `reply` replaces the answer, after the call took effect or not."""
 
     reply: Reply
     with_effect: bool = False
@@ -64,7 +64,7 @@ class BatchServer:
 
     @property
     def base_url(self) -> str:
-        """What to give a client as base URL."""
+        """The base URL for clients."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> "BatchServer":

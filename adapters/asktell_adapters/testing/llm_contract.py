@@ -1,4 +1,4 @@
-"""What every LLM must do for `LLMEvaluator` to drive it, as tests: derive a class, and give it the LLM.
+"""The contract of LLMs for `LLMEvaluator`, as tests: derive a class and give it the LLM.
 
     class TestMyLLM(LLMContract):
         @pytest.fixture

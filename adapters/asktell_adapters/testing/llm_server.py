@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server does with one request.
+    """A scripted response to one request.
 
     Attributes:
         text: the completion's content; None sends a null content.
@@ -98,7 +98,7 @@ class FaultyLLMServer:
 
     @property
     def base_url(self) -> str:
-        """What to give a client as base URL."""
+        """The base URL for clients."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> "FaultyLLMServer":

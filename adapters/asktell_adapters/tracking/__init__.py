@@ -1,1 +1,1 @@
-"""What a selection does, in MLflow, Weights & Biases or a log: callbacks for `asktell.run(..., on_tell=...)`."""
+"""Track selections in MLflow, Weights & Biases or a log: callbacks for `asktell.run(..., on_tell=...)`."""

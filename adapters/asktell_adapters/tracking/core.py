@@ -1,4 +1,4 @@
-"""What is tracked, and when; the trackers beside this file say where."""
+"""What is tracked and when; each tracker beside this file writes to one tool."""
 
 import hashlib
 import json
