@@ -1,6 +1,6 @@
 """What may be spent, and what evaluations cost."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, final
 
@@ -9,9 +9,9 @@ from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
-from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, short, whole
+from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, check_number, whole
 
-_PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own
+_PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own; a judgement
 
 
 @final
@@ -40,23 +40,16 @@ class Budget:
     max_cost_per_evaluation: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
         if self.evaluations is None and self.cost is None:
             raise InvalidArgumentError("Budget needs evaluations=..., cost=..., or both.")
         if self.evaluations is not None:
             whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
         for name in ("cost", "max_cost_per_evaluation"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value <= LARGEST:
-                raise InvalidArgumentError(f"{name} of Budget must be a finite number above 0, got {short(value)}.")
-            object.__setattr__(self, name, float(value))
-        if self.max_cost_per_evaluation is None:
-            return
-        if self.cost is None:
+            if (value := getattr(self, name)) is not None:
+                vars(self)[name] = check_number(f"{name} of Budget", value, 0.0, LARGEST, above=True)
+        if self.max_cost_per_evaluation is not None and self.cost is None:
             raise InvalidArgumentError("max_cost_per_evaluation of Budget goes with cost=...")
-        if self.max_cost_per_evaluation > self.cost:
+        if self.cost is not None and (self.max_cost_per_evaluation or 0.0) > self.cost:
             raise InvalidArgumentError(
                 f"A budget of cost={self.cost:g} pays for no evaluation that may cost {self.max_cost_per_evaluation:g}."
             )
@@ -82,14 +75,6 @@ class HasArm(Protocol):
         """The arm that is pulled."""
 
 
-class Out(Protocol):
-    """Pulls that are out."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[HasArm]: ...
-
-
 class Allowance(NamedTuple):
     """The part of a budget that is money: `cost` in all, and `per_evaluation` at most; None: any."""
 
@@ -100,7 +85,7 @@ class Allowance(NamedTuple):
         """Which part of it is spent, 1 at most; 0 if there is no limit."""
         return 0.0 if self.cost is None else min(1.0, spent / self.cost)
 
-    def allows(self, arm: int, spent: float, costs: "Costs", out: Out, reserved: float | None) -> bool:
+    def allows(self, arm: int, spent: float, costs: "Costs", out: Mapping[int, HasArm], reserved: float | None) -> bool:
         """Whether there is enough for one more pull of an arm beside those `out`; see `Budget`.
 
         `reserved` is what `costs` reserves for those, None: to be added up.
@@ -112,11 +97,11 @@ class Allowance(NamedTuple):
         if not costs.pool.n:
             return not out
         own = costs.reserve(arm)
-        left = self.cost - (spent + own + (costs.reserved(out) if reserved is None else reserved))
+        left = self.cost - (spent + own + (costs.reserved(out.values()) if reserved is None else reserved))
         # Rounding depends on the order of summation: where it may decide, one order does.
         if abs(left) > 1e-15 * (2 + len(out)) * self.cost:
             return left > 0
-        return spent + sum([own, *costs.reserves(out)]) <= self.cost
+        return spent + sum([own, *(costs.reserve(pull.arm) for pull in out.values())]) <= self.cost
 
 
 class Costs(NamedTuple):
@@ -145,13 +130,9 @@ class Costs(NamedTuple):
             result[arm] = self.expected(arm)
         return result
 
-    def reserves(self, out: Iterable[HasArm]) -> Iterator[float]:
-        """What each of the pulls may cost; there must be a cost."""
-        return (self.reserve(pull.arm) for pull in out)
-
     def reserved(self, out: Iterable[HasArm]) -> float:
         """What the pulls may cost together; there must be a cost."""
-        return sum(self.reserves(out))
+        return sum(self.reserve(pull.arm) for pull in out)
 
     def reserve(self, arm: int) -> float:
         """What the arm's next pull may cost, as a guess on the safe side; there must be a cost."""

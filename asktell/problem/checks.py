@@ -60,16 +60,14 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     if not texts:
         raise InvalidArgumentError("prompts is empty; give at least one.")
     names: Sequence[object] = range(len(texts)) if ids is None else ids
-    first: dict[str, object] = {}
-    twice: dict[str, list[object]] = {}
+    places: dict[str, list[object]] = {}
     for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str):
             raise InvalidArgumentError(f"Prompt {name!r} must be str, got {type(text).__name__}.")
-        if text in first:
-            twice.setdefault(text, [first[text]]).append(name)
-        first.setdefault(text, name)
-    if twice:
-        listed = "; ".join(f"{short(text)} at {positions}" for text, positions in list(twice.items())[:5])
+        places.setdefault(text, []).append(name)
+    if len(places) < len(texts):
+        twice = [(text, names) for text, names in places.items() if len(names) > 1]
+        listed = "; ".join(f"{short(text)} at {positions}" for text, positions in twice[:5])
         raise InvalidArgumentError(f"The same prompt is given more than once: {listed}. Remove the duplicates.")
     return ids, texts
 
@@ -100,16 +98,24 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
     return frozenset(trials)
 
 
+def finite(what: str, number: object) -> float:
+    """Anything that is a number, as an array's item may be, as a float."""
+    if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
+        raise InvalidArgumentError(f"{what} needs a number, got {short(number)}.")
+    try:
+        value = float(number)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"{what} needs a single finite number: {error}.") from error
+    if not -LARGEST <= value <= LARGEST:
+        raise InvalidArgumentError(f"{what} needs a finite number, at most {LARGEST} in size; got {short(value)}.")
+    return value
+
+
 def check_cost(cost: object) -> float:
     """The cost as a finite float of at least 0."""
-    if isinstance(cost, (bool, str, bytes)) or not hasattr(cost, "__float__"):
-        raise InvalidArgumentError(f"cost must be a number, got {short(cost)}.")
-    try:
-        value = float(cost)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"cost must be a single number: {error}.") from error
-    if not 0 <= value <= LARGEST:
-        raise InvalidArgumentError(f"cost must be finite, from 0 to {LARGEST}; got {short(value)}.")
+    value = finite("cost", cost)
+    if value < 0:
+        raise InvalidArgumentError(f"cost must be at least 0, got {short(value)}.")
     return value
 
 
@@ -155,11 +161,13 @@ def whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
     return int(number)
 
 
-def check_number(name: str, number: object, low: float, high: float) -> float:
-    """The number as a float from low to high; bools are refused."""
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not low <= number <= high:
-        raise InvalidArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {short(number)}.")
-    return float(number)
+def check_number(name: str, number: object, low: float, high: float, *, above: bool = False) -> float:
+    """The number as a float from low, or `above` it, to high; bools are refused."""
+    is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool | np.complexfloating)
+    if not is_number or not low <= number <= high or (above and number == low):  # type: ignore[operator]
+        least = f"above {low:g} and at most" if above else f"from {low:g} to"
+        raise InvalidArgumentError(f"{name} must be a number {least} {high:g}, got {short(number)}.")
+    return float(number)  # type: ignore[arg-type]
 
 
 def check_name(what: str, name: object) -> str:
@@ -171,6 +179,4 @@ def check_name(what: str, name: object) -> str:
 
 def check_seconds(name: str, number: object) -> float:
     """A time as finite seconds above 0."""
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number <= 1e9:
-        raise InvalidArgumentError(f"{name} must be seconds, above 0 and at most 1e9; got {short(number)}.")
-    return float(number)
+    return check_number(f"{name}, in seconds,", number, 0.0, 1e9, above=True)

@@ -6,16 +6,16 @@ where larger is better, for the elimination rules.
 
 import math
 import re
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Means, Values, Vector
-from asktell.problem.checks import LARGEST, SMALLEST_RANGE, nearest, short, some
+from asktell.problem.checks import LARGEST, SMALLEST_RANGE, finite, nearest, short, some
 
 __all__ = [
     "BestFeasible",
@@ -140,23 +140,6 @@ class Constraint:
         return f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
 
 
-def finite(what: str, number: object) -> float:
-    """The number, checked; `what` it is says the error.
-
-    Raises:
-        InvalidArgumentError: it is no number, or not a finite one.
-    """
-    if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
-        raise InvalidArgumentError(f"{what} needs a number, got {short(number)}.")
-    try:
-        value = float(number)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"{what} needs a single finite number: {error}.") from error
-    if not -LARGEST <= value <= LARGEST:
-        raise InvalidArgumentError(f"{what} needs a finite number, at most {LARGEST} in size; got {short(value)}.")
-    return value
-
-
 Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
 
 SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold] | Sequence[Constraint]
@@ -171,10 +154,35 @@ _SINGLE = 1e-7
 
 
 class Goal(ABC):
-    """What a selector looks for: `objectives` as good as can be, among the prompts that keep all `constraints`."""
+    """What a selector looks for: `objectives` as good as can be, among the prompts that keep all `constraints`.
+
+    Attributes:
+        metrics: names, in the order of score vectors: the objectives, then the other constrained ones, as given.
+        ranges: lowest and highest score, of the metrics that have a range.
+    """
 
     objectives: tuple[Objective, ...]
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[Constraint, ...]
+    metrics: tuple[str, ...]
+    ranges: Mapping[str, tuple[float, float]]
+    _weights: tuple[float, ...]  # of the objectives' columns
+    _title: ClassVar[str] = ""
+
+    def _settle(self, objectives: tuple[Objective, ...], weights: tuple[float, ...], subject_to: object) -> None:
+        constraints, ranges = _constraints(subject_to, objectives), dict[str, tuple[float, float]]()
+        parts: tuple[Objective | Constraint, ...] = (*objectives, *constraints)
+        for part in parts:
+            if part.range is not None and ranges.setdefault(part.metric, part.range) != part.range:
+                raise InvalidArgumentError(
+                    f"The metric {part.metric!r} is given two ranges, {ranges[part.metric]} and {part.range}; give one."
+                )
+        metrics = tuple(dict.fromkeys(part.metric for part in parts))
+        vars(self).update(objectives=objectives, constraints=constraints, metrics=metrics, ranges=ranges)
+        vars(self).update(_weights=weights)
+
+    def __str__(self) -> str:
+        bounds = f" subject to {', '.join(map(str, self.constraints))}" if self.constraints else ""
+        return self._title + ", ".join(map(str, self.objectives)) + bounds
 
     @property
     def is_constrained(self) -> bool:
@@ -186,28 +194,19 @@ class Goal(ABC):
         return next((o.range for o in self.objectives if o.metric == metric), None)
 
     @property
-    @abstractmethod
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics, in the order of score vectors."""
-
-    @property
-    @abstractmethod
-    def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """The ranges of the metrics that have one."""
-
-    @property
     def minimized(self) -> frozenset[str]:
         """The metrics of which less is better: minimized objectives, and others that are bounded from above."""
         wanted = {o.metric: o.minimize for o in self.objectives}
         bounded = {c.metric for c in self.constraints if c.at_most and c.metric not in wanted}
         return frozenset({metric for metric, is_less in wanted.items() if is_less} | bounded)
 
-    @abstractmethod
     def values(self, means: Means) -> Values:
         """(A, m) means in metric units to (A, q) values, larger is better, for the goal's elimination rule.
 
         A column per objective, then a slack per constraint, in units of its scale: 0 or more where it is kept.
         """
+        wanted = np.asarray(means[:, : len(self._weights)] * self._weights, dtype=np.float64)
+        return np.stack([*wanted.T, *self._slacks(means)]).T if self.constraints else wanted
 
     def _slacks(self, means: Means) -> list[Vector]:
         index = {name: j for j, name in enumerate(self.metrics)}
@@ -227,11 +226,15 @@ class Goal(ABC):
                 wrong.
         """
         metrics, ranges = self.metrics, self.ranges
+        if isinstance(scores, np.ndarray) and scores.ndim:
+            scores = scores.tolist()
         if isinstance(scores, Mapping):
-            if any(name not in scores for name in metrics):
-                raise InvalidScoresError(_missing(scores, metrics))
+            if missing := [name for name in metrics if name not in scores]:
+                others = [name for name in scores if name not in metrics]
+                got = f"; got [{some(others)}]{nearest(others[0], missing)}" if others else ""
+                raise InvalidScoresError(f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}.")
             items: list[Any] = [scores[name] for name in metrics]
-        elif _is_sequence(scores):
+        elif isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
             items = list(scores)
             if len(items) != len(metrics):
                 raise InvalidScoresError(
@@ -266,31 +269,8 @@ class BestFeasible(Goal):
     constraints: tuple[Constraint, ...]
 
     def __init__(self, objective: str | Objective, subject_to: SubjectTo = ()) -> None:
-        object.__setattr__(self, "objective", _objective(objective))
-        object.__setattr__(self, "objectives", (self.objective,))
-        constraints = _constraints(subject_to, self.objectives)
-        object.__setattr__(self, "constraints", constraints)
-        names = (self.objective.metric, *(c.metric for c in constraints))
-        object.__setattr__(self, "_metrics", tuple(dict.fromkeys(names)))
-        object.__setattr__(self, "_ranges", _ranges((self.objective, *constraints)))
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The objective, then the constrained metrics in the order given."""
-        return self._metrics  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """The ranges of the objective and of the constraints."""
-        return self._ranges  # type: ignore[attr-defined,no-any-return]
-
-    def values(self, means: Means) -> Values:
-        """Column 0: the objective, sign flipped if minimized; then a slack per constraint, in units of its scale."""
-        index = self.metrics.index(self.objective.metric)
-        return np.stack([self.objective.sign * means[:, index], *self._slacks(means)]).T
-
-    def __str__(self) -> str:
-        return str(self.objective) + _subject_to(self.constraints)
+        vars(self)["objective"] = _objective(objective)
+        self._settle((self.objective,), (self.objective.sign,), subject_to)
 
 
 @final
@@ -308,7 +288,8 @@ class ParetoSet(Goal):
     """
 
     objectives: tuple[Objective, ...]
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[Constraint, ...]
+    _title: ClassVar[str] = "Pareto set: "
 
     def __init__(self, *objectives: str | Objective, subject_to: SubjectTo = ()) -> None:
         if not objectives:
@@ -317,33 +298,11 @@ class ParetoSet(Goal):
             raise InvalidArgumentError(
                 f"ParetoSet takes constraints by name: ParetoSet(..., subject_to={objectives[-1]!r})."
             )
-        object.__setattr__(self, "objectives", tuple(_objective(o) for o in objectives))
-        names = tuple(o.metric for o in self.objectives)
+        wanted = tuple(_objective(o) for o in objectives)
+        names = [o.metric for o in wanted]
         if len(set(names)) < len(names):
-            raise InvalidArgumentError(f"ParetoSet got a metric twice: {list(names)}.")
-        constraints = _constraints(subject_to, self.objectives)
-        object.__setattr__(self, "constraints", constraints)
-        object.__setattr__(self, "_metrics", tuple(dict.fromkeys((*names, *(c.metric for c in constraints)))))
-        object.__setattr__(self, "_ranges", _ranges((*self.objectives, *constraints)))
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The objectives, then the constrained metrics, in the order given."""
-        return self._metrics  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """The ranges of the objectives and of the constraints."""
-        return self._ranges  # type: ignore[attr-defined,no-any-return]
-
-    def values(self, means: Means) -> Values:
-        """A column per objective, sign flipped if minimized, in units of its scale; then a slack per constraint."""
-        weights = np.array([o.sign / o.scale for o in self.objectives])
-        wanted = np.asarray(means[:, : len(weights)] * weights, dtype=np.float64)
-        return np.stack([*wanted.T, *self._slacks(means)]).T if self.constraints else wanted
-
-    def __str__(self) -> str:
-        return "Pareto set: " + ", ".join(str(o) for o in self.objectives) + _subject_to(self.constraints)
+            raise InvalidArgumentError(f"ParetoSet got a metric twice: {names}.")
+        self._settle(wanted, tuple(o.sign / o.scale for o in wanted), subject_to)
 
 
 def _objective(objective: str | Objective) -> Objective:
@@ -382,26 +341,6 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
     return Constraint(objective.metric, bound.bound, bound.at_most, objective.scale, objective.range)
 
 
-def _subject_to(constraints: tuple[Constraint, ...]) -> str:
-    return " subject to " + ", ".join(map(str, constraints)) if constraints else ""
-
-
-def _ranges(parts: Sequence[Objective | Constraint]) -> dict[str, tuple[float, float]]:
-    ranges: dict[str, tuple[float, float]] = {}
-    for part in parts:
-        if part.range is not None and ranges.setdefault(part.metric, part.range) != part.range:
-            raise InvalidArgumentError(
-                f"The metric {part.metric!r} is given two ranges, {ranges[part.metric]} and {part.range}; give one."
-            )
-    return ranges
-
-
-def _is_sequence(scores: object) -> TypeGuard[Sequence[Any]]:
-    if isinstance(scores, np.ndarray):
-        return scores.ndim > 0
-    return isinstance(scores, Sequence) and not isinstance(scores, (str, bytes))
-
-
 def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     if type(item) is not float:
         if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
@@ -425,13 +364,6 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
             )
         item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]
-
-
-def _missing(scores: Mapping[Any, Any], metrics: tuple[str, ...]) -> str:
-    missing = [name for name in metrics if name not in scores]
-    others = [name for name in scores if name not in metrics]
-    got = f"; got [{some(others)}]{nearest(others[0], missing)}" if others else ""
-    return f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}."
 
 
 TYPES = ("best-feasible", "pareto-set")

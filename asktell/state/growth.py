@@ -204,7 +204,7 @@ def extension(state: State, evaluations: object, cost: object, examples: object,
     n_examples, ids = numbered(examples)
     event = Extended(
         evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, MOST_EVALUATIONS),
-        cost=0.0 if cost is None else _more_cost(cost),
+        cost=0.0 if cost is None else check_number("cost", cost, 0.0, LARGEST, above=True),
         examples=n_examples or 0,
         key=check_key(key),
         ids=None if ids is None else ids.ids,
@@ -264,15 +264,6 @@ def check_key(key: str | None) -> str | None:
 def _is_there(prompts: Prompts, id_: str, text: str) -> bool:
     arm = prompts.with_id(id_)
     return arm is not None and prompts.texts[arm] == text
-
-
-def _more_cost(cost: object) -> float:
-    if isinstance(cost, np.floating):
-        cost = float(cost)
-    value = check_number("cost", cost, 0.0, LARGEST)
-    if not value > 0:
-        raise InvalidArgumentError(f"cost must be a number above 0, got {short(cost)}.")
-    return value
 
 
 def _features(

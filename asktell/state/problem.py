@@ -15,7 +15,16 @@ from asktell.posterior.profile import ExampleProfile
 from asktell.posterior.shape import Shape
 from asktell.problem.budget import Allowance, Budget
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.checks import MOST_EVALUATIONS, MOST_REPEATS, check_features, nearest, short, some, whole
+from asktell.problem.checks import (
+    MOST_EVALUATIONS,
+    MOST_REPEATS,
+    check_features,
+    check_number,
+    nearest,
+    short,
+    some,
+    whole,
+)
 from asktell.problem.examples import Examples, numbered
 from asktell.problem.features import rank, text_features
 from asktell.problem.goals import Goal
@@ -251,7 +260,7 @@ def checked_problem(
         seed=whole("seed", seed, 0, 2**64 - 1),
         sampling=sampling,
         failure_scores=_failure_scores(on_failure, goal),
-        max_failure_rate=_failure_rate(max_failure_rate),
+        max_failure_rate=check_number("max_failure_rate", max_failure_rate, 0.0, 1.0, above=True),
         max_cost=budget.cost,
         max_cost_per_evaluation=budget.max_cost_per_evaluation,
         baseline=None if baseline is None else prompts.arm(baseline, "baseline: "),
@@ -277,14 +286,6 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
         return goal.vector(on_failure)
     except InvalidScoresError as error:
         raise InvalidArgumentError(f"on_failure must be {expected}: {error}") from error
-
-
-def _failure_rate(rate: object) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
-        raise InvalidArgumentError(
-            f"max_failure_rate must be a number above 0 and at most 1, which never removes a prompt; got {short(rate)}."
-        )
-    return float(rate)
 
 
 def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfile | None:

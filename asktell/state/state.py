@@ -118,8 +118,8 @@ class State(NamedTuple):
 
     def fits(self, arm: int) -> bool:
         """Whether the cost allows one more pull of an arm, beside all that are out; see `asktell.Budget`."""
-        allowance, out = self.problem.allowance, self.pending.values()
-        return allowance.cost is None or allowance.allows(arm, self.cost, self.costs, out, self.reserve)
+        allowance = self.problem.allowance
+        return allowance.cost is None or allowance.allows(arm, self.cost, self.costs, self.pending, self.reserve)
 
     def part_spent(self) -> float:
         """Which part of the budget is spent or out: of the evaluations, or of the cost if that is more."""
