@@ -43,7 +43,6 @@ class Asymptotic:
     population: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an empty population."""
         checked_population(self.population)
 
     def interval(self, observations: npt.ArrayLike, error: Error, scale: npt.ArrayLike = 0.0) -> Interval:
@@ -58,11 +57,6 @@ class Asymptotic:
         """(..., n) observations -> (...) lower bounds, wrong with `error`."""
         errors = checked_error(error)
         return self._interval(observations, scale, 2 * errors, lambda root: 1 + root / (2 * errors)).low
-
-    def upper(self, observations: npt.ArrayLike, error: Error, scale: npt.ArrayLike = 0.0) -> Floats:
-        """(..., n) observations -> (...) upper bounds, wrong with `error`."""
-        errors = checked_error(error)
-        return self._interval(observations, scale, 2 * errors, lambda root: 1 + root / (2 * errors)).high
 
     def _interval(
         self, observations: npt.ArrayLike, scale: npt.ArrayLike, error: Floats, odds: Callable[[Floats], Floats]

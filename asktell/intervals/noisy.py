@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
-from asktell.intervals.base import Error, Floats, Interval, checked_error, checked_observations, checked_population
+from asktell.intervals.base import AbstractBounded, Error, Floats, checked_error
 from asktell.intervals.betting import Betting
 
 _FIRST_LOOK, _FACTOR = 8, 1.5
@@ -40,7 +40,7 @@ _HALVINGS = 24
 
 @final
 @dataclass(frozen=True)
-class NoisyBetting:
+class NoisyBetting(AbstractBounded):
     """Observations in [low, high]: noisy scores of `population` examples, all in random order, and again.
 
     A bound is right at every look at once, with probability 1 - error: those at the looks named beforehand are, and
@@ -53,12 +53,7 @@ class NoisyBetting:
     repeats: int
 
     def __post_init__(self) -> None:
-        """Refuse an empty range or population."""
-        if not -math.inf < self.low < self.high < math.inf:
-            raise InvalidArgumentError(
-                f"The range must be two finite numbers, low < high; got {self.low!r}, {self.high!r}."
-            )
-        checked_population(self.population)
+        super().__post_init__()
         if self.repeats < 1:
             raise InvalidArgumentError(f"repeats must be at least 1, got {self.repeats!r}.")
 
@@ -71,21 +66,9 @@ class NoisyBetting:
             found.append(min(most, math.ceil(found[-1] * _FACTOR)))
         return found
 
-    def interval(self, observations: npt.ArrayLike, error: Error) -> Interval:
-        """(..., n) observations in their order -> two bounds each, wrong with `error` together."""
-        half = checked_error(error) / 2
-        low, high = self.lower(observations, half), self.upper(observations, half)
-        empty = low > high  # both sides wrong: only what is certain is left
-        return Interval(np.where(empty, self.low, low), np.where(empty, self.high, high))
-
-    def upper(self, observations: npt.ArrayLike, error: Error) -> Floats:
-        """(..., n) observations in their order -> (...) upper bounds."""
-        mirrored = NoisyBetting(-self.high, -self.low, self.population, self.repeats)
-        return -mirrored.lower(-np.asarray(observations, dtype=np.float64), error)
-
     def lower(self, observations: npt.ArrayLike, error: Error) -> Floats:
         """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any look."""
-        y = self._scaled(observations)
+        y = self.scaled(self.checked(observations, None))
         looks = [n for n in self.looks if n <= y.shape[-1]]
         needed = -np.log(checked_error(error))
         refuted, open_ = np.zeros(y.shape[:-1]), np.ones(y.shape[:-1])
@@ -97,7 +80,7 @@ class NoisyBetting:
 
     def refutes(self, observations: npt.ArrayLike, claim: float, error: Error) -> npt.NDArray[np.bool_]:
         """(..., n) observations in their order -> (...) whether a mean of at most `claim` is refuted."""
-        y = self._scaled(observations)
+        y = self.scaled(self.checked(observations, None))
         looks = [n for n in self.looks if n <= y.shape[-1]]
         if claim < self.low or not looks:
             return np.full(y.shape[:-1], claim < self.low)
@@ -123,13 +106,6 @@ class NoisyBetting:
             capital = highest + np.log(np.exp(np.array(logs) - highest).mean(axis=0))
             most = np.maximum(most, capital + math.log(n / scores))
         return most
-
-    def _scaled(self, observations: npt.ArrayLike) -> Floats:
-        values = checked_observations(observations, None)
-        outside = values[(values < self.low) | (values > self.high)]
-        if outside.size:
-            raise InvalidArgumentError(f"An observation, {outside[0]}, is outside the range [{self.low}, {self.high}].")
-        return (values - self.low) / (self.high - self.low)
 
 
 def bounded(low: float, high: float, population: int | None, rounds: int | None = None) -> Betting | NoisyBetting:

@@ -69,38 +69,6 @@ def test_many_sequences_at_once_are_as_each_by_itself(seed: int, population: int
         assert (alone.low, alone.high) == (together.low[place], together.high[place])
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 2**32), st.sampled_from([None, 25]))
-def test_an_observation_at_a_time_is_as_all_at_once(seed: int, population: int | None) -> None:
-    rng = np.random.default_rng(seed)
-    x, claims = rng.choice([-1.0, 0.0, 1.0], (4, 25)), np.linspace(-1, 1, 21)
-    betting = Betting(-1, 1, population)
-    capital = betting.start(4, claims)
-    for n in range(1, 26):
-        capital = betting.add(capital, x[:, n - 1])
-        logs = betting.log_capital(x[:, None, :n], np.tile(claims, (4, 1)))
-        low, high = (bound[:, None] for bound in betting.certain(x[:, :n]))
-        open_ = (claims > low + 1e-6) & (claims < high - 1e-6)
-        assert capital.most[open_] == pytest.approx(np.maximum(0, logs.max(axis=-1))[open_])
-        assert (capital.most[claims < low - 1e-6] > 1e6).all()
-        assert (capital.most[claims > high + 1e-6] == 0).all()
-    exact = betting.lower(x, 0.05)
-    found = capital.lower(0.05)
-    assert (found <= exact + 1e-6).all()
-    assert (found >= exact - 0.1 - 1e-6)[np.isfinite(found)].all()
-    assert (capital.refuted(0.05) == (claims <= found[:, None])).all()  # and every smaller claim with it
-
-
-def test_a_sequence_without_a_new_observation_stays_as_it_was() -> None:
-    betting = Betting(-1, 1, 30)
-    both, one = betting.start(2, [0.0]), betting.start(1, [0.0])
-    for x in (1.0, 1.0, -1.0, 1.0):
-        both = betting.add(betting.add(both, [x, math.nan]), [math.nan, x])
-        one = betting.add(one, [x])
-    assert (both.most == one.most).all()
-    assert both.seen.tolist() == [4, 4]
-
-
 def test_the_two_sides_mirror_each_other() -> None:
     x = shuffled(values(100, plus=30, minus=10), 20)[:, :60]
     betting = Betting(-1, 1, 100)
@@ -191,8 +159,3 @@ def test_what_cannot_be_used_is_refused() -> None:
         Betting(0, 1, 0)
     with pytest.raises(InvalidArgumentError, match="single number"):
         betting.lower(0.3, 0.05)
-    capital = betting.start(1, [0.5])
-    for _ in range(3):
-        capital = betting.add(capital, [0.5])
-    with pytest.raises(InvalidArgumentError, match="all 3 members"):
-        betting.add(capital, [0.5])
