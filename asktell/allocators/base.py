@@ -1,11 +1,9 @@
 """An allocator shares a round's pulls among the active arms."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from asktell._util.cached import cached_property
 from asktell.numerics.arrays import Counts, Features
 
 
@@ -14,19 +12,14 @@ class PullsToShare:
     """What an allocator may know: `n_pulls` to share among A active arms.
 
     `pulled` (A,): pulls that each arm has had. `capacity` (A,): pulls that each arm can still take before it has
-    seen every example. `features` (A, d) or None. `draw_priority` makes `priority`, if it is needed.
+    seen every example. `priority` (A,): a random order of the arms, to break ties. `features` (A, d) or None.
     """
 
     n_pulls: int
     pulled: Counts
     capacity: Counts
-    draw_priority: Callable[[], Counts]
+    priority: Counts
     features: Features | None = None
-
-    @cached_property
-    def priority(self) -> Counts:
-        """(A,) a random order of the arms, to break ties."""
-        return self.draw_priority()
 
 
 class AbstractAllocator(ABC):

@@ -5,16 +5,14 @@ whole pulls by `asktell.allocators.rounding`.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, final
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
 from asktell.allocators.base import AbstractAllocator, PullsToShare
-from asktell.allocators.rounding import leverages, reduce_support, round_design
+from asktell.allocators.rounding import Weights, leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
-from asktell.errors import IncompatibleMethodError
 from asktell.numerics.arrays import Counts, Features, padded_size
 from asktell.problem.checks import check_number, whole
 from asktell.problem.features import span, with_intercept
@@ -23,18 +21,11 @@ _WIDTH = 16
 _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
-class Design(NamedTuple):
-    """Weights (A,) that sum to 1, and the largest leverage under them: at least d, and d exactly at the optimum."""
+def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5000) -> Weights:
+    """Weights (A,) of sum 1 whose largest leverage is at most (1 + tolerance) d, for rows `x` (A, d) of rank d.
 
-    weights: npt.NDArray[np.float64]
-    largest_leverage: float
-
-
-def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5000) -> Design:
-    """Weights whose largest leverage is at most (1 + tolerance) d, for rows `x` (A, d) that span all d dimensions.
-
-    Sparse: weights that the tolerance can spare are 0, and at most d (d + 1) / 2 + 1 are not. The tolerance is
-    missed only if `max_iterations` run out.
+    It is d exactly at the optimum. Weights that the tolerance can spare are 0, and at most d (d + 1) / 2 + 1 are not.
+    The tolerance is missed only if `max_iterations` run out.
     """
     with needs_extra("structured"):
         from asktell.allocators import _design_jax
@@ -52,11 +43,10 @@ def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5
         step = _design_jax.mirror_ascent(padded, dimensions, start, tolerance / 2, max_iterations)
         weights = np.array(step.weights)[:n]
     weights = _drop_smallest(x, weights, (1 + tolerance) * d)
-    weights = reduce_support(x, weights)
-    return Design(weights, float(leverages(x, weights).max()))
+    return reduce_support(x, weights)
 
 
-def _drop_smallest(x: Features, weights: npt.NDArray[np.float64], largest: float) -> npt.NDArray[np.float64]:
+def _drop_smallest(x: Features, weights: Weights, largest: float) -> Weights:
     """The weights without as many of the smallest as keep the largest leverage below `largest`."""
     ascending = np.argsort(weights, kind="stable")
     mass = np.cumsum(weights[ascending])
@@ -84,7 +74,7 @@ class GOptimalDesign(AbstractAllocator):
     max_iterations: int = 5000
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense, or would take forever: files name them, too."""
+        # Also of a saved method: no file may take for ever.
         check_number("tolerance of GOptimalDesign", self.tolerance, 0.0, 1.0)
         whole("max_iterations of GOptimalDesign", self.max_iterations, 1, 1_000_000)
 
@@ -92,22 +82,17 @@ class GOptimalDesign(AbstractAllocator):
     packages: ClassVar[tuple[str, ...]] = ("jax",)
 
     def allocate(self, pulls: PullsToShare) -> Counts:
-        """Pulls per active arm; arms that run out of examples are cut, and the others take what is left.
-
-        Raises:
-            IncompatibleMethodError: there are no features.
-        """
-        if pulls.features is None:
-            raise IncompatibleMethodError("GOptimalDesign needs features, one row per prompt; none were given.")
+        """Pulls per active arm; arms that run out of examples are cut, and the others take what is left."""
+        assert pulls.features is not None, "the method has checked it"
         n = min(pulls.n_pulls, int(pulls.capacity.sum()))
         # In random order, so that equal arms are not chosen by their position.
         open_ = np.argsort(pulls.priority, kind="stable")
         open_ = open_[pulls.capacity[open_] > 0]
         features = pulls.features[open_]
-        x = span(with_intercept(features) if self.intercept and len(features) else features).coordinates
+        x = span(with_intercept(features) if self.intercept and len(features) else features)
         if n < x.shape[1] or x.shape[1] == 0:
             return Uniform().allocate(pulls)
-        design = optimal_design(x, self.tolerance, self.max_iterations)
+        weights = optimal_design(x, self.tolerance, self.max_iterations)
         counts = np.zeros(len(pulls.capacity), dtype=np.int64)
-        counts[open_] = round_design(x, design.weights, n, pulls.capacity[open_], self.tolerance)
+        counts[open_] = round_design(x, weights, n, pulls.capacity[open_], self.tolerance)
         return counts

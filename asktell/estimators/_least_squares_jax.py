@@ -1,5 +1,6 @@
 """The compiled part of least squares; imports JAX, so it is imported where it is used."""
 
+import sys
 from functools import partial
 from typing import NamedTuple
 
@@ -9,14 +10,12 @@ from jax import Array
 
 double_precision = partial(jax.enable_x64, True)
 
-_EPS = 2.220446049250313e-16
+_EPS = sys.float_info.epsilon
 
 
 class Fit(NamedTuple):
-    """The same as `asktell.estimators.least_squares.LeastSquaresFit`, padded."""
+    """What `LeastSquaresFit` is made of, padded; `pulled_rank` of the rows that were fitted."""
 
-    coefficients: Array
-    intercept: Array
     means: Array
     leverage: Array
     outside: Array
@@ -75,12 +74,7 @@ def fit(features: Array, means: Array, counts: Array, active: Array, ridge: Arra
     rotated = z @ wt.T
     outside = jnp.where(seen, 0.0, rotated**2).sum(axis=1) > 1e-12 * jnp.maximum(1.0, (rotated**2).sum(axis=1))
     fitted = level + z @ theta
-    scaled = to_span @ theta
-    coefficients = scaled[: features.shape[1]] / (scale * top)[:, None]
-    constant = level + (scaled[-1] if intercept else 0.0) - (centre * top) @ coefficients
     return Fit(
-        coefficients=coefficients,
-        intercept=constant,
         means=fitted,
         leverage=(rotated**2 * inverse).sum(axis=1),
         outside=outside,

@@ -59,7 +59,7 @@ class BLUP(AbstractEstimator):
     max_exact: int = 2048
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense, or would take all memory: files name them, too."""
+        # Also of a saved method: no file may take all memory.
         check_number("noise_share of BLUP", self.noise_share, 1e-6, 1.0)
         whole("max_fit of BLUP", self.max_fit, 1, 4096)
         whole("max_exact of BLUP", self.max_exact, 1, 8192)

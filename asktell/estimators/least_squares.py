@@ -10,23 +10,20 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 
 from asktell._util.extras import needs_extra
-from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import Counts, Features, Mask, Matrix, Means, Vector, pad_rows, padded_size
+from asktell.numerics.arrays import Counts, Features, Mask, Means, Vector, pad_rows, padded_size
 from asktell.problem.checks import check_number
 
 
 class LeastSquaresFit(NamedTuple):
     """A fit over all K arms and m metrics.
 
-    `coefficients` (d, m) in units of the features, `intercept` (m,); `means` (K, m) fitted; `leverage` (K,)
-    x^T (X^T X)^-1 x; `residual_variance` (m,) about the fit, NaN without degrees of freedom; `standard_errors`
-    (K, m) = sqrt(residual_variance * leverage); `outside` (K,) true for arms whose features are not in the span of
-    the pulled arms' features, so that only the ridge decides; `rank` of the active features, with the constant.
+    `means` (K, m) fitted; `standard_errors` (K, m) = sqrt(residual_variance * leverage); `leverage` (K,)
+    x^T (X^T X)^-1 x; `residual_variance` (m,) about the fit, NaN without degrees of freedom; `outside` (K,) true for
+    arms whose features are not in the span of the pulled arms' features, so that only the ridge decides; `rank` of the
+    active features, with the constant.
     """
 
-    coefficients: Matrix
-    intercept: Vector
     means: Means
     standard_errors: Means
     leverage: Vector
@@ -68,20 +65,17 @@ def least_squares(
             intercept=intercept,
         )
         fit = type(fit)(*(np.asarray(value) for value in fit))
-    rank = int(fit.rank)
     freedom = int(counts.sum()) - int(fit.pulled_rank)
     squares = fit.sum_of_squares + (0.0 if deviations is None else deviations[pulled].sum(axis=0))
     variance = squares / freedom if freedom > 0 else np.full(means.shape[1], np.nan)
     leverage = fit.leverage[:n]
     return LeastSquaresFit(
-        coefficients=fit.coefficients,
-        intercept=fit.intercept,
         means=fit.means[:n],
         standard_errors=np.sqrt(leverage[:, None] * variance),
         leverage=leverage,
         residual_variance=variance,
         outside=fit.outside[:n],
-        rank=rank,
+        rank=int(fit.rank),
     )
 
 
@@ -97,7 +91,6 @@ class LeastSquares(AbstractEstimator):
     intercept: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a ridge that makes no sense."""
         check_number("ridge of LeastSquares", self.ridge, 0.0, 1e12)
 
     needs_features: ClassVar[bool] = True
@@ -105,18 +98,11 @@ class LeastSquares(AbstractEstimator):
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
-        """Fitted means of the active arms; the standard errors hold if the scores are linear in the features.
-
-        Raises:
-            IncompatibleMethodError: there are no features.
-        """
-        if sample.features is None:
-            raise IncompatibleMethodError("LeastSquares needs features, one row per prompt; none were given.")
-        tally = sample.tally
-        active = np.zeros(len(tally.counts), dtype=bool)
-        active[sample.active] = True
+        """Fitted means of the active arms; the standard errors hold if the scores are linear in the features."""
+        assert sample.features is not None, "the method has checked it"
+        tally, chosen = sample.tally, sample.active
+        active = np.isin(np.arange(len(tally.counts)), chosen)
         fit = least_squares(
             sample.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
         )
-        chosen = sample.active
         return Estimates(fit.means[chosen], fit.standard_errors[chosen], fit.outside[chosen])

@@ -5,12 +5,11 @@ targets, and the average of several networks.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from asktell._util.extras import needs_extra
-from asktell.errors import IncompatibleMethodError
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Draws, Features, Means, Vector, pad_rows, padded_size, standardized
 from asktell.problem.checks import check_number, whole
@@ -36,7 +35,7 @@ class MLP(AbstractEstimator):
     steps: int = 400
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense, or would take all memory or forever: files name them, too."""
+        # Also of a saved method: no file may take all memory, or for ever.
         whole("hidden of MLP", self.hidden, 1, 512)
         whole("members of MLP", self.members, 1, 100)
         whole("steps of MLP", self.steps, 1, 100_000)
@@ -53,12 +52,8 @@ class MLP(AbstractEstimator):
         Their squared standard errors add three parts: the spread between the networks; how far noise in the sample
         means moves a network, which is linear in its parameters near its optimum (MacKay 1992); and the part of the
         sample means' spread about the prediction that noise does not explain, which the features do not tell.
-
-        Raises:
-            IncompatibleMethodError: there are no features.
         """
-        if sample.features is None:
-            raise IncompatibleMethodError("MLP needs features, one row per prompt; none were given.")
+        assert sample.features is not None, "the method has checked it"
         tally, active = sample.tally, sample.active
         pulled = tally.counts > 0
         weights = tally.counts / tally.counts.sum()
@@ -89,7 +84,7 @@ class MLP(AbstractEstimator):
         return Estimates(means[active], errors[active], ~pulled[active])
 
     def _fit(self, x: Features, y: Means, weights: Vector, seed: int) -> tuple[Draws, Vector, Vector]:
-        """Fields of `_mlp_jax.Fit`, from padded arrays, so that one compilation serves every round."""
+        """Outputs, gain and freedom of `_mlp_jax.Fit`, from padded arrays: one compilation serves every round."""
         with needs_extra("structured"):
             from asktell.estimators import _mlp_jax
 
@@ -105,12 +100,3 @@ class MLP(AbstractEstimator):
         )
         outputs, gain, freedom = (np.asarray(field, dtype=np.float64) for field in fit)
         return outputs[:, :n], gain[:n], freedom
-
-
-def compilations() -> int:
-    """How often the networks' fit has been compiled in this process: once per padded shape, width and ensemble size."""
-    with needs_extra("structured"):
-        from asktell.estimators import _mlp_jax
-
-    fit: Any = _mlp_jax.fit_predict  # the size of its cache is not in JAX's types
-    return int(fit._cache_size())

@@ -300,7 +300,7 @@ class Elimination:
                 n_pulls=n_pulls,
                 pulled=tally.counts[active],
                 capacity=state.capacity()[active],
-                draw_priority=lambda: counters.permutation(problem.seed, "ties", len(active), number),
+                priority=counters.permutation(problem.seed, "ties", len(active), number),
                 features=None if problem.features is None else problem.features[active],
             )
         )

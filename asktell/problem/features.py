@@ -23,16 +23,6 @@ class PCA(NamedTuple):
     explained_variance_ratio: npt.NDArray[np.float64]
 
 
-class Span(NamedTuple):
-    """Coordinates of the rows in an orthonormal basis of their span.
-
-    `coordinates` (K, r): rows x with sum of x x^T = identity; `rank` r.
-    """
-
-    coordinates: Features
-    rank: int
-
-
 def pca(embedding: npt.ArrayLike, d: int) -> PCA:
     """Reduce a (K, p) embedding to its first d principal components (K, d); zero columns beyond its rank.
 
@@ -58,11 +48,11 @@ def pca(embedding: npt.ArrayLike, d: int) -> PCA:
 
 def rank(features: npt.ArrayLike) -> int:
     """Dimension of the span of the rows; columns are scaled first, so units do not matter."""
-    return span(features).rank
+    return int(span(features).shape[1])
 
 
-def span(features: npt.ArrayLike) -> Span:
-    """Coordinates (K, r) of the rows in their span; columns are scaled to unit length first.
+def span(features: npt.ArrayLike) -> Features:
+    """(K, r) rows x of sum x x^T = identity: coordinates of the rows in their span; columns get unit length first.
 
     Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors.
     """
@@ -73,8 +63,7 @@ def span(features: npt.ArrayLike) -> Span:
     norms = np.linalg.norm(x, axis=0)
     u, s, _ = np.linalg.svd(x / np.where(norms > 0, norms, 1.0), full_matrices=False)
     tolerance = max(float(s.max(initial=0.0)) * max(x.shape) * np.finfo(float).eps * 100, 1e-9)
-    r = int((s > tolerance).sum())
-    return Span(u[:, :r], r)
+    return np.asarray(u[:, : int((s > tolerance).sum())])
 
 
 def with_intercept(features: Features) -> Features:

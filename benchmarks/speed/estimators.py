@@ -61,7 +61,7 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
             estimators[part].estimate(Sample(tally, active, features, population=100))
         else:
             n = len(active)
-            pulls = PullsToShare(max(n, 50), np.zeros(n, int), np.full(n, 100), lambda: np.arange(n), features[active])
+            pulls = PullsToShare(max(n, 50), np.zeros(n, int), np.full(n, 100), np.arange(n), features[active])
             GOptimalDesign().allocate(pulls)
 
     decide(np.arange(arms))

@@ -10,7 +10,6 @@ import resource
 import subprocess
 import sys
 import time
-from functools import partial
 
 import numpy as np
 
@@ -56,7 +55,7 @@ def measure(arms: int, metrics: int) -> str:
         leaving = judgement.order[: arms // 2]
         stay = np.setdiff1d(active, leaving)
         capacity = np.full(len(stay), 1000)
-        Uniform().allocate(PullsToShare(arms, tally.counts[stay], capacity, partial(np.arange, len(stay))))
+        Uniform().allocate(PullsToShare(arms, tally.counts[stay], capacity, np.arange(len(stay))))
     seconds = (time.perf_counter() - start) / repeats
     after, front = peak(), judgement.accepted.sum()
     return f"| {arms:,} | {metrics} | {front:,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"

@@ -18,7 +18,7 @@ from asktell.problem.features import span
 
 
 def rows(n_arms: int, d: int, seed: int = 0) -> np.ndarray:
-    return span(np.random.default_rng(seed).normal(size=(n_arms, d))).coordinates
+    return span(np.random.default_rng(seed).normal(size=(n_arms, d)))
 
 
 @settings(deadline=None)

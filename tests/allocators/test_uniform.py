@@ -16,7 +16,7 @@ def allocate(
         n_pulls,
         np.array(pulled),
         np.array([PLENTY] * n if capacity is None else capacity),
-        lambda: np.array(range(n) if priority is None else priority),
+        np.array(range(n) if priority is None else priority),
     )
     return Uniform().allocate(pulls).tolist()
 
@@ -61,5 +61,5 @@ def test_spends_all_it_can_and_stays_balanced(data: st.DataObject, n_pulls: int,
 
 def test_does_not_change_what_it_was_given() -> None:
     pulled, capacity, priority = np.array([1, 0]), np.array([2, 2]), np.array([0, 1])
-    Uniform().allocate(PullsToShare(3, pulled, capacity, lambda: priority))
+    Uniform().allocate(PullsToShare(3, pulled, capacity, priority))
     assert (pulled.tolist(), capacity.tolist(), priority.tolist()) == ([1, 0], [2, 2], [0, 1])

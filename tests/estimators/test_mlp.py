@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from asktell.errors import IncompatibleMethodError
 from asktell.estimators import Sample
-from asktell.estimators.mlp import MLP, compilations
+from asktell.estimators.mlp import MLP
 from asktell.numerics.tally import Tally
 
 
@@ -51,13 +50,15 @@ def test_is_deterministic_under_the_seed() -> None:
 
 
 def test_compiles_once_for_all_rounds_and_seeds() -> None:
+    from asktell.estimators import _mlp_jax
+
     x, _, tally = smooth_problem(60, pulls=2, noise=0.3)
     method = MLP(steps=20)
     method.estimate(Sample(tally, np.arange(60), x))
-    before = compilations()
+    before = _mlp_jax.fit_predict._cache_size()
     for left in (59, 30, 15, 2):
         method.estimate(Sample(tally, np.arange(left), x, seed=left))
-    assert compilations() == before
+    assert _mlp_jax.fit_predict._cache_size() == before
 
 
 def test_unpulled_arms_are_predicted_and_flagged() -> None:
@@ -116,8 +117,3 @@ def test_pulls_are_weights() -> None:
     doubled = Tally(2 * counts, y, np.zeros_like(y), np.zeros_like(y))
     one, two = (MLP(steps=100).estimate(Sample(t, np.arange(12), x)).means for t in (tally, doubled))
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
-
-
-def test_needs_features() -> None:
-    with pytest.raises(IncompatibleMethodError, match="features"):
-        MLP().estimate(Sample(Tally.empty(2, 1), np.arange(2)))
