@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
@@ -252,8 +253,6 @@ def test_a_job_that_dies_costs_only_the_trial_that_kills_it(submitit_executor: A
 
 def test_a_job_whose_future_is_cancelled_is_cancelled(submitit_executor: Any, tmp_path: Path) -> None:
     def work(folder: Path) -> None:
-        import time
-
         (folder / "began").touch()
         time.sleep(1000)
 
@@ -261,6 +260,7 @@ def test_a_job_whose_future_is_cancelled_is_cancelled(submitit_executor: Any, tm
         future = executor.submit(work, tmp_path)
         while not (tmp_path / "began").exists():
             assert not future.done()
+            time.sleep(0.02)
         (job,) = executor._running.values()
         assert future.cancel()
     job.wait()  # the block ended, and with it the job
