@@ -202,15 +202,15 @@ class World:
         id_ = int(history.trials()[-1]) if id_ is None else id_
         scores = history.scores_of(id_)
         if id_ in self.told:
-            if scores != self.told[id_]:
-                raise BrokenPromiseError(f"the scores of trial {id_} were changed")
-            return
+            raise BrokenPromiseError(f"trial {id_} was told twice")
         self.told[id_] = scores
         self.cost += float(_cost(action, 2) or 0.0)
         self.holders.pop(id_, None)
 
     def _after_fail(self, action: Action, found: Any) -> None:
         if found is False:
+            if self._is_held(action):
+                raise BrokenPromiseError("the failure of who holds the trial was not taken")
             return
         self.cost += float(_cost(action, 2) or 0.0)
         self._let_go(action)
