@@ -197,7 +197,7 @@ class Failures:
         """
         kind = "" if cost else kind_of(check_reason(error))  # the same apart from names and numbers
         self._kind = kind if self._kind in (None, kind) else ""
-        self.held.append(Held(trial, outcome, error, not self._n))
+        self.held.append(Held(trial, outcome, error, is_logged=not self.held))
         self._n += 1
         self._prompts.add(trial.prompt_id)
         self._examples.add(trial.example)
