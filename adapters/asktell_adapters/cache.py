@@ -241,7 +241,7 @@ class AnswerCache:
                 raise StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}.") from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """See that it is a cache; make one of an empty file."""
+        """Check that it is a cache; make one of an empty file."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             with connection:
                 connection.execute("BEGIN EXCLUSIVE")  # of several processes one makes it

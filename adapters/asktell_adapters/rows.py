@@ -88,7 +88,7 @@ class Table:
         return f"{self.path}, {self.place} {row.number}"
 
     def check_column(self, row: Row, column: str, roles: str = "") -> None:
-        """See that a row has a value in a column.
+        """Check that a row has a value in a column.
 
         Raises:
             InvalidArgumentError: it has not; `roles` says how columns are named.

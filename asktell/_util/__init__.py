@@ -1,1 +1,1 @@
-"""What the parts of asktell share and nobody else needs: files, forks, extras, the terminal."""
+"""Internal helpers: files, forks, extras, the terminal."""

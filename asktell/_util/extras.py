@@ -30,7 +30,7 @@ def needs_extra(extra: str) -> Iterator[None]:
 
 
 def check_extra(extra: str, *modules: str) -> None:
-    """See that optional modules are installed, without importing them: for constructors, to fail early.
+    """Check that optional modules are installed, without importing them, so that constructors fail early.
 
     Raises:
         MissingExtraError: one is missing.

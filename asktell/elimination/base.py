@@ -27,7 +27,7 @@ class AbstractEliminationRule(ABC):
 
     @abstractmethod
     def judge(self, values: Values) -> Judgement:
-        """Who leaves first, and whether as accepted or as rejected."""
+        """Decide which prompt leaves first, accepted or rejected."""
 
     @abstractmethod
     def answer(self, values: Values) -> Indices:

@@ -42,7 +42,7 @@ class ConstrainedParetoGap(AbstractEliminationRule):
     n_objectives: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of objectives."""
+        """Check `n_objectives`."""
         whole("n_objectives of ConstrainedParetoGap", self.n_objectives, 1, _MOST_OBJECTIVES)
 
     def violation(self, values: Values) -> Vector:

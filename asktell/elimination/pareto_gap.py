@@ -1,4 +1,4 @@
-"""Empirical gap elimination (EGE; Kone, Kaufmann & Richert 2024): whoever is easiest to classify leaves first."""
+"""Empirical gap elimination (EGE; Kone, Kaufmann & Richert 2024): the easiest prompt to classify leaves first."""
 
 from dataclasses import dataclass
 from typing import final
@@ -30,6 +30,6 @@ class ParetoGap(AbstractEliminationRule):
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Whether it is on the front or dominated, and by which gap."""
+        """Says if the prompt is on the front or dominated, and by which gap."""
         place = "on the front" if judgement.accepted[position] else "dominated"
         return f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

@@ -39,7 +39,7 @@ class AbstractEstimator(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages of the extra `structured` that it imports once it is used."""
     needs_every_arm: ClassVar[bool] = True
-    """Whether every arm must be pulled at least once, so that the budget must be at least K."""
+    """True if every arm must be pulled at least once, so that the budget must be at least K."""
 
     @abstractmethod
     def estimate(self, sample: Sample) -> Estimates:

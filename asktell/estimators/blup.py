@@ -27,7 +27,7 @@ _PRIOR = np.array([[-1.5, -1.5, -0.7, 0.0], [0.1, 0.1, 1.0, 0.0]])  # means, pre
 
 
 class Prediction(NamedTuple):
-    """What is predicted of all K arms: `means` and `standard_errors` (K, m).
+    """Predictions for all K arms: `means` and `standard_errors` (K, m).
 
     `variances` (m, 4), in squared metric units: of the part smooth in the features, the part linear in them, the
     own effects, and the noise of one pull.

@@ -1,4 +1,4 @@
-"""What all bounds share: the shapes, what they return, and the checks of what came in."""
+"""Shared by all bounds: shapes, return values and checks of arguments."""
 
 import math
 from abc import ABC, abstractmethod

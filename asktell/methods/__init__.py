@@ -1,4 +1,4 @@
-"""How to choose what to evaluate: elimination in rounds, composed of four parts, `Adaptive` and `Race`."""
+"""Methods that choose evaluations: elimination in rounds, composed of four parts; `Adaptive`; `Race`."""
 
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.elimination import Elimination

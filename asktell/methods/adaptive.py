@@ -56,7 +56,7 @@ class Adaptive:
     tolerance: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Validate the parameters."""
         numbers = {"share": 1.0 if self.share is None else self.share, "batch": self.batch}
         for name, number in numbers.items():
             if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 2**31:
@@ -75,7 +75,7 @@ class Adaptive:
             raise InvalidArgumentError("tolerance of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
-        """Every problem will do: any goal, any budget, with or without features."""
+        """Accepts every problem: any goal, any budget, with or without features."""
 
     def due(self, state: State) -> bool:
         """Whenever the plan is empty and there is something to plan, or nothing more can come."""
@@ -124,7 +124,7 @@ class Adaptive:
         statement = self.statement(state)
         if statement is None or statement.is_guess:
             return None
-        # Those that have failed are no rivals.
+        # Failed prompts are excluded.
         answer = _answer(state, belief)
         best = isinstance(state.problem.goal, BestFeasible)
         places, n_objectives = np.searchsorted(active, answer), len(state.problem.goal.objectives)
@@ -221,7 +221,7 @@ class Adaptive:
         """Which of the arms are worth a pull at this point of the budget.
 
         For the best feasible prompt the field narrows as the budget goes, from A arms to two: with a part f spent, the
-        A^(1 - f) arms of the highest expected quality. Nobody is out for good; the posterior may bring an arm back.
+        A^(1 - f) arms of the highest expected quality. No arm is dropped permanently.
         For an arm that joined later, f is the part spent since, of what there was.
         """
         if belief.expected is None:
@@ -295,7 +295,7 @@ class Adaptive:
 
 
 def _is_number(value: object, low: float, high: float) -> bool:
-    """Whether it is a number strictly between the two."""
+    """True if the value is a number strictly between the two."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and low < value < high
 
 

@@ -1,4 +1,4 @@
-"""What is known about all prompts at once: posteriors of the metrics, joint draws, what these say of the answer."""
+"""The belief about all prompts: posteriors of the metrics, joint draws, and their view of the answer."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _SOME = 0.5  # probability from which a prompt is taken as feasible; and that an
 
 
 class Belief(NamedTuple):
-    """What is known about all K prompts, in metric units and as draws of the goal's values."""
+    """The belief about all K prompts, in metric units and as draws of the goal's values."""
 
     means: Means  # (K, m)
     errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
@@ -95,7 +95,7 @@ class _Known:
 
 
 def _alive(problem: Problem, known: _Known) -> Indices:
-    """Prompts that have failed or were retired are no rivals, unless all are that."""
+    """Excludes failed and retired prompts, unless all are."""
     alive = np.setdiff1d(np.arange(problem.n_arms), known.out)
     return alive if len(alive) else np.arange(problem.n_arms)
 
@@ -188,7 +188,7 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
 
 
 def _is_binary(scores: Vector) -> bool:
-    """Whether the scores are 0 and 1, and both."""
+    """True if the scores are only 0 and 1, and both occur."""
     return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
 
 

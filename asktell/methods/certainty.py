@@ -1,4 +1,4 @@
-"""What is certain about means and differences, from scores in one shared order of the examples."""
+"""Proofs about means and differences, from scores in one shared order of the examples."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ class Evidence:
         return self._above([-self._own(int(arm), column) for arm in arms], mirrored, 0.0, column, or_equal=False)
 
     def is_exhausted(self, arms: Indices) -> bool:
-        """Whether the arms are known exactly: they have seen every example, whose scores are not noisy."""
+        """True if the arms are known exactly: they have seen every example, whose scores are not noisy."""
         return self.problem.exhausted_at is not None and bool((self.counts[arms] == self.problem.exhausted_at).all())
 
     def _own(self, arm: int, column: int) -> Values:
@@ -199,11 +199,11 @@ class Proofs:
         self._ranges = [_range(column, values) for column, values in zip(columns, self._values.T, strict=True)]
 
     def count(self, arm: int) -> int:
-        """How many examples a prompt has seen."""
+        """The number of examples that a prompt has seen."""
         return int(self._ends[arm + 1] - self._ends[arm])
 
     def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
-        """Whether it is proven that one prompt is ahead of another by at most so much."""
+        """True if a bound on the lead of one prompt over another is proven."""
         range_ = self._ranges[column]
         if self.population is None:
             upper = -self._lower(-self._of(arm)[:, column], range_.mirrored, error / 2)
@@ -214,11 +214,11 @@ class Proofs:
         return self._lower(behind, range_.of_differences, error) >= -most - _ROUNDING
 
     def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
-        """Whether it is proven that a prompt's value is at least so much."""
+        """True if a lower bound on a prompt's value is proven."""
         return self._lower(self._of(arm)[:, column], self._ranges[column], error) >= least - _ROUNDING
 
     def misses(self, arm: int, column: int, error: float) -> bool:
-        """Whether it is proven that a prompt's value is below 0."""
+        """True if a prompt's value is proven to be below 0."""
         return self._lower(-self._of(arm)[:, column], self._ranges[column].mirrored, error) > _ROUNDING
 
     def _of(self, arm: int) -> Matrix:
@@ -341,7 +341,7 @@ def _unproven_front(
 
 
 def not_worse(state: State, candidate: int, baseline: int, margin: float, confidence: float) -> dict[str, bool | None]:
-    """Whether a candidate is certainly not worse than a baseline: True, False, or None while that is open.
+    """True if a candidate is certainly not worse than a baseline, False if certainly worse, None while undecided.
 
     There is an answer for each objective (not worse by more than `margin`, in units of the metric) and for each
     constraint (kept).

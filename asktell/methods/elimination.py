@@ -89,7 +89,7 @@ class Elimination:
             raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {short(self.data)}.")
 
     def check(self, problem: Problem) -> None:
-        """Refuse a problem that the method cannot work on.
+        """Check that the method supports the problem.
 
         Raises:
             IncompatibleMethodError: the rule does not fit the goal, features are needed and missing, or the budget is
@@ -250,7 +250,7 @@ class Elimination:
 
     @staticmethod
     def _is_dominated(state: State, means: Means, leaving: Means) -> bool:
-        """Whether an arm accepted before, or of those accepted now, dominates.
+        """True if an arm accepted before, or of those accepted now, dominates.
 
         Who is never eliminated may have outlived those who are better.
         """

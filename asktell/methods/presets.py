@@ -32,7 +32,7 @@ SCHEDULES = ("default", "published")
 
 
 class _Preset(NamedTuple):
-    """How a named method is composed; `tuned` is false for the published schedules."""
+    """The composition of a named method; `tuned` is false for the published schedules."""
 
     goal: type[Goal] | None  # None: both
     scheduler: Callable[[bool], AbstractScheduler]
@@ -137,7 +137,7 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
 
 
 def check_method(method: Method, event: Growth) -> None:
-    """See that a method can go on after growth; any goes on without a prompt that is retired.
+    """Check that a method supports growth; every method supports retired prompts.
 
     Raises:
         IncompatibleMethodError: it has planned its rounds for the prompts and the budget that there were.

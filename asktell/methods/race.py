@@ -1,4 +1,4 @@
-"""Race: every prompt in question takes the same next examples, until the answer is certain.
+"""Race: all active prompts are evaluated on the same examples until the answer is certain.
 
 Prompts that join first take the examples that the others have seen.
 
@@ -59,7 +59,7 @@ class Race:
     block: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Validate the parameters."""
         for name, low, high in (("confidence", 0.0, 1.0), ("tolerance", 0.0, LARGEST)):
             value = getattr(self, name)
             right = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < high
@@ -69,7 +69,7 @@ class Race:
         whole("block of Race", self.block, 1, MOST_EXAMPLES)
 
     def check(self, problem: Problem) -> None:
-        """Every problem will do: any goal, any budget, with or without features."""
+        """Accepts every problem: any goal, any budget, with or without features."""
 
     def due(self, state: State) -> bool:
         """Whenever the plan is empty and there is something to plan, or nothing more can come."""

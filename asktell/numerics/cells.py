@@ -58,7 +58,7 @@ class Scored(NamedTuple):
 
     @property
     def disagree(self) -> bool:
-        """Whether any cell's scores differ."""
+        """True if any cell's scores differ."""
         return bool((self.squares > 0.0).any())
 
     def noise(self, variance: Vector) -> Vector:

@@ -1,1 +1,1 @@
-"""What is known about all prompts at once: the model, what it says about the answer, and which cells to look at."""
+"""The model of all prompts: posteriors, statements about the answer, and the choice of cells."""

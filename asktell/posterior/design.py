@@ -1,4 +1,4 @@
-"""Which examples the chosen prompts look at next: an incomplete-block design.
+"""The next examples of the chosen prompts: an incomplete-block design.
 
 Prompts are compared best on common examples, since the example's effect cancels. A prompt's level against a threshold
 is learned best on many different ones. So every example is used by about `share` prompts: examples come into use in
@@ -42,7 +42,7 @@ class Noise(NamedTuple):
     example: float
 
     def favours_repeat(self, seen: int, asks: int) -> bool:
-        """Whether a prompt with so many examples, each asked so often, rather asks again than alone on a new one."""
+        """True if a repeat is worth more than a new example that only this prompt would use."""
         return self.share * (1.0 + self.example + 1.0 / seen) > asks * (asks + 1)
 
 

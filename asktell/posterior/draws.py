@@ -171,7 +171,7 @@ def at_an_end(goal: Goal, arms: Indices, scores: Means, n_arms: int) -> tuple[Ma
 
 
 def is_unvarying(cells: Cells, metric: int) -> bool:
-    """Whether every score of a metric is the same."""
+    """True if every score of a metric is the same."""
     scores = cells.scores[:, metric]
     varies = cells.noisy is not None and cells.noisy.squares[:, metric].any()
     return not varies and bool((scores == scores[0]).all())

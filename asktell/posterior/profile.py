@@ -1,4 +1,4 @@
-"""What earlier studies know of a data set's examples."""
+"""Example profiles: what earlier studies know about a data set's examples."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class OfMetric(NamedTuple):
 
 
 class KnownExample(NamedTuple):
-    """What a profile says of an example and a metric.
+    """An entry of a profile for an example and a metric.
 
     `level`: the expected score of an average prompt; `loading`: how much it divides prompts, in units of the average
     example's; each with its standard error. `tells`: the part of its scores' variance that is the prompts' doing, in
@@ -60,7 +60,7 @@ class ExampleProfile:
     """Per example and metric, what earlier prompts have shown: its level, how much it divides prompts, and how surely.
 
     Make one with `ExampleProfile.of(study, ...)`, and give it to `asktell.Selector(..., examples=ids, profile=...)`.
-    Examples are matched by their ids. A profile holds sums over each example's scores; no prompts, and nobody's texts.
+    Examples are matched by their ids. A profile stores sums per example only: no prompts and no texts.
     """
 
     def __init__(self, ids: Sequence[str], metrics: Mapping[str, OfMetric], studies: int) -> None:
@@ -130,11 +130,11 @@ class ExampleProfile:
 
     @property
     def studies(self) -> int:
-        """How many studies it rests on."""
+        """The number of studies it rests on."""
         return self._studies
 
     def examples(self, metric: str) -> list[KnownExample]:
-        """What is known of each example, those first on which a score tells most.
+        """The examples, most informative first.
 
         Raises:
             InvalidArgumentError: nothing is known of the metric.

@@ -248,7 +248,7 @@ def chance_of_another(score: float, n: int, known: Counts, limits: tuple[float, 
 
 
 def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
-    """Whether scores of a metric with noise are often exactly this: an end of its range, or a small simple number."""
+    """True if scores of a metric with noise are often exactly this: an end of its range, or a small simple number."""
     return bool(limits and score in limits) or (abs(score) <= _SIMPLE and float(4.0 * score).is_integer())
 
 

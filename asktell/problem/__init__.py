@@ -1,1 +1,1 @@
-"""What is given before the first pull: goals, budget, examples, candidates, features, and their checks."""
+"""The problem, as given before the first pull: goals, budget, examples, candidates, features, and their checks."""

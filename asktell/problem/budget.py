@@ -1,4 +1,4 @@
-"""What may be spent, and what evaluations cost."""
+"""Budgets in evaluations and money, and the cost of evaluations."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's o
 @final
 @dataclass(frozen=True)
 class Budget:
-    """Evaluations allowed, money allowed, or both: `Selector(..., budget=asktell.Budget(cost=5.0))`.
+    """A limit on evaluations, on money, or both: `Selector(..., budget=asktell.Budget(cost=5.0))`.
 
     Args:
         evaluations: how many, as a plain number for `budget` says too.
@@ -86,7 +86,7 @@ class Allowance(NamedTuple):
         return 0.0 if self.cost is None else min(1.0, spent / self.cost)
 
     def allows(self, arm: int, spent: float, costs: "Costs", out: Mapping[int, HasArm], reserved: float | None) -> bool:
-        """Whether there is enough for one more pull of an arm beside those `out`; see `Budget`.
+        """True if the budget allows one more pull of an arm besides those pending; see `Budget`.
 
         `reserved` is what `costs` reserves for those, None: to be added up.
         """

@@ -20,7 +20,7 @@ class Trial(NamedTuple):
 
 
 class Identified(Protocol):
-    """What has a prompt's id, such as an entry of a result."""
+    """Anything with a prompt's id, such as an entry of a result."""
 
     @property
     def id(self) -> str | int:
@@ -38,7 +38,7 @@ class ById(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """What `tell` takes, as one of several for `tell_many`; a shorter tuple `(trial, scores)` will do as well."""
+    """One entry of `tell_many`; a tuple `(trial, scores)` works too."""
 
     trial: Any
     scores: Any
@@ -176,5 +176,5 @@ class Prompts:
         return self._by_text.get(text)
 
     def unknown(self, prompt: object) -> str:
-        """What to say of a prompt that is none of these."""
+        """The error message for an unknown prompt."""
         return f"There is no prompt {short(prompt)}. Name one by its text, or its id: {some(list(self.ids))}."

@@ -52,7 +52,7 @@ class Examples:
         return Examples((*self.ids, *ids))
 
     def position(self, id_: str) -> int:
-        """Where the example with an id is.
+        """The position of the example with an id.
 
         Raises:
             InvalidArgumentError: there is none.

@@ -1,4 +1,4 @@
-"""What is wanted: the best feasible prompt, or the Pareto set. Directions, thresholds and scales live here only.
+"""Goals: the best feasible prompt, or the Pareto set. Directions, thresholds and scales live here only.
 
 Scores, estimates and saved files keep each metric in its own units and direction; a goal turns means into `values`,
 where larger is better, for the elimination rules.
@@ -46,7 +46,7 @@ LESS_IS_BETTER = frozenset(
 
 
 def less_may_be_better(metric: str) -> bool:
-    """Whether a metric's name has one of these words in it."""
+    """True if a metric's name has one of these words in it."""
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
     return not LESS_IS_BETTER.isdisjoint(word.lower() for word in words)
 
@@ -154,7 +154,7 @@ _SINGLE = 1e-7
 
 
 class Goal(ABC):
-    """What a selector looks for: `objectives` as good as can be, among the prompts that keep all `constraints`.
+    """The goal of a selection: the best `objectives` among the prompts that satisfy all `constraints`.
 
     Attributes:
         metrics: names, in the order of score vectors: the objectives, then the other constrained ones, as given.
@@ -186,7 +186,7 @@ class Goal(ABC):
 
     @property
     def is_constrained(self) -> bool:
-        """Whether there is a constraint."""
+        """True if there is a constraint."""
         return bool(self.constraints)
 
     def limits(self, metric: str) -> tuple[float, float] | None:

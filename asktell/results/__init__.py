@@ -1,4 +1,4 @@
-"""What a selection says at any time: the answer, what is known about every prompt, how two of them differ, pictures."""
+"""Results of a selection at any time: the answer, estimates of every prompt, comparisons, plots."""
 
 from asktell.results.comparison import Comparison, Difference
 from asktell.results.entries import PromptResult

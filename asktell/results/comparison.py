@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Difference:
-    """How far prompt a is ahead of prompt b in one metric, in its own units; None where nothing is known.
+    """The lead of prompt a over prompt b in one metric, in its own units; None if unknown.
 
     `estimate` is a minus b, `low` and `high` its interval (None where the pairs are too few to bound it), `p_better`
     the probability that a is better in the metric's direction, `pairs` the number of common examples. `verdict`:
@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether every interval is guaranteed, as far as an evaluation gives the same scores when it is repeated."""
+        """True if every interval is guaranteed, provided that repeated evaluations give the same scores."""
         return all(difference.guaranteed for difference in self.differences.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,12 +84,12 @@ class Comparison:
 
     @property
     def premise(self) -> str:
-        """What the verdicts rest on, as a sentence; empty without a verdict, or if they rest on the scores alone."""
+        """The assumptions of the verdicts, as a sentence; empty without a verdict or without assumptions."""
         decided = any(difference.verdict != UNDECIDED for difference in self.differences.values())
         return f"This holds with confidence {self.confidence:g} {self.unless}." if decided and self.unless else ""
 
     def sentence(self, metric: str) -> str:
-        """What is to be said about one metric."""
+        """A sentence about one metric."""
         difference = self.differences[metric]
         a, b = safe(str(self.a)), safe(str(self.b))
         if difference.estimate is None:
@@ -208,7 +208,7 @@ def _check(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], confidence: f
 
 
 def check_confidence(confidence: object, tolerance: object) -> None:
-    """Refuse what is no confidence, or no tolerance."""
+    """Check `confidence` and `tolerance`."""
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
         raise InvalidArgumentError(f"The confidence must be between 0 and 1, as 0.95 is; got {short(confidence)}.")
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
@@ -227,7 +227,7 @@ _UNSEEN = 3.0  # the rule of three: what n examples did not show is at most 3 / 
 
 
 class Premises(NamedTuple):
-    """Whether a statement is guaranteed, and under which conditions: "unless ... or ...", empty without any."""
+    """The conditions under which a statement is guaranteed: "unless ... or ...", empty without any."""
 
     guaranteed: bool
     unless: str
@@ -282,12 +282,12 @@ def _repeatable(repeated: Repeated) -> str:
 
 
 def differ(problem: Problem, repeated: Repeated) -> bool:
-    """Whether evaluations differ when repeated, where they should not, or by more than noise."""
+    """True if evaluations differ when repeated, where they should not, or by more than noise."""
     return bool(repeated.changed) and (problem.repeats == 1 or repeated.has_drifted)
 
 
 def of_repeats(problem: Problem, repeated: Repeated) -> Iterator[str]:
-    """What repeated evaluations have shown, in sentences; nothing where they agree."""
+    """Sentences about repeated evaluations; empty if they agree."""
     if not differ(problem, repeated):
         return
     counts = [f"{repeated.late_changed} of {repeated.late} late"] if repeated.late else []

@@ -1,4 +1,4 @@
-"""How the answer settled: what would have been said at some moments of the run, from what was known by then."""
+"""Convergence history: the answer recomputed at checkpoints of the run."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ def settling(
 def at(state: State, rows: int) -> State:
     """The state when so many scores had been told, as far as answers and estimates depend on it.
 
-    Prompts that joined later were no rivals then; who was retired or failed later was one.
+    Prompts that joined later do not count; prompts that were retired or failed later still do.
     """
     history = state.history.first(rows)
     spent = int((history.trials() >= 0).sum())

@@ -1,4 +1,4 @@
-"""What a result is made of: what is known about each prompt, and the failures by their reasons."""
+"""The parts of a result: an entry for each prompt, and failures by reason."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from asktell.problem.goals import Goal
 
 @dataclass(frozen=True)
 class PromptResult:
-    """What is known about one prompt.
+    """The estimates and status of one prompt.
 
     `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
     is that of the mean over the examples given, 0 once all were seen (unless scores are noisy, `repeats` above 1), None

@@ -130,7 +130,7 @@ class Result:
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
-        """How far prompt a is ahead of prompt b in every metric, and how sure that is.
+        """Compare two prompts: the lead of a over b in every metric, and its certainty.
 
         Args:
             a: id or text of a prompt, or its entry of `prompts`.
@@ -177,7 +177,7 @@ class Result:
 
     @property
     def sentence(self) -> str | None:
-        """What a person would say of `comparison`, a line per metric of a Pareto set; None where there is none."""
+        """A plain-language summary of `comparison`, a line per metric for a Pareto set; None without a comparison."""
         if not self.selected:
             return None
         if self.comparison is None:
@@ -210,7 +210,7 @@ class Result:
 
     @property
     def missed(self) -> str:
-        """That the answer keeps not every constraint, in words; empty if one of the selected prompts does."""
+        """A sentence if no selected prompt satisfies every constraint; empty otherwise."""
         if not self.selected or any(entry.feasible is not False for entry in self.selected):
             return ""
         if none_is_feasible(self):
@@ -296,7 +296,7 @@ class Result:
         return as_frame(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         from asktell.results.notebook import as_html
 
         return as_html(self, heading(self))
@@ -420,13 +420,13 @@ def _comparable(entries: list[PromptResult]) -> list[PromptResult]:
 
 
 def none_is_feasible(result: Result) -> bool:
-    """Whether no prompt that could be the answer is taken to keep every constraint, so that the answer misses least."""
+    """True if no candidate for the answer seems to satisfy every constraint; the answer then violates them least."""
     misses = [entry.feasible is False for entry in result.prompts if entry.status not in _GONE]
     return len(result.selected) == 1 and result.feasible is False and all(misses)
 
 
 def heading(result: Result) -> list[str]:
-    """What was looked for, how far it is, and whether the answer is one."""
+    """The goal, the progress, and a warning if the answer is infeasible."""
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
     lines = [f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"]

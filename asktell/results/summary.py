@@ -116,7 +116,7 @@ _DOUBT = 0.05  # a prompt outside the answer that may be as good with this proba
 
 
 def summarize(state: State, method: Method, named: Prompts) -> Result:
-    """What is known: the recorded answer once finished, otherwise the best that can be said now."""
+    """The result: the recorded answer if finished, otherwise the best answer so far."""
     answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
     prompts = _prompt_results(state, method, named)
     answer = _best_first(answer, prompts, state)
@@ -348,7 +348,7 @@ def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
 
 
 def _finished_early(state: State) -> bool:
-    """Whether budget was left over because every prompt in the last round had no evaluation left."""
+    """True if budget was left over because every prompt in the last round had no evaluation left."""
     most, rounds = state.problem.most_pulls, {arm: r for arm, (r, d) in state.left.items() if d.status in _JUDGED}
     if not state.finished or state.decisions[-1][1].settled or most is None or not rounds:
         return False
@@ -368,7 +368,7 @@ def _best_first(answer: list[int], prompts: list[PromptResult], state: State) ->
 
 
 def _feasible(goal: Goal, means: Means) -> list[bool | None]:
-    """Whether each estimate keeps every constraint; None without constraints or without an estimate."""
+    """For each prompt, True if its estimate satisfies every constraint; None without constraints or an estimate."""
     if not goal.is_constrained:
         return [None] * len(means)
     keeps = (goal.values(means)[:, len(goal.objectives) :] >= 0).all(axis=1)
@@ -376,7 +376,7 @@ def _feasible(goal: Goal, means: Means) -> list[bool | None]:
 
 
 def _all_feasible(selected: list[PromptResult]) -> bool | None:
-    """Whether every selected prompt is feasible; None without constraints, or where nothing is known of one."""
+    """True if every selected prompt is feasible; None without constraints, or if one has no scores."""
     verdicts = [entry.feasible for entry in selected]
     return None if not verdicts or None in verdicts else all(verdicts)
 

@@ -1,4 +1,4 @@
-"""What happened, as plain data: a decision is an event too, recorded when it is made and never computed again."""
+"""Events as plain data. A decision is an event too: recorded when it is made, and never recomputed."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -120,7 +120,7 @@ Event: TypeAlias = Asked | Told | Released | Failed | Observed | Decided | Growt
 
 
 class Failure(NamedTuple):
-    """What failed, and why."""
+    """A failed evaluation and its reason."""
 
     trial: int
     arm: int

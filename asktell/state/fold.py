@@ -31,10 +31,10 @@ from asktell.state.state import Grown, State, examples_left, observed_examples
 
 
 class Decider(Protocol):
-    """What `decide` needs of a method."""
+    """The part of a method that `decide` uses."""
 
     def due(self, state: State) -> bool:
-        """Whether it is time to decide."""
+        """True if it is time to decide."""
 
     def decide(self, state: State) -> Decided:
         """The decision."""

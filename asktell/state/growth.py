@@ -1,4 +1,4 @@
-"""How a selection goes on: what growth does to those who have left, and whether it can come next."""
+"""Growth: prompts, budget and examples that join, and its effect on prompts that have left."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +30,7 @@ from asktell.state.state import Grown, State
 
 
 def reopens(event: Growth, last: Decided | None) -> bool:
-    """Whether a selection that was done with its `last` decision (None: is not done) goes on.
+    """True if growth reopens a selection that its `last` decision finished (None: it is not finished).
 
     So it does with new prompts, money or examples, and when a prompt of its answer is retired.
     """
@@ -84,7 +84,7 @@ def prompts_after(prompts: Prompts, event: Growth) -> Prompts:
 
 
 def check_growth(state: State, event: Growth) -> None:
-    """See that growth can come next.
+    """Check that growth can come next.
 
     Raises:
         InvalidArgumentError: it cannot.
@@ -245,7 +245,7 @@ def ids_again(prompts: Prompts, more: object, first: int, event: Added) -> list[
 
 
 def check_again(key: str | None, is_same: bool) -> None:
-    """See that what came under the name of an earlier request is that request.
+    """Check that a repeated key carries the same request.
 
     Raises:
         InvalidArgumentError: it is another one.

@@ -38,7 +38,7 @@ class _Columns:
 
 
 class History:
-    """Rows of (trial, arm, example, scores); immutable to whoever holds it."""
+    """Rows of (trial, arm, example, scores); immutable."""
 
     __slots__ = ("_asked", "_columns", "_length")
 
@@ -298,7 +298,7 @@ class Repeated(NamedTuple):
 
     @property
     def has_drifted(self) -> bool:
-        """Whether scores repeated late are off by more than noise: it says so without a cause in 4 of 100 runs at most.
+        """True if late repeats differ by more than noise; false alarms in at most 4 of 100 runs.
 
         More of them changed than of those repeated soon (Fisher's exact test), or their mean moved (Student's t).
         """

@@ -50,7 +50,7 @@ def _whole_id(trial: object, parts: Sequence[object]) -> int:
 
 
 def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
-    """See that a trial that is out, or was told, is the one that its id says.
+    """Check that a trial that is out, or was told, is the one that its id says.
 
     Raises:
         UnknownTrialError: its prompt or its example is another one.
@@ -132,7 +132,7 @@ def not_out(state: State, trial: int) -> UnknownTrialError:
 
 
 def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
-    """See that a trial that is not out was told these scores before.
+    """Check that a trial that is not out was told these scores before.
 
     Raises:
         UnknownTrialError: it was never told.

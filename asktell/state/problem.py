@@ -1,4 +1,4 @@
-"""What is known before the first pull, and how it grows."""
+"""The problem: everything known before the first pull, and how it grows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ SKIP: Final = "skip"
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is known before the first pull.
+    """Everything known before the first pull.
 
     With `sampling="shared"` the t-th pull of every prompt takes the t-th example of one seeded order, without
     replacement; with "iid" every pull draws its own. `n_examples` None: the evaluator draws examples itself.
@@ -87,14 +87,14 @@ class Problem:
 
     @property
     def is_bound_by_cost_alone(self) -> bool:
-        """Whether as many evaluations are allowed as there are, or as there can be."""
+        """True if evaluations are not limited below what exists, so that only the cost limits."""
         return self.max_cost is not None and self.budget == most_evaluations(
             self.n_arms, self.n_examples, self.sampling, self.repeats
         )
 
     @cached_property
     def allowance(self) -> Allowance:
-        """What may be spent in money."""
+        """The limit on cost."""
         return Allowance(self.max_cost, self.max_cost_per_evaluation)
 
     @property
@@ -114,7 +114,7 @@ class Problem:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether the scores of a cell differ from ask to ask, so that one of them does not tell all."""
+        """True if repeated scores of a cell may differ."""
         return self.repeats > 1 or self.differs
 
     @property

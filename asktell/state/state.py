@@ -78,12 +78,12 @@ class State(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        """Whether the last decision has been made, unless prompts, money or examples come."""
+        """True if the last decision has been made, unless prompts, budget or examples are added."""
         return bool(self.decisions) and self.decisions[-1][1].finished and not self.reopened
 
     @property
     def was_widened(self) -> bool:
-        """Whether prompts or examples joined, which may have been chosen for what was seen of those before."""
+        """True if prompts or examples joined, which may have been chosen because of earlier scores."""
         now, then = self.problem, self.origin
         return (now.n_arms, now.n_examples) != (then.n_arms, then.n_examples)
 
@@ -97,27 +97,27 @@ class State(NamedTuple):
 
     @property
     def is_explicit(self) -> bool:
-        """Whether the last decision planned its pulls one by one, so that nothing else takes their place."""
+        """True if the last decision planned its pulls one by one, so that nothing else takes their place."""
         return self.reopened or (bool(self.decisions) and self.decisions[-1][1].plan is not None)
 
     @property
     def plan_is_empty(self) -> bool:
-        """Whether nothing is left to hand out before the next decision."""
+        """True if nothing is left to hand out before the next decision."""
         return self.position == len(self.plan_arms) and self.returned.is_empty
 
     @property
     def may_decide(self) -> bool:
-        """Whether a decision can come next: nothing is left to hand out, or what is left may cost too much by now."""
+        """True if a decision can come next: nothing is left to hand out, or what is left may cost too much by now."""
         has_limit = self.problem.allowance.cost is not None
         return (self.plan_is_empty or (has_limit and not self.pending)) and not self.finished
 
     @property
     def may_starve(self) -> bool:
-        """Whether somebody who asks may get nothing, and wait for what comes next."""
+        """True if an ask may return nothing and wait for other scores."""
         return self.plan_is_empty or self.problem.allowance.cost is not None
 
     def fits(self, arm: int) -> bool:
-        """Whether the cost allows one more pull of an arm, beside all that are out; see `asktell.Budget`."""
+        """True if the cost budget allows one more pull of an arm besides all pending ones; see `asktell.Budget`."""
         allowance = self.problem.allowance
         return allowance.cost is None or allowance.allows(arm, self.cost, self.costs, self.pending, self.reserve)
 
@@ -147,14 +147,14 @@ class State(NamedTuple):
         return self.failures if self.problem.failure_scores is None else _NONE
 
     def fails_too_often(self, arm: int) -> bool:
-        """Whether an arm's failure rate is above the one allowed, so that it leaves; the baseline never does."""
+        """True if an arm's failure rate is above the one allowed, so that it leaves; the baseline never leaves."""
         if self.problem.failure_scores is not None or arm == self.problem.baseline:
             return False
         n_failed = self.failures.count(arm)
         return is_above(self.problem.max_failure_rate, n_failed, n_failed + self.history.n_asked(arm))
 
     def is_exhausted(self, arm: int) -> bool:
-        """Whether so many evaluations of an arm have failed for each score that it is asked no more.
+        """True if an arm has too many failures per score to be asked again.
 
         That ends a selection in which an arm that never leaves always fails.
         """
@@ -226,7 +226,7 @@ class State(NamedTuple):
         return self.pending.get(trial) or self.returned.find(trial)
 
     def next_pull(self) -> Pull | None:
-        """What to hand out now, None if a decision or a score must come first."""
+        """The next pull, or None if a decision or a score must come first."""
         if not self.returned.is_empty:
             return self.returned.front
         if self.position < len(self.plan_arms):
@@ -343,7 +343,7 @@ def examples_left(problem: Problem, had: "Counter[int]") -> Iterator[int]:
 
 
 def is_above(rate: float, failures: int, n: int) -> bool:
-    """Whether a failure rate is above `rate` with the probability `SURE`, after so many failures out of n.
+    """True if a failure rate is above `rate` with the probability `SURE`, after so many failures out of n.
 
     With a uniform prior that probability is the one that of n + 1 evaluations, each failing with probability `rate`, at
     most `failures` fail. Its terms are taken from the largest one outwards, by products and quotients only: machines

@@ -241,7 +241,7 @@ class Plan:
         yield _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this")
 
     def _says(self, line: str) -> bool:
-        """Whether a line of advice is on what was given."""
+        """True if a line of advice concerns the given options."""
         return (self.base_url is not None and "base_url" in line) or (self.price is not None and "price =" in line)
 
 

@@ -44,7 +44,7 @@ class RunFolder:
 
     @property
     def used(self) -> bool:
-        """Whether a run has left anything here."""
+        """True if the folder contains files of a run."""
         return any(file.exists() for file in (self.setup_file, self.study_file, self.log_file))
 
     # The lock

@@ -84,7 +84,7 @@ def _written(plan: Plan, beside: Mapping[Path, str]) -> "Config":
 
 
 def _are_templates(config: "Config") -> bool:
-    """Whether prompts name columns in braces, and nothing else."""
+    """True if prompts name columns in braces, and nothing else."""
     prompts = config.selector.prompts.texts
     try:
         check_fields(prompts, config.examples, True)

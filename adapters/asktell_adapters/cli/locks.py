@@ -25,7 +25,7 @@ def try_lock(handle: int) -> bool:
 
 
 def is_locked(handle: int) -> bool:
-    """Whether another process has locked the open file. Who asks is not seen by others who ask, but on Windows."""
+    """True if another process has locked the open file. Checking is invisible to other processes, except on Windows."""
     if (fcntl := _module("fcntl")) is not None:
         return not _done(fcntl.flock, handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     if (msvcrt := _module("msvcrt")) is not None:

@@ -29,7 +29,7 @@ def location(where: str) -> str:
 
 
 def needs_name(where: str) -> bool:
-    """Whether it is a place of studies, any of which may be meant."""
+    """True if the address can hold several studies, so that a name is needed."""
     return _folder(where) is None
 
 
@@ -47,7 +47,7 @@ def _folder(where: str) -> RunFolder | None:
 
 
 def _is_database(path: Path) -> bool:
-    """Whether it is a file of SQLite's."""
+    """True if the file is a SQLite database."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -55,7 +55,7 @@ def _is_database(path: Path) -> bool:
 
 
 def is_service(where: object) -> bool:
-    """Whether it is the address of a service."""
+    """True if it is the address of a service."""
     return isinstance(where, str) and where.startswith(("http://", "https://"))
 
 

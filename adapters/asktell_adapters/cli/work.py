@@ -277,7 +277,7 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
 
 
 def _check_examples(study: AnyStudy, config: "Config") -> None:
-    """See that every example of the study is there to be evaluated on.
+    """Check that every example of the study is there to be evaluated on.
 
     Raises:
         InvalidArgumentError: some joined that the data set lacks.
@@ -291,7 +291,7 @@ def _check_examples(study: AnyStudy, config: "Config") -> None:
 
 
 def _is_less(before: Any, now: Any) -> bool:
-    """Whether any limit of a budget, as a file has it, was lowered; or there are others now."""
+    """True if a limit of a budget in a file was lowered, or the limits are others."""
     then, limits = (given if isinstance(given, dict) else {"evaluations": given} for given in (before, now))
     return set(then) != set(limits) or any(limits[name] < limit for name, limit in then.items())
 

@@ -37,7 +37,7 @@ class ServedBatch:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may still get answers."""
+        """True if the batch may still get answers."""
         return self.status in _OPEN
 
     @property

@@ -127,7 +127,7 @@ class Crew(Generic[_Batch]):
 
     @property
     def busy(self) -> bool:
-        """Whether any has a batch."""
+        """True if any worker has a batch."""
         return any(worker.stage is _Stage.BUSY for worker in self._workers)
 
     def give(self, worker: Worker[_Batch], batch: _Batch, trials: list[Trial]) -> None:

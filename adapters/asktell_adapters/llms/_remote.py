@@ -115,7 +115,7 @@ class RemoteChat(ABC):
             future.cancel()  # Ctrl-C also ends the requests under way.
 
     def sampled(self, request: Request) -> bool:
-        """Whether the same request may be answered otherwise the next time: the server samples."""
+        """True if the server samples, so that a repeated request may be answered differently."""
         temperature = self.api.extra_body.get("temperature", request.temperature)
         return not self.api.send_sampling or temperature != 0
 
@@ -264,14 +264,14 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _is_about_schemas(error: Exception) -> bool:
-    """Whether a server says that it cannot hold answers to a schema."""
+    """True if a server says that it cannot hold answers to a schema."""
     if getattr(error, "status_code", None) not in (400, 404, 422, 501):
         return False
     return any(word in str(error).lower() for word in ("response_format", "json_schema", "structured output"))
 
 
 def _is_unconnected(error: BaseException | None) -> bool:
-    """Whether no connection came about: refused, or no such name. The class is httpx's, or that of httpx2."""
+    """True if the connection failed: refused, or unknown host. The class is httpx's or httpx2's."""
     connection = import_extra("openai", "openai").APIConnectionError
     return isinstance(error, connection) and type(error.__cause__).__name__ == "ConnectError"
 

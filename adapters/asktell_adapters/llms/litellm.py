@@ -95,7 +95,7 @@ class LiteLLM(RemoteChat):
 
     @property
     def is_priced(self) -> bool:
-        """Whether it is known what every answer will cost."""
+        """True if the price of every answer is known."""
         return self.api.price is not None or all(known_price(name) is not None for name in self._models())
 
     def identity(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class Ledger:
         return Choice(plan.cells[0], plan.by, plan.cells[:_LONGEST_PLAN] if plan.by == trial.number else None)
 
     def is_over(self, state: State, trials: Sequence[FrozenTrial]) -> bool:
-        """Whether nothing more is to be asked, for now or for good, beside what these trials will choose."""
+        """True if nothing more can be asked, now or ever, besides what these trials will choose."""
         state, rest = self._foreseen(state, self._rest_of_plan(), trials)
         plan = self._next(state, rest, number=len(trials))
         return plan is None or not state.fits(plan.cells[0][0])
@@ -132,7 +132,7 @@ class Ledger:
         return apply(self.state, decided) if decided is not None and decided.finished else self.state
 
     def is_echo(self, state: State, trial: FrozenTrial) -> bool:
-        """Whether this trial, the last in the state, is the third of its prompt with the same scores.
+        """True if this trial, the last in the state, is the third of its prompt with the same scores.
 
         Only where each trial takes examples of its own, and scores are no whole numbers: those agree by chance.
         """

@@ -210,7 +210,7 @@ def improve(
 
 
 def check_method(selector: Selector) -> None:
-    """See that prompts can join a selection.
+    """Check that prompts can join a selection.
 
     Raises:
         IncompatibleMethodError: its method plans rounds.
@@ -344,7 +344,7 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
 
 
 def _is_taken(evaluator: Any, text: str) -> bool:
-    """Whether the evaluator has all that a prompt asks for, such as the columns that it names."""
+    """True if the evaluator provides everything a prompt uses, such as the columns it names."""
     try:
         if callable(check := getattr(evaluator, "check_prompts", None)):
             check([text])
@@ -354,7 +354,7 @@ def _is_taken(evaluator: Any, text: str) -> bool:
 
 
 def _is_usable(text: str) -> bool:
-    """Whether there is something in it, and no half of a character, which no storage takes."""
+    """True if the text is not empty and has no lone surrogates, which no storage accepts."""
     try:
         return bool(text.strip().encode())
     except UnicodeEncodeError:

@@ -118,7 +118,7 @@ class View:
 
     @property
     def all_failed(self) -> bool:
-        """Whether there were evaluations, and not one that succeeded."""
+        """True if there were evaluations and all failed."""
         return self.result.spent == 0 and any(entry.failures for entry in self.result.prompts)
 
     def _progress(self) -> dict[str, float]:

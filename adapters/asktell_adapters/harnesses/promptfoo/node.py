@@ -87,7 +87,7 @@ class NodeWorker:
 
     @property
     def running(self) -> bool:
-        """Whether there is a process that has been asked before."""
+        """True if the process has been started and used."""
         return self._process is not None and self._process.poll() is None
 
     def ask(self, request: Mapping[str, Any], timeout: float) -> Any:
