@@ -12,7 +12,6 @@ from asktell.service.app import make_app
 from asktell.service.auth import Tokens
 from asktell.service.open_studies import OpenStudies
 from asktell_adapters.cli.arguments import make_parser
-from asktell_adapters.cli.main import _COMMANDS
 from asktell_adapters.config.judges import JudgeTable
 from asktell_adapters.config.metrics import METRICS
 from asktell_adapters.config.model import MODELS, NamedModel
@@ -44,9 +43,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def commands() -> Mapping[str, argparse.ArgumentParser]:
     """The parser of each command."""
-    (choices,) = (
-        action.choices for action in make_parser(_COMMANDS)._actions if isinstance(action, argparse._SubParsersAction)
-    )
+    (choices,) = (action.choices for action in make_parser()._actions if isinstance(action, argparse._SubParsersAction))
     return choices
 
 

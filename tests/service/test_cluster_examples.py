@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -196,8 +195,7 @@ def test_the_worker_pod_and_the_service_get_what_they_read() -> None:
     (service,) = by_kind["Deployment"]["spec"]["template"]["spec"]["containers"]
     program, verb, *arguments = service["command"]
     assert (program, verb) == ("asktell", "serve")
-    commands: Any = defaultdict(lambda: None)
-    parsed = make_parser(commands).parse_args([verb, *arguments])
+    parsed = make_parser().parse_args([verb, *arguments])
     (worker,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
     variables = {variable["name"]: variable.get("value") for variable in worker["env"]}
     assert variables["ASKTELL_STUDY"] == f"http://asktell:{parsed.port}"

@@ -1,20 +1,17 @@
-"""The arguments of the command line, and their help."""
+"""The commands of `asktell`, with their arguments and help."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple
 
 import asktell
-from asktell_adapters.cli.study_arguments import Add, add_growth, add_profile, add_serve, add_studies
-
-Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 KINDS = ("openai", "litellm", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect")
-"""What `asktell init` begins with."""
+"""The configurations that `asktell init` writes."""
 
 PICTURES = (".png", ".svg", ".pdf")
-"""The kinds of files that a plot is drawn into."""
+"""The file types of `asktell result --plot`."""
 
 _EXAMPLE = """\
 example: a file summarize.toml (asktell init writes one)
@@ -44,13 +41,433 @@ example: a file summarize.toml (asktell init writes one)
 
 and then
 
-  asktell run summarize.toml        # Ctrl-C stops it; the same command goes on
+  asktell run summarize.toml        # Ctrl-C stops it; the same command resumes it
   asktell result summarize.toml --plot result.png
 """
 
 
-def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """The parser; what it parses has `command`, the one of `commands` that was named."""
+class Argument(NamedTuple):
+    """An argument of a command, as `argparse` takes it."""
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+
+class Command(NamedTuple):
+    """A command: `MODULE:FUNCTION` below `asktell_adapters.cli`, its help, and its arguments."""
+
+    name: str
+    function: str
+    summary: str
+    description: str
+    example: str
+    arguments: Sequence[Argument]
+    usage: str | None = None
+
+
+def _a(*flags: str, **options: Any) -> Argument:
+    return Argument(flags, options)
+
+
+_URL = "sqlite:///studies.db"
+_STORAGE = "sqlite:///PATH, a path, postgresql://USER@HOST/NAME"
+_CONFIG = _a("config", metavar="CONFIG.toml", type=Path, help="configuration of the run")
+_RUN = _a("run", metavar="RUN", help="configuration or folder of the run; or URL and NAME of a study")
+_NAME = _a("name", metavar="NAME", nargs="?", help="name of the study, if a URL is given")
+_LOOK = (_a("run", metavar="CONFIG_FOLDER_OR_URL", help="configuration or folder of the run; or URL of studies"), _NAME)
+_JSON = _a("--json", action="store_true", help="print JSON")
+_YES = _a("--yes", action="store_true", help="do not ask before a run that may cost more than confirm_above")
+_NO_PROGRESS = _a("--no-progress", action="store_true", help="no progress bar")
+_CONFIDENCE = _a("--confidence", type=float, default=0.95, help="default: %(default)s")
+_ENCODING = _a("--encoding", metavar="NAME", help="encoding of a text file that is not UTF-8")
+_RUNNING = (
+    _CONFIG,
+    _a("--fresh", action="store_true", help="start over; the old output folder is renamed"),
+    _a("--keep-going", action="store_true", help="do not stop when many evaluations in a row fail"),
+    _a(
+        "--study",
+        metavar="URL",
+        help="keep the study there, for other machines: sqlite:///PATH, postgresql://..., or a service's http://...",
+    ),
+    _a("--join", action="store_true", help="add a worker to the run that uses the output folder"),
+    _a("--name", help="name of the study at URL (default: CONFIG's)"),
+    _a("--worker", metavar="NAME", help="name of this worker; after a restart it keeps its pending trials"),
+    _a(
+        "--lease",
+        metavar="SECONDS",
+        type=float,
+        default=60.0,
+        help="pending trials of a dead worker are reassigned after this time (default: %(default)g)",
+    ),
+    _YES,
+    _NO_PROGRESS,
+)
+
+COMMANDS = (
+    Command(
+        "init",
+        "init:init",
+        "write a first configuration",
+        "Write a CONFIG with comments, and small files of prompts and examples where none are named. In a terminal it\n"
+        "asks for what is not given.",
+        "example: asktell init\n"
+        "         asktell init support.toml --kind openai --model gpt-4o-mini --data tickets.csv \\\n"
+        "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'",
+        (
+            _a("config", metavar="CONFIG.toml", type=Path, nargs="?", help="default: selection.toml"),
+            _a("--kind", choices=KINDS, help="what answers"),
+            _a("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written"),
+            _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
+            _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),
+            _a("--rubric", metavar="[NAME=]TEXT", action="append", help="what makes an answer good; repeatable"),
+            _a("--model", metavar="NAME", help="name of the model"),
+            _a("--base-url", metavar="URL", help="URL of an API other than OpenAI's"),
+            _a("--api-key-env", metavar="NAME", help="environment variable of the key (default: OPENAI_API_KEY)"),
+            _a("--input", metavar="COLUMN", help="column of the input"),
+            _a("--reference", metavar="COLUMN", help="column of the wanted answer; 'none' for none"),
+            _ENCODING,
+            _a("--sheet", metavar="NAME", help="sheet of an Excel file (default: the first)"),
+            _a("--split", metavar="NAME", help="split of a folder of `datasets` with several"),
+            _a("--budget", metavar="N", type=int, help="number of evaluations"),
+            _a("--force", action="store_true", help="replace an existing configuration"),
+            _a("--yes", action="store_true", help="ask nothing: use the defaults"),
+        ),
+    ),
+    Command(
+        "check",
+        "check:check",
+        "try one evaluation before a run",
+        "Put one prompt on one example through the model, the metrics and the judges. Print what was sent, the\n"
+        "answer, the scores and the cost. Nothing is written into the run's folder.",
+        "example: asktell check summarize.toml\n         asktell check summarize.toml --prompt brief --example r7",
+        (
+            _CONFIG,
+            _a("--prompt", metavar="ID", help="id of the prompt (default: the first one)"),
+            _a("--example", metavar="ID", help="id of the example, or its row's number (default: the first one)"),
+            _JSON,
+        ),
+    ),
+    Command(
+        "run",
+        "work:run_selection",
+        "run or resume a selection",
+        "Evaluate prompts as CONFIG says until the budget is spent, and print the best.\n"
+        "Everything is kept in the output folder, in a study. After Ctrl-C or a crash the same command resumes the\n"
+        "run: no finished evaluation is repeated. If the run has finished, its result is printed.\n"
+        "In other terminals, --join adds workers.",
+        _EXAMPLE,
+        (
+            *_RUNNING,
+            _a(
+                "--estimate",
+                metavar="N",
+                type=int,
+                nargs="?",
+                const=0,
+                help="only estimate the run's calls, tokens, money and time, from N real calls (default: none)",
+            ),
+            _a("--json", action="store_true", help="print the estimate as JSON"),
+        ),
+    ),
+    Command(
+        "improve",
+        "work:run_improvement",
+        "write better prompts, and select among them",
+        "Select among CONFIG's prompts, let an LLM write new ones from the best and from the examples on which they\n"
+        "fail, select again, and so on, until the budget is spent or nothing better is found. [improve] in CONFIG has\n"
+        "the settings. After Ctrl-C or a crash the same command resumes.",
+        "example: asktell improve summarize.toml",
+        (*_RUNNING, _a("--json", action="store_true", help="print JSON: the generations and the result")),
+    ),
+    Command(
+        "status",
+        "studies:status",
+        "show the progress of a run",
+        "Print the evaluations done, the prompts still active, failures, and the best so far, also during a run.",
+        "example: asktell status summarize.toml\n         asktell status sqlite:///studies.db summarize",
+        _LOOK,
+    ),
+    Command(
+        "result",
+        "studies:result",
+        "rank all prompts",
+        "Print every prompt with its estimates (mean +- standard error), the selected ones first, also during a run.",
+        "example: asktell result runs/summarize --plot result.png\n"
+        "         asktell result sqlite:///studies.db summarize --json",
+        (
+            *_LOOK,
+            _a("--json", action="store_true", help="print JSON instead of the table"),
+            _a("--plot", metavar="FILE", type=Path, help=f"plot the result to a file: {', '.join(PICTURES)}"),
+        ),
+    ),
+    Command(
+        "report",
+        "studies:report",
+        "write an HTML page",
+        "Write one HTML file with the answer, every prompt, where the evaluations went, and the answers side by side,\n"
+        "also during a run. It opens in any browser and loads nothing else.",
+        "example: asktell report summarize.toml -o summarize.html\n"
+        "         asktell report sqlite:///studies.db summarize -o summarize.html",
+        (
+            *_LOOK,
+            _a(
+                "-o",
+                "--output",
+                metavar="FILE.html",
+                type=Path,
+                default=Path("report.html"),
+                help="default: %(default)s",
+            ),
+        ),
+    ),
+    Command(
+        "view",
+        "view:view",
+        "show the same page, live",
+        "Show the run's page in the browser and keep it up to date until Ctrl-C. It is served to this machine only,\n"
+        "and nothing can be changed through it.",
+        "example: asktell view summarize.toml",
+        (
+            *_LOOK,
+            _a("--port", type=int, default=0, help="default: any free port"),
+            _a("--no-browser", action="store_true", help="only print the page's address"),
+        ),
+    ),
+    Command(
+        "compare",
+        "gate:compare",
+        "compare two prompts of a run",
+        "Print how far prompt A is ahead of prompt B in every metric, and how sure that is. By default, B is the\n"
+        "baseline, or else the selected prompt.",
+        "example: asktell compare summarize.toml brief long\n"
+        "         asktell compare sqlite:///studies.db summarize brief",
+        (
+            _RUN,
+            _a("prompts", metavar="A", nargs="+", help="ids or texts of prompts: A, or A and B"),
+            _a("--tolerance", type=float, default=0.0, help="a smaller difference does not matter"),
+            _JSON,
+            _CONFIDENCE,
+        ),
+        "asktell compare [OPTIONS] RUN [NAME] A [B]",
+    ),
+    Command(
+        "gate",
+        "gate:gate",
+        "fail a build when a prompt got worse",
+        "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
+        "candidate is worse, or misses a constraint of the goal.\n"
+        "Exit codes: 0: not worse by more than the margin, and every constraint is kept; 1: worse, or a constraint is\n"
+        "missed; 3: undecided when the budget ended; 2: error.",
+        "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
+        (
+            _a("config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal"),
+            _a("--baseline", metavar="ID", help="prompt in use (default: CONFIG's baseline)"),
+            _a("--candidate", metavar="ID", help="new prompt (default: the other one, if there are two)"),
+            _a("--margin", metavar="X", type=float, default=0.0, help="a smaller loss does not matter"),
+            _a("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown"),
+            _a("--junit", metavar="FILE.xml", type=Path, help="write a JUnit test report"),
+            _NO_PROGRESS,
+            _YES,
+            _CONFIDENCE,
+        ),
+    ),
+    Command(
+        "serve",
+        "serving:serve_studies",
+        "serve studies over HTTP",
+        "Serve the studies at URL until SIGTERM or Ctrl-C, for workers on other machines and in other languages.\n"
+        "Every request needs the token in ASKTELL_TOKEN, or, for reading only, the one in ASKTELL_READ_TOKEN. Without\n"
+        "tokens only this machine is served. TLS is the reverse proxy's task. GET /openapi.json describes the API.",
+        "example: asktell serve sqlite:///studies.db --port 8000",
+        (
+            _a("url", metavar="URL", help="storage: sqlite:///FILE, postgresql://HOST/NAME; or a run's folder"),
+            _a("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"),
+            _a("--port", type=int, default=8000, help="0: any free port (default: %(default)s)"),
+            _a(
+                "--proxy",
+                action="append",
+                default=[],
+                metavar="ADDRESS",
+                help="IP address of a reverse proxy whose X-Forwarded-For and -Proto are trusted; repeatable",
+            ),
+            _a(
+                "--rate",
+                type=float,
+                default=500.0,
+                help="maximum requests per second of a client; 0: unlimited (default: %(default)s)",
+            ),
+            _a("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)"),
+            _a("--access-log", action="store_true", help="log every request to stderr"),
+        ),
+    ),
+    Command(
+        "cache",
+        "answers:cache",
+        "inspect or clear the answer cache",
+        "`info` prints the number of cached answers and their size, `clear` removes them all.",
+        "example: asktell cache info\n         asktell cache clear summarize.toml",
+        (
+            _a("action", choices=["info", "clear"], help="what to do"),
+            _a("where", metavar="CONFIG_OR_FILE", type=Path, nargs="?", help="which cache (default: the user's)"),
+        ),
+    ),
+    Command(
+        "add",
+        "growth:add",
+        "add prompts to a run",
+        "Add prompts to a run, also after its end. Earlier scores are kept. The command that started the run\n"
+        "evaluates the new prompts as far as the budget allows (see asktell extend).",
+        "example: asktell add summarize.toml short='In five words.'\n"
+        "         asktell add sqlite:///studies.db summarize --file more.csv",
+        (
+            _RUN,
+            _a("prompts", metavar="ID=TEXT", nargs="*", help="only TEXT if the run's prompts have no ids"),
+            _a("--file", metavar="FILE", type=Path, help="file of prompts, as in CONFIG"),
+            _ENCODING,
+        ),
+        "asktell add [OPTIONS] RUN [NAME] (ID=TEXT ... | --file FILE)",
+    ),
+    Command(
+        "retire",
+        "growth:retire",
+        "remove a prompt from a run",
+        "Stop evaluating a prompt; it can no longer be selected. Its scores are kept, and its pending trials may\n"
+        "still be told.",
+        "example: asktell retire summarize.toml long --reason 'too expensive'",
+        (
+            _RUN,
+            _a("prompt", metavar="PROMPT", nargs="+", help="ids or texts"),
+            _a("--reason", required=True, help="reason shown in the result"),
+        ),
+        "asktell retire [OPTIONS] RUN [NAME] PROMPT ... --reason REASON",
+    ),
+    Command(
+        "extend",
+        "growth:extend",
+        "extend the budget or the examples of a run",
+        "Add evaluations, money or examples to a run. If it has ended, the command that started it resumes it.",
+        "example: asktell extend summarize.toml --evaluations 100\n"
+        "         asktell extend summarize.toml --examples     (rows were appended to its data)",
+        (
+            _RUN,
+            _NAME,
+            _a("--evaluations", metavar="N", type=int, help="additional evaluations"),
+            _a("--cost", metavar="X", type=float, help="additional money, if the budget is a cost"),
+            _a(
+                "--examples",
+                metavar="ID",
+                nargs="*",
+                help="alone: the rows appended to the data of a CONFIG.toml; else the ids of new examples, or how many",
+            ),
+        ),
+    ),
+    Command(
+        "pause",
+        "growth:pause",
+        "pause a run",
+        "Hand out no more trials; workers wait. Pending trials may still be told. The pause lasts until `asktell\n"
+        "resume`, even over restarts.",
+        "example: asktell pause summarize.toml",
+        (_RUN, _NAME),
+    ),
+    Command(
+        "resume",
+        "growth:resume",
+        "resume a paused run",
+        "End a pause; waiting workers continue by themselves.",
+        "example: asktell resume summarize.toml",
+        (_RUN, _NAME),
+    ),
+    Command(
+        "profile",
+        "profile:profile",
+        "show what earlier runs reveal about their examples",
+        "Print how hard each example is, how much it divides prompts, and how sure that is, from runs on the same\n"
+        "examples, oldest first. Another run uses it by [profile] from = [...] in its CONFIG, with the runs or the\n"
+        "file written here. It has no prompts, and no texts but the examples' ids.",
+        "example: asktell profile runs/january runs/february -o profile.json",
+        (
+            _a("runs", metavar="RUN", nargs="+", help="TOML file, folder, URL and NAME, or a profile's .json"),
+            _a("-o", "--output", metavar="FILE.json", type=Path, help="write the profile to a file"),
+            _a(
+                "--half-life",
+                metavar="N",
+                type=float,
+                help="after N later studies, a study counts half (default: all count fully)",
+            ),
+        ),
+    ),
+    Command(
+        "batch",
+        "studies:batch",
+        "evaluate with OpenAI's batch API, at half the price",
+        "`submit` asks for evaluations and sends them as a batch. `collect` tells the study what has arrived, hours\n"
+        "or days later, as often as you like, from any machine. CONFIG is that of `asktell run`, with an openai model.",
+        f"example: asktell batch submit summarize.toml --study {_URL} -n 500",
+        (
+            _a("action", choices=["submit", "collect"], help="what to do"),
+            _CONFIG,
+            _a("--study", metavar="URL", required=True, help="where the study is kept"),
+            _a("--name", help="name of the study (default: CONFIG's)"),
+            _a(
+                "-n",
+                "--evaluations",
+                metavar="N",
+                type=int,
+                help="maximum number to submit (default: all that can be asked)",
+            ),
+        ),
+    ),
+    Command(
+        "studies",
+        "studies:list_studies",
+        "list the studies at a URL",
+        "Print every study with its progress and workers.",
+        f"example: asktell studies {_URL}\n         asktell studies http://localhost:8000",
+        (_a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder"),),
+    ),
+    Command(
+        "watch",
+        "studies:watch",
+        "watch a study",
+        "Print the evaluations done, the best so far, and each worker's pending trials, until the study is done.",
+        f"example: asktell watch {_URL} summarize",
+        (
+            _a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder"),
+            _NAME,
+            _a("--once", action="store_true", help="print once and exit"),
+            _a("--interval", metavar="SECONDS", type=float, default=2.0, help="default: %(default)g"),
+        ),
+    ),
+    Command(
+        "export",
+        "studies:export_study",
+        "export a study to a file",
+        "Write everything about a study to a file of JSON lines.",
+        f"example: asktell export {_URL} summarize summarize.jsonl",
+        (
+            _a("url", metavar="URL", help=f"{_STORAGE}; a run's file or folder"),
+            _NAME,
+            _a("file", metavar="FILE", type=Path, help="JSON lines"),
+        ),
+    ),
+    Command(
+        "import",
+        "studies:import_study",
+        "import a study from a file",
+        "Create a study, in any storage, from a file that `asktell export` wrote.",
+        "example: asktell import postgresql://me@db/studies summarize.jsonl",
+        (
+            _a("url", metavar="URL", help=_STORAGE),
+            _a("file", metavar="FILE", type=Path, help="JSON lines"),
+            _a("--name", help="name of the new study (default: the exported one's)"),
+        ),
+    ),
+)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser; what it parses has `command`, the function's place."""
 
     def formatter(prog: str) -> argparse.HelpFormatter:
         return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28)
@@ -63,220 +480,17 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"asktell {asktell.__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-
-    def add(name: str, help_: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    for command in COMMANDS:
         made = subparsers.add_parser(
-            name, help=help_, description=description, epilog=epilog, parents=[common], formatter_class=formatter
+            command.name,
+            help=command.summary,
+            description=command.description,
+            epilog=command.example,
+            usage=command.usage,
+            formatter_class=formatter,
         )
-        made.set_defaults(command=commands[name])
-        return made
-
-    _add_beginning(add)
-    _add_runs(add)
-    _add_looks(add)
-    _add_compare(add)
-    _add_gate(add)
-    add_serve(add)
-    _add_cache(add)
-    add_growth(add)
-    add_profile(add)
-    add_studies(add)
+        made.set_defaults(command=command.function)
+        for argument in command.arguments:
+            made.add_argument(*argument.flags, **argument.options)
+        made.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
-
-
-def _add_beginning(add: Add) -> None:
-    made = add(
-        "init",
-        "write a configuration to begin with",
-        "Write a CONFIG with comments, and small files of prompts and examples where none are named. In a terminal it\n"
-        "asks what it is not told.",
-        "example: asktell init\n"
-        "         asktell init support.toml --kind openai --model gpt-4o-mini --data tickets.csv \\\n"
-        "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'",
-    )
-    made.add_argument("config", metavar="CONFIG.toml", type=Path, nargs="?", help="default: selection.toml")
-    made.add_argument("--kind", choices=KINDS, help="what answers")
-    made.add_argument("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written")
-    made.add_argument("--prompts", metavar="FILE", type=Path, help="of prompts")
-    made.add_argument("--data", metavar="FILE", type=Path, help="of examples: .csv, .json, .parquet, .xlsx and others")
-    made.add_argument("--rubric", metavar="[NAME=]TEXT", action="append", help="what makes an answer good; repeatable")
-    for name, metavar, help_ in (
-        ("--model", "NAME", "which model"),
-        ("--base-url", "URL", "of another API than OpenAI's"),
-        ("--api-key-env", "NAME", "environment variable that holds the key (default: OPENAI_API_KEY)"),
-        ("--input", "COLUMN", "of the input"),
-        ("--reference", "COLUMN", "of the wanted answer; 'none' for none"),
-        ("--encoding", "NAME", "of a file of text that is not UTF-8"),
-        ("--sheet", "NAME", "of an Excel file (default: the first)"),
-        ("--split", "NAME", "of a folder of `datasets` with several"),
-    ):
-        made.add_argument(name, metavar=metavar, help=help_)
-    made.add_argument("--budget", metavar="N", type=int, help="evaluations")
-    made.add_argument("--force", action="store_true", help="replace a configuration that is there")
-    made.add_argument("--yes", action="store_true", help="ask nothing: take the defaults")
-    made = add(
-        "check",
-        "one evaluation of everything, before a run",
-        "Put one prompt on one example through the model, the metrics and the judges, and print what was sent, what\n"
-        "came, the scores and the cost. Nothing else is spent, and nothing is written into the run's folder.",
-        "example: asktell check summarize.toml\n         asktell check summarize.toml --prompt brief --example r7",
-    )
-    made.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
-    made.add_argument("--prompt", metavar="ID", help="default: the first one")
-    made.add_argument("--example", metavar="ID", help="its id, or its row's number; default: the first one")
-    made.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _add_runs(add: Add) -> None:
-    add_run = add(
-        "run",
-        "run a selection, or go on with it",
-        "Evaluate prompts as CONFIG says until the budget is spent, and print the best.\n"
-        "Everything is kept in the output folder, in a study. After Ctrl-C or a crash the same command goes on:\n"
-        "no evaluation that was finished is made again. A finished run prints its result at once.\n"
-        "In other terminals, --join adds workers.",
-        _EXAMPLE,
-    )
-    _add_running(add_run)
-    add_run.add_argument(
-        "--estimate",
-        metavar="N",
-        type=int,
-        nargs="?",
-        const=0,
-        help="only say what the run will take: calls, tokens, money, time; from N real calls (default: none)",
-    )
-    add_run.add_argument("--json", action="store_true", help="print the estimate as JSON")
-    add_improve = add(
-        "improve",
-        "write better prompts, and select among them",
-        "Select among CONFIG's prompts, let an LLM write new ones from the best and from the examples on which they\n"
-        "fail, select again, and so on, in one study and one budget: until that is spent, or nothing better comes.\n"
-        "[improve] in CONFIG says how. After Ctrl-C or a crash the same command goes on.",
-        "example: asktell improve summarize.toml",
-    )
-    _add_running(add_improve)
-    add_improve.add_argument("--json", action="store_true", help="print JSON: the generations and the result")
-    add_improve.set_defaults(estimate=None)
-
-
-def _add_running(made: argparse.ArgumentParser) -> None:
-    made.add_argument("config", metavar="CONFIG.toml", type=Path, help="the run's description")
-    made.add_argument(
-        "--fresh", action="store_true", help="start anew; the old output folder is kept under another name"
-    )
-    made.add_argument(
-        "--keep-going", action="store_true", help="do not stop when many evaluations in a row fail: count them"
-    )
-    made.add_argument(
-        "--study",
-        metavar="URL",
-        help="keep the study there, for other machines: sqlite:///PATH, postgresql://..., or a service's http://...",
-    )
-    made.add_argument("--join", action="store_true", help="work beside the run that was started in the output folder")
-    made.add_argument("--name", help="of the study at URL (default: CONFIG's)")
-    made.add_argument("--worker", metavar="NAME", help="of this worker; the same after a restart goes on with its own")
-    made.add_argument(
-        "--lease", metavar="SECONDS", type=float, default=60.0, help="after which a dead worker's trials are given away"
-    )
-    made.add_argument("--yes", action="store_true", help="do not ask, however much the run may cost")
-    made.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
-
-
-def _add_looks(add: Add) -> None:
-    add_status = add(
-        "status",
-        "how far a run is",
-        "Evaluations done, prompts still active, failures, and the best so far. Works while the run goes on.",
-        "example: asktell status summarize.toml\n         asktell status sqlite:///studies.db summarize",
-    )
-    add_result = add(
-        "result",
-        "all prompts, ranked",
-        "Every prompt with its estimates (mean +- standard error), the selected ones first. Works while the run goes\n"
-        "on, too.",
-        "example: asktell result runs/summarize --plot result.png\n"
-        "         asktell result sqlite:///studies.db summarize --json",
-    )
-    add_result.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    add_result.add_argument(
-        "--plot", metavar="FILE", type=Path, help=f"draw the result into a file: {', '.join(PICTURES)}"
-    )
-    add_report = add(
-        "report",
-        "a page to look at",
-        "Write one HTML file that shows the whole run: the answer, every prompt, where the evaluations went, the\n"
-        "answers side by side. It opens by double click and needs nothing else. Works while the run goes on, too.",
-        "example: asktell report summarize.toml -o summarize.html\n"
-        "         asktell report sqlite:///studies.db summarize -o summarize.html",
-    )
-    add_report.add_argument(
-        "-o", "--output", metavar="FILE.html", type=Path, default=Path("report.html"), help="default: %(default)s"
-    )
-    add_view = add(
-        "view",
-        "the same page, live",
-        "Show the run's page in the browser of this machine, and keep it up to date while the run goes on. Ctrl-C\n"
-        "ends it. Only this machine is served, and nothing can be changed through it.",
-        "example: asktell view summarize.toml",
-    )
-    add_view.add_argument("--port", type=int, default=0, help="default: any free one")
-    add_view.add_argument("--no-browser", action="store_true", help="only say where the page is")
-    for made in (add_status, add_result, add_report, add_view):
-        made.add_argument("run", metavar="CONFIG_FOLDER_OR_URL", help="the run's TOML file or folder; a URL of studies")
-        made.add_argument("name", metavar="NAME", nargs="?", help="of the study, if it is one")
-
-
-def _add_compare(add: Add) -> None:
-    made = add(
-        "compare",
-        "two prompts of a run",
-        "How far prompt A is ahead of prompt B in every metric, and how sure that is. Without B, of the baseline, or\n"
-        "else of the selected prompt.",
-        "example: asktell compare summarize.toml brief long\n"
-        "         asktell compare sqlite:///studies.db summarize brief",
-    )
-    made.add_argument("run", metavar="RUN", help="the run's TOML file or folder, or a study's URL and NAME")
-    made.add_argument("prompts", metavar="A", nargs="+", help="ids or texts of prompts: A, or A and B")
-    made.usage = "asktell compare [OPTIONS] RUN [NAME] A [B]"
-    made.add_argument("--tolerance", type=float, default=0.0, help="differences up to it do not matter")
-    made.add_argument("--json", action="store_true", help="print JSON")
-    _add_confidence(made)
-
-
-def _add_gate(add: Add) -> None:
-    made = add(
-        "gate",
-        "fail a build when a prompt got worse",
-        "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
-        "candidate is worse, or misses a constraint of the goal.\n"
-        "Exit codes: 0: it is not worse by more than the margin, and keeps every constraint; 1: it is worse, or\n"
-        "misses one; 3: the budget ended undecided; 2: it could not be done.",
-        "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
-    )
-    made.add_argument("config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal")
-    made.add_argument("--baseline", metavar="ID", help="the prompt in use (default: CONFIG's baseline)")
-    made.add_argument("--candidate", metavar="ID", help="the new one (default: the other one, if there are two)")
-    made.add_argument("--margin", metavar="X", type=float, default=0.0, help="how much worse is not too much")
-    made.add_argument("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown")
-    made.add_argument("--junit", metavar="FILE.xml", type=Path, help="write a test report")
-    made.add_argument("--no-progress", action="store_true", help="no progress bar (none is shown in a file anyway)")
-    made.add_argument("--yes", action="store_true", help="start even if it may cost more than confirm_above")
-    _add_confidence(made)
-
-
-def _add_confidence(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
-
-
-def _add_cache(add: Add) -> None:
-    made = add(
-        "cache",
-        "the answers that are kept on disk",
-        "`info` says how many answers are kept and what they take, `clear` removes them all.",
-        "example: asktell cache info\n         asktell cache clear summarize.toml",
-    )
-    made.add_argument("action", choices=["info", "clear"], help="what to do")
-    made.add_argument("where", metavar="CONFIG_OR_FILE", type=Path, nargs="?", help="whose cache (default: the user's)")

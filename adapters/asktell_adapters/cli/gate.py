@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import math
 import sys
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ from asktell.extend import (
 )
 from asktell_adapters.cli.output import estimate_of, show
 from asktell_adapters.cli.price import confirm
+from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.metrics import range_of
 
 if TYPE_CHECKING:
@@ -76,7 +78,12 @@ class Judge:
 
 
 def gate(arguments: argparse.Namespace) -> int:
-    """`asktell gate`; the exit code says what was found."""
+    """`asktell gate`; the exit code is the verdict."""
+    with signals(), logging_to_stderr():
+        return _gate(arguments)
+
+
+def _gate(arguments: argparse.Namespace) -> int:
     from asktell_adapters.config import load_config
 
     if not 0 < arguments.confidence < 1:
@@ -269,8 +276,8 @@ def _junit(verdict: str, judge: Judge, comparison: Comparison) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
 
 
-def compared(arguments: argparse.Namespace) -> Comparison:
-    """For `asktell compare`: prompts of a run, or of a study, whose name then comes first."""
+def compare(arguments: argparse.Namespace) -> int:
+    """`asktell compare`: prompts of a run, or of a study, whose name then comes first."""
     from asktell_adapters.cli.places import needs_name
     from asktell_adapters.cli.studies import result_of
 
@@ -278,5 +285,7 @@ def compared(arguments: argparse.Namespace) -> Comparison:
     study = names.pop(0) if needs_name(arguments.run) else None
     if not 1 <= len(names) <= 2:
         raise InvalidArgumentError(f"asktell compare needs one prompt or two, got {len(names)}: RUN [NAME] A [B].")
-    a, b, confidence, tolerance = names[0], [*names, None][1], arguments.confidence, arguments.tolerance
-    return result_of(arguments.run, study).compare(a, b, confidence, tolerance)
+    a, b = names[0], [*names, None][1]
+    found = result_of(arguments.run, study).compare(a, b, arguments.confidence, arguments.tolerance)
+    show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
+    return 0

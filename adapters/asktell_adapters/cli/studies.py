@@ -1,16 +1,19 @@
 """Commands on studies: `status`, `result`, `report`, `batch`, `studies`, `watch`, `export`, ..."""
 
 import argparse
+import json
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from asktell import Result, Study
+from asktell import InvalidArgumentError, Result, Study
 from asktell.extend import aligned, describe_spending
 from asktell_adapters.cli.answers import from_cache
+from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.growth import growth_of
-from asktell_adapters.cli.output import overview, show
+from asktell_adapters.cli.output import overview, save_plot, show
 from asktell_adapters.cli.places import AnyStudy, Place, location, names, open_study
 
 _SHOWN = 20
@@ -34,14 +37,32 @@ def list_studies(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def status(where: str, name: str | None) -> None:
+def status(arguments: argparse.Namespace) -> int:
     """`asktell status`."""
-    place = Place(where, name)
+    place = Place(arguments.run, arguments.name)
     with place.open() as study:
         for line in _view(study, study.result(), study.workers(), place):
             show(line)
         if said := from_cache(study):
             show(said)
+    return 0
+
+
+def result(arguments: argparse.Namespace) -> int:
+    """`asktell result`."""
+    picture = arguments.plot
+    if picture is not None and picture.suffix.lower() not in PICTURES:
+        raise InvalidArgumentError(f"--plot needs a file that ends in {', '.join(PICTURES)}; got {picture}.")
+    found = result_of(arguments.run, arguments.name)
+    if picture is not None:
+        save_plot(found, picture)
+    if arguments.json:
+        print(json.dumps(found.to_dict(), indent=1))
+        return 0
+    show(found.table(shutil.get_terminal_size((97, 24)).columns))
+    if picture is not None:
+        show(f"Plot: {picture}")
+    return 0
 
 
 def result_of(where: str, name: str | None) -> Result:

@@ -40,11 +40,28 @@ _MAIN = "main"
 """The worker that holds the folder: there is one, so that after a kill it goes on with its own trials."""
 
 
-def run_config(config: "Config", arguments: argparse.Namespace) -> None:
+def run_selection(arguments: argparse.Namespace) -> int:
+    """`asktell run`."""
+    from asktell_adapters.config import load_config
+
+    with contextlib.closing(load_config(arguments.config)) as config:
+        _run_config(config, arguments, arguments.estimate)
+    return 0
+
+
+def run_improvement(arguments: argparse.Namespace) -> int:
+    """`asktell improve`."""
+    from asktell_adapters.config import load_config
+
+    _run_config(load_config(arguments.config, improve=True), arguments)
+    return 0
+
+
+def _run_config(config: "Config", arguments: argparse.Namespace, estimate: int | None = None) -> None:
     """Evaluate as a configuration says, and show the result; or only say what that will take."""
     if arguments.study is not None or not RunFolder(config.output).used:
         say_braces(config)
-    if arguments.estimate is not None:
+    if estimate is not None:
         say_estimate(config, arguments)
         return
     if arguments.study is not None:
