@@ -172,7 +172,7 @@ class Failures:
         self._start_again()
 
     def _start_again(self) -> None:
-        self._n, self._prompts, self._examples = 0, set[str | int](), set[int | None]()
+        self.n, self._prompts, self._examples = 0, set[str | int](), set[int | None]()
 
     @property
     def is_first(self) -> bool:
@@ -197,8 +197,8 @@ class Failures:
         """
         kind = "" if cost else kind_of(check_reason(error))  # the same apart from names and numbers
         self._kind = kind if self._kind in (None, kind) else ""
-        self.held.append(Held(trial, outcome, error, is_logged=not self.held))
-        self._n += 1
+        self.held.append(Held(trial, outcome, error, is_logged=not self.n))
+        self.n += 1
         self._prompts.add(trial.prompt_id)
         self._examples.add(trial.example)
         if self.is_general(n_active):
@@ -206,7 +206,7 @@ class Failures:
 
     def is_general(self, n_active: int) -> bool:
         """Whether they are of so many prompts and examples that it is the fault of none of them."""
-        several = len(self._examples) > 1 or None in self._examples or self._n >= _OF_ONE_EXAMPLE
+        several = len(self._examples) > 1 or None in self._examples or self.n >= _OF_ONE_EXAMPLE
         return several and len(self._prompts) >= min(_PROMPTS, n_active)
 
     def check(self) -> None:
@@ -216,14 +216,14 @@ class Failures:
             EvaluatorError: there were too many.
         """
         limit = self._limit if isinstance(self._limit, int) else _FIRST_ALIKE
-        if self._n < (min(limit, _FIRST_ALIKE) if self.is_first else limit):
+        if self.n < (min(limit, _FIRST_ALIKE) if self.is_first else limit):
             return
         last = self.held[-1].error
-        what = f"{self._n} evaluations in a row failed, the last one with"
+        what = f"{self.n} evaluations in a row failed, the last one with"
         if self.is_first:
-            what = f"The first {self._n} evaluations all failed in the same way:"
+            what = f"The first {self.n} evaluations all failed in the same way:"
         raise EvaluatorError(
-            f"{what} {in_words(last).rstrip('.')}. They count against no prompt: mend the cause and run it again, or "
+            f"{what} {in_words(last).rstrip('.')}. They count against no prompt: fix the cause and run it again, or "
             "count them with max_failures_in_a_row=None."
         ) from last
 
@@ -321,7 +321,7 @@ class Board:
             _log_failure(trial, error)
             self._record(trial, outcome)
         else:
-            if not self._failures.held:
+            if not self._failures.n:
                 _log_failure(trial, error)  # at once; the others when they count
             cost = cost_of_failure(self.selector, outcome)
             self._failures.add(trial, outcome, error, cost, self.selector.n_active)

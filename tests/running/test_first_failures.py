@@ -115,11 +115,12 @@ def test_a_number_stops_first_failures_too() -> None:
 
 
 @pytest.mark.parametrize("n_prompts", [1, 2, 4])
-def test_what_is_asked_one_by_one_is_tried_again_until_something_succeeds(n_prompts: int) -> None:
+def test_what_is_asked_one_by_one_is_tried_again_until_something_succeeds(n_prompts: int, caplog: Any) -> None:
     """A budget of cost allows one trial at a time until a cost is known."""
     selector = new(Budget(cost=4.0), n_prompts, method="auto")
     with pytest.raises(EvaluatorError, match="The first 6 evaluations all failed in the same way: RuntimeError"):
         asktell.run(selector, no_key, progress=False)
+    assert len(caplog.records) == 1
     assert not selector.pending
     assert not selector.state.failures
     calls = iter(range(99))

@@ -244,7 +244,7 @@ def test_an_outage_counts_against_no_prompt_of_a_study(n_prompts: int, concurren
         return {"a": len(prompt)}
 
     options: dict[str, Any] = {"progress": False, "concurrency": concurrency, "max_failures_in_a_row": 10}
-    with pytest.raises(asktell.EvaluatorError, match=r"ConnectionError: down.*no prompt: mend"):
+    with pytest.raises(asktell.EvaluatorError, match=r"ConnectionError: down.*no prompt: fix"):
         asktell.run(study, evaluate, **options)
     assert list(study.evaluations()) == []
     assert study.pending == []
