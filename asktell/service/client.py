@@ -35,7 +35,7 @@ from asktell.service.problems import error_of
 from asktell.service.transport import Connection, path_of
 from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.base import AbstractStudy
-from asktell.studies.evaluations import decode, encode
+from asktell.studies.details import decode, encode
 from asktell.studies.leases import Holding, check_lease, check_worker
 from asktell.studies.worker import Worker
 

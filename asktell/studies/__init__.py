@@ -6,10 +6,10 @@
 | `base`        | `AbstractStudy`: what a `Study` and a `RemoteStudy` have in common                         |
 | `worker`      | `Worker`: one worker of a study, with its leases and their heartbeat                       |
 | `replica`     | a log in a storage, and this process's copy of what follows from it                        |
-| `log`         | the log's entries as lines of JSON, and a selector that follows them                       |
+| `log`         | the log's entries as lines of JSON, a selector that follows them, and the evaluations      |
 | `leases`      | who holds which trial, in which process, and until when: a value, folded from the log      |
 | `snapshots`   | a state as bytes, so that opening a study need not fold the whole log                      |
-| `evaluations` | every evaluation in the order in which it was told, with its details                       |
+| `details`     | what is kept beside the scores of a trial, as JSON                                         |
 | `export`      | a whole study as a file of JSON lines                                                      |
 | `watching`    | workers and their pace, for pages that poll                                                |
 """

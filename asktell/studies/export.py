@@ -20,7 +20,7 @@ from asktell.problem.checks import short
 from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
-from asktell.studies.evaluations import encoded
+from asktell.studies.details import encoded
 from asktell.studies.log import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1

@@ -1,4 +1,4 @@
-"""A study's log: its entries as lines of compact JSON, and `LoggedSelector`, which follows it and adds to it.
+"""A study's log: its entries as lines of compact JSON, `LoggedSelector`, which follows it, and the evaluations in it.
 
 A line is what one operation did, as a list of entries; an entry is a list that begins with a letter:
 
@@ -23,15 +23,17 @@ have happened.
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, NamedTuple
 
 from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
-from asktell.problem.candidates import Trial
+from asktell.problem.candidates import Prompts, Trial
 from asktell.problem.checks import short
+from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
 from asktell.state import (
     Added,
@@ -53,10 +55,12 @@ from asktell.state import (
 )
 from asktell.state.growth import check_growth, prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
+from asktell.studies import details as details_codec
 from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow, is_process
 
 GROWTH = (Added, Retired, Extended)
 _MOST_TRIALS = 2**62
+_DETAILS_AT_ONCE = 500  # answers may be long
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
@@ -374,3 +378,54 @@ def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
     """Count for whom held it what was told."""
     if isinstance(entry, Told) and (worker := leases.holder(entry.trial)) is not None:
         told[worker] += 1
+
+
+def evaluations(
+    base: State,
+    lines: Iterable[str],
+    prompts: Prompts,
+    find: Callable[[Sequence[int]], Mapping[int, str]],
+    after: int = 0,
+) -> Iterator[Evaluation]:
+    """What a study that began at `base` was told, by the lines of its log.
+
+    Args:
+        base: where it began; what had been told by then comes first, the failures of that time last.
+        lines: of the log.
+        prompts: where it began.
+        find: the details of trials, as JSON.
+        after: how many to leave out.
+    """
+    told = islice(_evaluations(base, lines, prompts), after, None)
+    while group := list(islice(told, _DETAILS_AT_ONCE)):
+        details = find([evaluation.trial for evaluation in group])
+        for evaluation in group:
+            if (text := details.get(evaluation.trial)) is not None:
+                evaluation = evaluation._replace(details=details_codec.decode(text))
+            yield evaluation
+
+
+def _evaluations(base: State, lines: Iterable[str], prompts: Prompts) -> Iterator[Evaluation]:
+    problem, ids = base.problem, prompts.ids
+    metrics = problem.goal.metrics
+    counted = problem.on_failure if isinstance(problem.on_failure, dict) else None
+    yield from evaluations_of(base, ids)
+    out = {}
+    for trial in range(base.asked):
+        if (pull := base.open(trial)) is not None:
+            out[trial] = pull.arm, pull.example
+    for line in lines:
+        for entry in decode(line, problem):
+            if isinstance(entry, Growth):
+                problem, prompts = grown(problem, entry), prompts_after(prompts, entry)
+                ids = prompts.ids
+            elif isinstance(entry, Asked):
+                out[entry.trial] = entry.arm, entry.example
+            elif isinstance(entry, Told):
+                arm, example = out.pop(entry.trial)
+                scores, id_ = dict(zip(metrics, entry.scores, strict=True)), id_of_example(problem, example)
+                yield Evaluation(entry.trial, ids[arm], example, scores, entry.cost, example_id=id_)
+            elif isinstance(entry, Failed):
+                arm, example = out.pop(entry.trial)
+                id_ = id_of_example(problem, example)
+                yield Evaluation(entry.trial, ids[arm], example, counted, entry.cost, entry.reason, example_id=id_)

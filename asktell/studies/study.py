@@ -26,10 +26,10 @@ from asktell.state.lookup import AnyTrial
 from asktell.storages import AbstractStorage, Location, opened, opening
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
-from asktell.studies.evaluations import encode, evaluations
+from asktell.studies.details import encode
 from asktell.studies.export import Document
 from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed, check_lease, check_worker
-from asktell.studies.log import LoggedSelector
+from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker
 

@@ -1,0 +1,54 @@
+"""Details of trials, kept beside their scores: JSON, checked."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from asktell import serialization
+from asktell.errors import InvalidArgumentError
+from asktell.problem.checks import short
+
+_MOST_LEVELS = 100  # what was kept must be readable wherever it is read, also far down a stack
+
+
+def encode(details: Mapping[str, Any] | None) -> str | None:
+    """Details as JSON, as `encoded`; None stays None."""
+    return None if details is None else encoded(details)
+
+
+def encoded(details: Mapping[str, Any]) -> str:
+    """Details as JSON, in ASCII.
+
+    Raises:
+        InvalidArgumentError: they are no mapping that JSON can hold, or nested too deeply.
+    """
+    try:
+        if not isinstance(details, Mapping):
+            raise TypeError("a mapping is expected")
+        text = json.dumps(dict(details), separators=(",", ":"), allow_nan=False)
+        if text.count("[") + text.count("{") > _MOST_LEVELS and _levels(details) > _MOST_LEVELS:
+            raise ValueError(f"they are nested more than {_MOST_LEVELS} levels deep")
+        return text
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"details must be a mapping of text to what JSON can hold (finite numbers, text, lists, ...), got "
+            f"{short(details)}: {error}."
+        ) from error
+
+
+def decode(text: str) -> dict[str, Any]:
+    """Details of the JSON that `encode` made.
+
+    Raises:
+        InvalidStateError: the text is damaged.
+    """
+    return serialization.parse(text, "What is kept of a trial")
+
+
+def _levels(value: object) -> int:
+    """How deep JSON's lists and objects are nested."""
+    deep, here = 0, [value]
+    while here := [item for item in here if isinstance(item, Mapping | list | tuple)]:
+        deep += 1
+        here = [below for item in here for below in (item.values() if isinstance(item, Mapping) else item)]
+    return deep
