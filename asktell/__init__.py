@@ -1,4 +1,7 @@
-"""asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once."""
+"""asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once.
+
+Errors are here at once; everything else is imported when it is first used: `import asktell` costs next to nothing.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,17 +29,16 @@ from asktell.errors import (
     TellManyError,
     UnknownTrialError,
 )
-from asktell.methods import METHODS, Elimination, Race, preset
-from asktell.methods.adaptive import Adaptive
-from asktell.posterior.profile import ExampleProfile
-from asktell.problem.budget import Budget
-from asktell.problem.candidates import Tell, Trial
-from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
-from asktell.results import Comparison, Difference, PromptResult, Result
-from asktell.selector import Selector
 
 if TYPE_CHECKING:
+    from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
+    from asktell.posterior.profile import ExampleProfile
+    from asktell.problem.budget import Budget
+    from asktell.problem.candidates import Tell, Trial
+    from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
+    from asktell.results import Comparison, Difference, PromptResult, Result
     from asktell.running.run import run
+    from asktell.selector import Selector
     from asktell.service.client import RemoteStudy
     from asktell.studies.study import Study
 
@@ -87,23 +89,32 @@ __all__ = [
 ]
 
 
-_LATE = {  # what not everybody needs, to keep the import light
-    "RemoteStudy": "asktell.service.client",
-    "Study": "asktell.studies.study",
-    "run": "asktell.running.run",
+_LATE = {
+    "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
+    "asktell.posterior.profile": ("ExampleProfile",),
+    "asktell.problem.budget": ("Budget",),
+    "asktell.problem.candidates": ("Tell", "Trial"),
+    "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
+    "asktell.results": ("Comparison", "Difference", "PromptResult", "Result"),
+    "asktell.running.run": ("run",),
+    "asktell.selector": ("Selector",),
+    "asktell.service.client": ("RemoteStudy",),
+    "asktell.studies.study": ("Study",),
 }
-_LATE_MODULES = {"features": "asktell.problem.features", "jax_cache": "asktell._util.jax_cache"}
+_HOME = {name: module for module, names in _LATE.items() for name in names}
+_MODULES = {"features": "asktell.problem.features", "jax_cache": "asktell._util.jax_cache"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return getattr(import_module(_LATE[name]), name)
-    if name in _LATE_MODULES:
-        return import_module(_LATE_MODULES[name])
     if name == "__version__":
         return own_version()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_LATE_MODULES, "__version__"])
+    return sorted([*__all__, *_MODULES, "__version__"])

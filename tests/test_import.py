@@ -37,6 +37,12 @@ def test_heavy_packages_are_not_imported(code: str) -> None:
     assert modules_after(code) & set(HEAVY) == set()
 
 
+def test_the_import_loads_neither_numpy_nor_the_engine() -> None:
+    code = "import asktell, sys; print([m for m in sys.modules if m.startswith(('numpy', 'asktell.'))])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "['asktell._util', 'asktell.errors', 'asktell._util.extras']"
+
+
 def test_every_public_name_exists_and_is_documented() -> None:
     assert asktell.__doc__
     assert sorted(set(asktell.__all__), key=asktell.__all__.index) == asktell.__all__
