@@ -8,28 +8,12 @@ import pytest
 from asktell._util.extras import check_extra, import_extra, needs_extra
 from asktell.errors import MissingExtraError
 
-MODULES = [
-    "asktell_adapters",
-    "asktell_adapters.datasets",
-    "asktell_adapters.evaluators",
-    "asktell_adapters.generation",
-    "asktell_adapters.llms.gguf",
-    "asktell_adapters.metrics",
-]
+NAMES = ("", ".datasets", ".evaluators", ".generation", ".llms.gguf", ".metrics")
+MODULES = [f"asktell_adapters{name}" for name in NAMES]
 HEAVY = [
-    "torch",
-    "transformers",
-    "openai",
-    "litellm",
-    "tenacity",
-    "evaluate",
-    "datasets",
-    "pyarrow",
-    "openpyxl",
-    "rouge_score",
-    "xllamacpp",
-    "gguf",
-]
+    "torch", "transformers", "openai", "litellm", "tenacity", "evaluate", "datasets", "pyarrow", "openpyxl",
+    "rouge_score", "xllamacpp", "gguf", "scipy.stats",
+]  # fmt: skip
 
 
 def test_a_missing_package_names_the_extra() -> None:

@@ -33,12 +33,17 @@ class TestScripted(LLMContract):
         return ScriptedLLM(scripted)
 
 
+@pytest.fixture(scope="module")
+def llama(smollm2_file: Path) -> Iterator[LLM]:
+    local = LlamaCpp(smollm2_file, n_ctx=256, n_threads=1)
+    yield local
+    local.close()
+
+
 class TestLlamaCpp(LLMContract):
     @pytest.fixture
-    def llm(self, smollm2_file: Path) -> Iterator[LLM]:
-        local = LlamaCpp(smollm2_file, n_ctx=256, n_threads=1)
-        yield local
-        local.close()
+    def llm(self, llama: LLM) -> LLM:
+        return llama
 
 
 class TestHuggingFace(LLMContract):
