@@ -1,8 +1,8 @@
-"""The studies of a storage, kept open: one object per name, so that its requests share what was read and decided."""
+"""Studies kept open, so that all requests to one share what was read and decided."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
 
@@ -17,19 +17,16 @@ _SECONDS_FOR_A_CHECK = 3.0
 
 class _Entry:
     def __init__(self) -> None:
-        self.lock = Lock()  # held while it is opened
-        self.users = 0
+        self.lock = Lock()  # held while it is opened: several requests open a study once
         self.study: Study | None = None
 
 
 class OpenStudies:
-    """Open studies by name, those not in use let go when there are too many. For several threads.
-
-    All share one storage, so that its files and connections do not become more with the studies.
+    """The studies of one storage by name, the latest used ones kept open; for several threads.
 
     Args:
-        url: where they are kept, as for `asktell.storages.open_storage`.
-        most: how many to keep open.
+        url: of the storage, as for `asktell.storages.open_storage`.
+        most: studies to keep open.
     """
 
     def __init__(self, url: str, most: int = 256) -> None:
@@ -84,14 +81,12 @@ class OpenStudies:
             StudyNotFoundError: there is no study of this name.
         """
         try:
-            with self._using(name) as study:
-                try:
-                    return operation(study)
-                except StudyNotFoundError:
-                    self._forget(name)
-            with self._using(name) as study:  # it was deleted; somebody may have made a new one since
-                return operation(study)
+            with suppress(StudyNotFoundError):
+                return operation(self._opened(name))
+            self._forget(name)  # it was deleted; somebody may have made a new one since
+            return operation(self._opened(name))
         except StudyNotFoundError:
+            self._forget(name)
             raise _unknown(name) from None
 
     def peek(self, name: str, operation: Callable[[Study], _T]) -> _T:
@@ -113,25 +108,16 @@ class OpenStudies:
             self._entries.clear()
         self._storage.close()
 
-    @contextmanager
-    def _using(self, name: str) -> Iterator[Study]:
+    def _opened(self, name: str) -> Study:
         with self._lock:
             entry = self._entries.setdefault(name, _Entry())
-            entry.users += 1
             self._entries.move_to_end(name)
-            idle = [other for other, its in self._entries.items() if not its.users]
-            for other in idle[: max(0, len(self._entries) - self._most)]:
-                del self._entries[other]
-        try:
-            with entry.lock:
-                if entry.study is None:
-                    entry.study = Study.open(self._storage, name)
-            yield entry.study
-        finally:
-            with self._lock:
-                entry.users -= 1
-                if entry.study is None and not entry.users and self._entries.get(name) is entry:
-                    del self._entries[name]
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if entry.study is None:
+                entry.study = Study.open(self._storage, name)
+            return entry.study
 
     def _forget(self, name: str) -> None:
         with self._lock:
