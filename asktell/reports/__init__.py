@@ -1,4 +1,4 @@
-"""A selection as one HTML page: `document` gathers what there is to see as JSON-ready data, `render` makes the page."""
+"""A selection as one HTML page: `document` gathers its data, `render` makes the page."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Prompts x examples, and where the evaluations went: pictures of cells, binned to what a screen can show."""
+"""Pictures of prompts x examples and of the spending, binned to the size of a screen."""
 
 import base64
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _FEWEST_PROMPTS = 3  # that must have seen an example before anything is said ab
 
 
 class Grid:
-    """Mean scores of the cells that were seen, each once.
+    """Mean scores of the evaluated cells.
 
     `arms`, `examples` (n,), `scores` (n, m) in metric units, `counts` (n,) how often each was scored.
     """
@@ -43,7 +43,7 @@ class Grid:
         return dict(zip(self.examples[mine].tolist(), self.scores[mine].tolist(), strict=True))
 
     def effects(self, metric: int, rows: Vector) -> tuple[Vector, Indices]:
-        """(N,) by how much each example scores above what its prompts score elsewhere, NaN unseen; and who saw it."""
+        """(N,) mean score of each example above its prompts' means, NaN if unseen; and its number of prompts."""
         n = self.problem.n_examples or 0
         counts = np.bincount(self.examples, minlength=n)
         rest = self.scores[:, metric] - rows[self.arms]
@@ -92,9 +92,9 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
 
 
 def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
-    """Which examples divide the prompts, and which everybody fails, by the first objective; None without examples.
+    """The examples that divide the prompts, and those that all fail, by the first objective; None without examples.
 
-    An example divides by the standard deviation of the prompts' scores on it. Everybody fails on it if even its best
+    Examples are ranked by the standard deviation of the prompts' scores. All fail an example if even its best
     score is below the mean of all scores by their standard deviation, or is the lowest score that there is.
     """
     problem = grid.problem
@@ -140,14 +140,14 @@ def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
 
 
 def _earlier(grid: Grid, tells: Vector) -> dict[str, Any]:
-    """On how many studies the profile rests, and which part of the cells is on the fifth of examples that tell most."""
+    """Number of studies in the profile, and the share of cells on its most informative fifth of examples."""
     profile = grid.problem.profile
     most = np.argsort(-tells, kind="stable")[: max(1, len(tells) // 5)]
     return {"studies": profile.studies if profile else 0, "share": float(np.isin(grid.examples, most).mean())}
 
 
 def spending(state: State, order: Indices) -> dict[str, Any]:
-    """How many evaluations each prompt got in each stretch of the run, as bytes; and the decisions.
+    """Evaluations of each prompt in each stretch of the run, as bytes; and the decisions.
 
     The counts are a part of the largest one: 0 is none, 255 the most.
     """
@@ -175,7 +175,7 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
 
 
 def _decisions(state: State) -> list[dict[str, Any]]:
-    """Every decision after which somebody left, the first and the last; how many others there were before each."""
+    """Decisions that eliminated prompts, the first and the last, with the number of others before each."""
     found: list[dict[str, Any]] = []
     between = 0
     last = len(state.decisions) - 1
@@ -225,7 +225,7 @@ def _row_means(grid: Grid, metric: int) -> Vector:
 
 
 def _bins(order: Indices, n: int, most: int) -> tuple[Indices, list[int]]:
-    """The bin of each of n numbers, those outside the order in none (-1), and where in the order each bin starts."""
+    """(n,) bin of each number, -1 outside the order; and the place in the order where each bin starts."""
     n_bins = min(most, len(order))
     bin_of = np.full(n, -1, dtype=np.int64)
     bins = np.arange(len(order)) * n_bins // max(1, len(order))
@@ -238,7 +238,7 @@ def _text(levels: "np.ndarray[Any, np.dtype[np.uint8]]") -> str:
 
 
 def pairs_of(problem: Problem, a: dict[int, list[float]], b: dict[int, list[float]]) -> list[int]:
-    """Examples that both have seen, the worst for `a` in the first objective first."""
+    """Examples seen by both, those worst for `a` in the first objective first."""
     objective = problem.goal.objectives[0]
     metric = problem.goal.metrics.index(objective.metric)
     common = sorted(a.keys() & b.keys())

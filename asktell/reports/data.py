@@ -1,4 +1,4 @@
-"""What a report shows, as one JSON-ready document: the page draws it, and the service may send it anew.
+"""The data of a report as one JSON-ready document, which the page draws.
 
 Prompts are named by their position everywhere; columns of numbers stand in the same order.
 """
@@ -53,17 +53,17 @@ def document(
     patience: float = PATIENCE,
     paused: bool = False,
 ) -> dict[str, Any]:
-    """Everything that a report shows.
+    """The data of a report.
 
     Args:
         state: of the selection.
         method: of the selection.
         prompts: of the selection.
         name: of the study.
-        evaluations: with costs and details, where they are known; by default those of the state.
-        about: how it was made, by name: the model, the data, ...
-        patience: seconds for how the answer settled.
-        paused: whether nothing is handed out until somebody resumes the study.
+        evaluations: with costs and details; by default those of the state, which have none.
+        about: settings of the run to show, by name: the model, the data, ...
+        patience: maximum seconds to compute how the answer settled.
+        paused: whether the study is paused.
     """
     result = summarize(state, method, prompts)
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
@@ -119,9 +119,9 @@ def document(
 
 
 def version_of(state: State, paused: bool = False) -> str:
-    """What tells the documents of one selection apart; cheap.
+    """The version of a selection's document; cheap.
 
-    Decisions do not count: whoever looks sees those that are due, whether they were written or not.
+    Decisions do not count, as a document shows those that are due, logged or not.
     """
     counts = [len(state.history), len(state.failures), len(state.pending)]
     counts += [len(state.growth), int(paused)] if state.growth or paused else []
@@ -152,7 +152,7 @@ def _goal(result: Result) -> dict[str, Any]:
 
 
 def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
-    """The prompts, a list per column, `texts` as they are to be read."""
+    """The prompts as columns; `texts` are formatted for readers."""
     entries, metrics = result.prompts, result.goal.metrics
 
     def column(field: str) -> list[Any]:
@@ -175,7 +175,7 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
 
 
 def _fitting(texts: list[str]) -> list[str]:
-    """The texts, those that are too long for all of them to fit cut to the same length."""
+    """The texts, the longest cut to equal lengths so that all fit."""
     most = max(map(len, texts))
     while sum(map(_size, texts)) > _MOST_TEXT:
         most = most * 3 // 4
@@ -188,7 +188,7 @@ def _size(text: str) -> int:
 
 
 def _whole(state: State, result: Result) -> dict[str, Any] | None:
-    """What evaluating every prompt on every example would take; None if there is no end of examples."""
+    """Evaluations and cost of every prompt on every example; None without a fixed set of examples."""
     problem, pool = state.problem, state.costs.pool
     if problem.n_examples is None:
         return None
@@ -202,7 +202,7 @@ def _whole(state: State, result: Result) -> dict[str, Any] | None:
 def _pairs(
     result: Result, answer: list[int], baseline: int | None, tied: list[int], order: list[int]
 ) -> list[tuple[int, int, str]]:
-    """Who is held against whom, and as what: the answer against the baseline, and against the runner-up."""
+    """Pairs of prompts to compare, with the role of the second: baseline or runner-up."""
     if not answer:
         return []
     first = next((arm for arm in answer if arm != baseline), answer[0])
@@ -219,7 +219,7 @@ def _rank(entry: PromptResult, place: int, tied: bool) -> tuple[bool, float, int
 
 
 def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]) -> list[dict[str, Any]]:
-    """Two prompts example by example, the worst for the first of them first."""
+    """Comparisons of two prompts by example, those worst for the first prompt first."""
     if grid.problem.n_examples is None:
         return []
     duels, room = [], _MOST_ANSWERS
@@ -249,7 +249,7 @@ def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, 
 
 
 def _counts(grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float]]) -> list[list[int]]:
-    """Wins, ties and losses of the first prompt per metric; of a metric without a direction, more is a win."""
+    """Wins, ties and losses of the first prompt for each metric; without a direction, larger wins."""
     goal = grid.problem.goal
     counts = []
     for j, metric in enumerate(goal.metrics):
@@ -261,7 +261,7 @@ def _counts(grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float
 
 
 def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, Any] | None) -> dict[str, Any]:
-    """How it was made."""
+    """Method, settings, versions and digests, with which the selection can be repeated."""
     problem, history = state.problem, state.history
     told = [column.tobytes() for column in (history.arms(), history.examples(), history.scores())]
     return {
@@ -282,7 +282,7 @@ def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, An
 
 
 def plain(about: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What else there is to know of how it was made, JSON-ready."""
+    """Settings of a run, JSON-ready."""
     found: dict[str, Any] = json.loads(json.dumps(dict(about or {}), default=str))
     return found
 
@@ -350,7 +350,7 @@ class Extras:
             self._sums[name][arm] = n + 1, total + value
 
     def _fail(self, arm: int, example: int | None, reason: str) -> None:
-        """Reasons that differ in numbers only are one."""
+        """Group a failure with those whose reasons differ only in numbers."""
         group = self._reasons.setdefault(
             _NUMBERS.sub("#", " ".join(reason.split()))[:_MOST_GROUP_REASON],
             {"reason": reason[:_MOST_GROUP_REASON], "count": 0, "prompts": {}, "examples": []},
@@ -361,7 +361,7 @@ class Extras:
             group["examples"].append(example)
 
     def quantities(self, n_arms: int) -> list[dict[str, Any]]:
-        """Means per prompt of what was told beside the scores, None where nothing was."""
+        """Means per prompt of numbers told with the scores; None for prompts without any."""
         found = []
         for name, of_arm in self._sums.items():
             means = [None if arm not in of_arm else of_arm[arm][1] / of_arm[arm][0] for arm in range(n_arms)]

@@ -1,8 +1,8 @@
-"""The document as an HTML page that needs nothing else.
+"""A report's document as a self-contained HTML page.
 
-Everything in a document is somebody else's text. It stands in the page as data, in which nothing can end the element
-that holds it, and the script puts it on the screen as text only. The page's policy lets no script or style run but
-the two that are in it, by their digests, and no request go out.
+Texts in a document are untrusted. The page holds them as data, escaped so that they cannot end its element, and the
+script shows them as text only. The Content-Security-Policy allows only the page's own script and style, by their
+digests, and no requests.
 """
 
 import base64
@@ -27,7 +27,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def write(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write the page of a document; a file that is there is replaced, whole or not at all.
+    """Write the page of a document, replacing an existing file atomically.
 
     Raises:
         OSError: the file cannot be written.
@@ -89,7 +89,7 @@ def policy(script: str, live: bool) -> str:
 
 
 def encode(document: Mapping[str, Any]) -> str:
-    """JSON that may stand in a script element of HTML: nothing in it is markup, ends a line, or is half a character."""
+    """JSON for a script element of HTML: without markup, line separators and lone surrogates."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

@@ -1,4 +1,4 @@
-"""What to conclude from each panel, in a sentence or two."""
+"""The conclusion from each panel, in a sentence or two."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
     }
 
 
-_NO_DUEL = "There are no two prompts to hold against each other yet."
+_NO_DUEL = "There are no two prompts to compare yet."
 
 
 def _names(entries: Sequence[PromptResult]) -> str:
@@ -44,7 +44,7 @@ def _short(id_: str) -> str:
 
 
 def _own(name: str) -> str:
-    """A name that runs from right to left, isolated, so that the sentence around it still runs from left to right."""
+    """A name, isolated if it runs from right to left, so that the sentence around it does not change direction."""
     return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
 
 
@@ -53,7 +53,7 @@ def _count(n: int, what: str) -> str:
 
 
 def _chance(probability: float) -> str:
-    """As far as a few hundred draws tell it."""
+    """A probability, as precise as a few hundred draws allow."""
     return "over 99 %" if probability > 0.995 else "under 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
 
 
@@ -68,20 +68,20 @@ def _headline(result: Result) -> str:
     if none_is_feasible(result):
         return f"No prompt keeps every constraint{'' if result.done else ' so far'}; {names} comes closest"
     if isinstance(result.goal, BestFeasible):
-        return f"The answer: {names}" if result.done else f"So far ahead: {names}"
+        return f"The answer: {names}" if result.done else f"Leading so far: {names}"
     front = f"The front: {_count(len(result.selected), 'prompt')}"
     return f"{front} ({names})" if result.done else f"{front} so far ({names})"
 
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     if not result.selected:
-        return ["Nothing has been evaluated successfully yet, so there is nothing to decide."]
+        return ["No evaluation has succeeded yet."]
     first, others = result.selected[0], len(result.unresolved)
     said = []
     if data["paused"]:
-        said.append("The selection is paused: nothing is evaluated until somebody resumes it.")
+        said.append("The selection is paused: no trials are handed out until it is resumed.")
     elif not result.done:
-        said.append("The selection is still running: decide when it has ended.")
+        said.append("The selection is still running: wait for its end before you decide.")
     if isinstance(result.goal, BestFeasible):
         is_kept = not none_is_feasible(result)
         if first.p_optimal is not None:
@@ -91,7 +91,7 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
             said.append("Loosen a threshold, or add prompts that keep it.")
         if others:
             tied = _count(others, "other prompt") + (" is" if others == 1 else " are")
-            fair = ": choosing among them by price or taste is fair" if result.done and not result.missed else ""
+            fair = ": choose among them by price or taste" if result.done and not result.missed else ""
             said.append(f"{tied} not told apart from it{fair or ('' if result.done else ' yet')}.")
         elif result.done and not result.missed:
             said.append(_advice(result, first))
@@ -104,7 +104,7 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         n, name = len(result.selected), _short(str(first.id))
         gone = any(entry.status in (FAILED, RETIRED) for entry in result.prompts)
         said.append(
-            f"No prompt is best in everything: choose among the {n} by what matters more to you."
+            f"No prompt is best in every metric: choose among the {n} by what matters most to you."
             if n > 1
             else f"{name} is at least as good in every metric as every other prompt{_GONE if gone else ''}."
         )
@@ -119,7 +119,7 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
 
 
 def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
-    """Prompts that look like the better answer and are none: whoever sees the pictures asks why."""
+    """Failed and retired prompts that look better than the answer in the pictures."""
     gone = [
         entry
         for entry in result.prompts
@@ -129,7 +129,7 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
         return []
     named = ", ".join(f"{_short(str(entry.id))} ({entry.status})" for entry in gone[:_NAMED])
     more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-    return [f"No candidate any more, though better in {result.goal.objectives[0].metric}: {named}{more}."]
+    return [f"No longer candidates, though better in {result.goal.objectives[0].metric}: {named}{more}."]
 
 
 def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
@@ -139,12 +139,12 @@ def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
 
 
 def _advice(result: Result, first: PromptResult) -> str:
-    """What to do with an answer that no other prompt is likely to beat."""
+    """Advice about an answer that no other prompt is likely to beat."""
     if first.id == result.baseline:
         return "No other prompt is likely to be better: keep it."
     objective = result.goal.objectives[0].metric
     if result.comparison is not None and result.comparison.differences[objective].verdict == "undecided":
-        return "No other prompt is likely to be better, but how far it is ahead of the baseline is not decided."
+        return "No other prompt is likely to be better, but its lead over the baseline is undecided."
     return "No other prompt is likely to be better: ship it."
 
 
@@ -160,17 +160,17 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
         return f"{said}; {lead}." if lead else f"{said}."
     if len(result.goal.metrics) == 1:
         lead = _lead(result, known)
-        alone = "Where intervals overlap, levels alone do not tell prompts apart"
-        paired = "" if data["examples"] is None else "; differences on the same examples may"
+        alone = "Overlapping intervals of means do not decide between prompts"
+        paired = "" if data["examples"] is None else "; differences on common examples may"
         return f"{f'By the estimates, {lead}. ' if lead else ''}{alone}{paired}."
     chosen = f"{len(result.selected)} of {_count(len(known), 'evaluated prompt')}"
     if len(result.selected) == 1:
-        return f"Of {_count(len(known), 'evaluated prompt')} one leads in every metric, and there is nothing to trade."
-    return f"{chosen} are worth a choice: whoever gains in one metric from there pays in another."
+        return f"Of {_count(len(known), 'evaluated prompt')} one leads in every metric, so there is no trade-off."
+    return f"{chosen} are on the front: a gain in one metric costs another."
 
 
 def _lead(result: Result, among: Sequence[PromptResult]) -> str:
-    """That the answer leads those that are still candidates, where it does by the estimates."""
+    """A sentence on the leading candidate, if the answer leads by the estimates."""
     rivals = [entry for entry in among if entry.status not in (FAILED, RETIRED)]
     objectives = result.goal.objectives
     if len(objectives) > 1 or len(rivals) < 2 or not result.selected or result.selected[0] not in rivals:
@@ -207,7 +207,7 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
 def _settling(data: Mapping[str, Any], result: Result) -> str:
     points = data["settling"]
     if len(points) < 2:
-        return "There is too little to see how the answer came about."
+        return "There are too few evaluations to show how the answer settled."
     last = points[-1]
     since = last["evaluations"]
     for point in reversed(points):
@@ -215,28 +215,30 @@ def _settling(data: Mapping[str, Any], result: Result) -> str:
             break
         since = point["evaluations"]
     if since == last["evaluations"]:
-        return "The answer changed at the last look: more evaluations may change it again."
+        return "The answer changed at the last moment shown: more evaluations may change it again."
     after = f"The answer has been the same since {_count(since, 'evaluation')} of {last['evaluations']:,}."
     if since <= last["evaluations"] / 2:
-        return f"{after} Half as much would have led to it too."
+        return f"{after} Half of the evaluations would have given the same answer."
     return after
 
 
 def _examples(data: Mapping[str, Any]) -> str:
     telling, heat = data["telling"], data["heat_map"]
     if telling is None or heat is None:
-        return "No example is known, so prompts cannot be held against each other on one."
+        return "The evaluations name no examples, so prompts cannot be compared on them."
     seen = f"{_percent(heat['seen'] / heat['all'])} of the {heat['all']:,} cells were evaluated."
     if telling["earlier"] is not None:
         share, studies = _percent(telling["earlier"]["share"]), telling["earlier"]["studies"]
         whose = "an earlier study" if studies == 1 else f"{studies} earlier studies"
-        seen += f" {share} of them are on the fifth of the examples that tell most of {telling['metric']}, by {whose}."
+        seen += (
+            f" {share} of them are on the most informative fifth of the examples for {telling['metric']}, by {whose}."
+        )
     if not telling["judged"]:
-        return f"{seen} No example was seen by enough prompts to say anything about it."
+        return f"{seen} No example was evaluated with enough prompts for a statement."
     if telling["failed"]:
         return (
             f"{seen} On {_count(telling['failed'], 'example')} even the best prompt scores badly in "
-            f"{telling['metric']}: look whether the data are wrong there."
+            f"{telling['metric']}: check the data for errors."
         )
     return f"{seen} On no example do all prompts fail."
 
@@ -246,7 +248,7 @@ def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
     wins, ties, losses = duel["counts"][metric]
     name = data["goal"]["metrics"][metric]["name"]
     if not duel["pairs"]:
-        return f"{ids[duel['a']]} and {ids[duel['b']]} have no example in common."
+        return f"{ids[duel['a']]} and {ids[duel['b']]} have no common examples."
     said = f"On {_count(duel['pairs'], 'common example')}, {ids[duel['a']]} wins {wins}, ties {ties} and loses {losses}"
     more = " Read the losses first: they are what a change would break." if losses else ""
     return f"{said} against {ids[duel['b']]} in {name}.{more}"

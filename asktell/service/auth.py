@@ -29,7 +29,7 @@ _FORWARDED = re.compile(
 
 
 class Role(Enum):
-    """What a request may do."""
+    """Permissions of a request."""
 
     NOTHING = "nothing"
     READ = "read"
@@ -88,7 +88,7 @@ def _token_of(authorization: str) -> bytes:
 
 
 class Guard:
-    """Decides what a request may do.
+    """Authorization of requests.
 
     A correct token is never refused because of others' guesses: only wrong ones are limited, per address.
 
@@ -147,7 +147,7 @@ def _is_page(path: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is this machine's own, which no other machine reaches."""
+    """True for a loopback address or name, which other machines cannot reach."""
     host = host.strip("[]").lower()
     if host == "localhost":
         return True

@@ -45,7 +45,7 @@ class OpenStudies:
         return []
 
     def check(self) -> None:
-        """Find out whether studies can be changed now.
+        """Check that studies can be changed now.
 
         Raises:
             StorageError: they cannot.
@@ -75,7 +75,7 @@ class OpenStudies:
             self._forget(name)
 
     def call(self, name: str, operation: Callable[[Study], _T]) -> _T:
-        """What an operation on a study returns.
+        """Call an operation on a study.
 
         Raises:
             StudyNotFoundError: there is no study of this name.
@@ -90,7 +90,7 @@ class OpenStudies:
             raise _unknown(name) from None
 
     def peek(self, name: str, operation: Callable[[Study], _T]) -> _T:
-        """As `call`, for whoever looks at all studies: one that is not open is opened for this look only.
+        """Call an operation without keeping the study open, for loops over all studies.
 
         Raises:
             StudyNotFoundError: there is no study of this name.
@@ -103,7 +103,7 @@ class OpenStudies:
             raise _unknown(name) from None
 
     def close(self) -> None:
-        """Let go of all of them, and of the storage."""
+        """Close the storage."""
         with self._lock:
             self._entries.clear()
         self._storage.close()

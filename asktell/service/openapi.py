@@ -1,4 +1,4 @@
-"""The service's OpenAPI document: FastAPI's, with the problems that each operation can answer and the tokens."""
+"""FastAPI's OpenAPI document, completed with tokens, idempotency keys and the errors of each operation."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from asktell.service.schemas import ProblemModel
 
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
-    401: "No token, or an unknown one.",
-    403: "The token may only read; or there is none, and the request did not come from this machine alone.",
-    404: "There is no such study, or no such trial is out (then `pending` has the ids of those that are).",
-    408: "The body did not come in time.",
-    409: "There is a study of this name already, or the trial was told before with other scores.",
+    401: "The token is missing or unknown.",
+    403: "Only reading is allowed; or the request comes from another site's page or, without tokens, another machine.",
+    404: "The study does not exist, or the trial is not pending (then `pending` lists the ids of those that are).",
+    408: "The body did not arrive in time.",
+    409: "A study of this name exists, or the trial was told before with other scores.",
     413: "The body is too large.",
     415: "The body is not `application/json`.",
-    422: "A value cannot be used; `detail` says which, and what was expected. Nothing was changed.",
-    429: "Too many requests with a wrong token; `Retry-After` says for how many seconds to wait.",
+    422: "A value is invalid; `detail` says which, and what was expected. Nothing was changed.",
+    429: "Too many requests with a wrong token; `Retry-After` is the number of seconds to wait.",
     500: "An error of the service.",
-    501: "The method needs a package that is not installed there.",
-    503: "The storage cannot be used, or not now (then there is a `Retry-After`). Nothing was changed.",
+    501: "The method needs a package that is not installed on the server.",
+    503: "The storage is unavailable; with `Retry-After` if only for now. Nothing was changed.",
 }
 _ALWAYS = (401, 403, 429, 500, 503)
 _OPEN = ("/health",)
@@ -29,14 +29,14 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Chosen anew for each request, and the same when it is sent again: then it is answered again, and "
-    "not done again. Of the latest 10,000 requests (64 MiB of answers), until the service is restarted.",
+    "description": "A new key for each request, the same key for its retries: a retry gets the first response and "
+    "has no further effect. The latest 10,000 keys (64 MiB of responses) are kept until the service ends.",
     "schema": {"type": "string", "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 
 
 def describe(app: FastAPI, with_tokens: bool) -> None:
-    """Make the application's document a full one."""
+    """Complete the OpenAPI document of an application."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -57,7 +57,7 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
 
 
 def _about() -> str:
-    return "Studies of asktell: ask what to evaluate next, tell the scores, read the result."
+    return "Studies of asktell: ask which prompt to evaluate next, tell its scores, read the result."
 
 
 def _complete(path: str, method: str, operation: dict[str, Any], with_tokens: bool) -> None:

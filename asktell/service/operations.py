@@ -1,6 +1,6 @@
-"""The operations of the service.
+"""The operations of the HTTP API.
 
-Those that touch a study are plain functions, so that they run in a pool of threads; the others need none.
+Operations on a study are plain functions, which FastAPI runs in a pool of threads.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
 
     @app.get("/health", response_model=schemas.Health)
     async def health() -> Response:
-        """Whether the service runs and studies can be changed now; found out at most every two seconds."""
+        """Check that studies can be changed now. The storage is checked at most every two seconds."""
         nonlocal check, checked
         now = time.monotonic()
         if check is None or (check.done() and now - checked >= _SECONDS_BETWEEN_CHECKS):
@@ -87,7 +87,7 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
 
 
 def add_studies(app: FastAPI, studies: OpenStudies) -> None:
-    """OpenStudies are made, looked at and removed."""
+    """Create, read and delete studies."""
 
     @app.get("/v1/studies", response_model=schemas.Names)
     def names() -> Response:
@@ -102,28 +102,28 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
 
     @app.post("/v1/studies", response_model=schemas.Info, status_code=201)
     def create(body: schemas.NewStudy) -> Response:
-        """Make a study."""
+        """Create a study."""
         return created(body.name, body.selector(), body.max_attempts, body.exist_ok)
 
     @app.get("/v1/studies/{name}", response_model=schemas.Info)
     def progress(name: StudyName) -> Response:
-        """How far a study is."""
+        """A study's progress."""
         return answer(call(studies, name, info))
 
     @app.delete("/v1/studies/{name}", status_code=204)
     def delete(name: StudyName) -> Response:
-        """Remove a study, with everything that was told."""
+        """Delete a study with all its evaluations."""
         studies.delete(name)
         return Response(status_code=204)
 
     @app.get("/v1/studies/{name}/selector", response_model=schemas.Saved)
     def selector(name: StudyName) -> Response:
-        """The study's present state as a saved selector: a backup that any asktell can load."""
+        """The study's current state as a saved selector, for example as a backup."""
         return Response(call(studies, name, lambda study: study.selector.to_json()), media_type="application/json")
 
     @app.get("/v1/studies/{name}/export", response_class=Response, responses={200: _JSON_LINES})
     def export(name: StudyName) -> Response:
-        """Everything about the study, as JSON lines that `asktell import` makes a study of."""
+        """The complete study as JSON lines, for `asktell import`."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / "study.jsonl"
             call(studies, name, lambda study: study.export(path))
@@ -136,20 +136,22 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
         max_attempts: Annotated[int, Query(ge=1, le=MOST_EVALUATIONS)] = 3,
         exist_ok: bool = False,
     ) -> Response:
-        """Make a study of a saved selector; it starts where that one stands. An existing one is never replaced."""
+        """Create a study from a saved selector, in its state. An existing study is never replaced."""
         return created(name, Selector.from_json(body.model_dump()), max_attempts, exist_ok)
 
 
 def add_trials(app: FastAPI, studies: OpenStudies) -> None:
-    """Trials are asked for, told, and handed back."""
+    """Ask for trials, tell their scores, and release them."""
 
     @app.post("/v1/studies/{name}/ask", response_model=schemas.Trials)
     def ask(name: StudyName, body: schemas.Ask) -> Response:
-        """What to evaluate now. A worker gets back what it holds already, and is topped up to n."""
+        """Get trials to evaluate. A worker gets the trials that it holds, and new ones up to n in total."""
 
         def operation(study: Study) -> dict[str, Any]:
             if body.besides and body.worker is None:
-                raise InvalidArgumentError("Only a worker can be busy with trials: give its name.")
+                raise InvalidArgumentError(
+                    "`besides` needs `worker`: give the name of the worker that is busy with these trials."
+                )
             trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides, process=body.process)
             repeats = [study.repeat_of(trial) for trial in trials]
             asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
@@ -161,7 +163,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @app.post("/v1/studies/{name}/tell", response_model=schemas.Taken)
     def tell(name: StudyName, body: schemas.Tell) -> Response:
-        """Take the scores of a trial. When the answer comes they are on the disk; the same ones again do no harm."""
+        """Tell the scores of a trial. They are on disk when the response arrives; repeating a request is harmless."""
         trial, worker, details = _trial(body.trial), body.worker, body.details
 
         def take(study: Study) -> bool:
@@ -171,7 +173,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @app.post("/v1/studies/{name}/tell-many", response_model=schemas.Outcomes)
     def tell_many(name: StudyName, body: schemas.TellMany) -> Response:
-        """Take the scores of several trials at once; what is wrong with one is no harm to the others."""
+        """Tell the scores of several trials in one transaction. An error in one does not affect the others."""
         tells = [Tell(_trial(score.trial), score.scores, score.cost, score.details) for score in body.tells]
 
         def operation(study: Study) -> Sequence[bool | Exception]:
@@ -184,7 +186,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @app.post("/v1/studies/{name}/observe", response_model=schemas.Taken)
     def observe(name: StudyName, body: schemas.Observe) -> Response:
-        """Take scores from elsewhere: they inform the estimates, and are no evaluation of the budget."""
+        """Add scores from elsewhere: they improve the estimates and do not count towards the budget."""
 
         def take(study: Study) -> bool:
             return study.observe(body.prompt, body.scores, body.example, body.cost)
@@ -193,13 +195,13 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @app.post("/v1/studies/{name}/release", response_model=schemas.Taken)
     def release(name: StudyName, body: schemas.Release) -> Response:
-        """Hand a trial back unevaluated; it will be asked again, under the same id."""
+        """Return a trial unevaluated; it will be asked again under the same id."""
         trial = _trial(body.trial)
         return answer({"taken": call(studies, name, lambda study: study.release(trial, worker=body.worker))})
 
     @app.post("/v1/studies/{name}/fail", response_model=schemas.Taken)
     def fail(name: StudyName, body: schemas.Fail) -> Response:
-        """Count a failed evaluation; the prompt goes on with its next example, or leaves the race."""
+        """Record a failed evaluation. A prompt that fails too often is eliminated."""
 
         def count(study: Study) -> bool:
             return study.fail(_trial(body.trial), body.reason, body.cost, worker=body.worker, details=body.details)
@@ -208,86 +210,86 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @app.post("/v1/studies/{name}/heartbeat", response_model=schemas.Held)
     def heartbeat(name: StudyName, body: schemas.Heartbeat) -> Response:
-        """Extend a worker's leases to `lease` seconds from now; what it still holds."""
+        """Extend a worker's leases to `lease` seconds from now, and get the trials that it still holds."""
         trial = None if body.trial is None else _trial(body.trial)
         held = call(studies, name, lambda study: study.heartbeat(body.worker, trial, lease=body.lease))
         return answer({"trials": [trial._asdict() for trial in held]})
 
 
 def add_growth(app: FastAPI, studies: OpenStudies) -> None:
-    """A study goes on, or is paused: prompts join or are retired, money and examples are added."""
+    """Add and retire prompts, extend the budget, pause and resume."""
 
     @app.post("/v1/studies/{name}/add", response_model=schemas.Joined)
     def add(name: StudyName, body: schemas.Add) -> Response:
-        """Let prompts join. A study that was done goes on with them, as far as its budget goes."""
+        """Add prompts. A study that was done continues with them while its budget lasts."""
         return answer({"ids": call(studies, name, lambda study: study.add(body.prompts, body.features, key=body.key))})
 
     @app.post("/v1/studies/{name}/retire", response_model=schemas.Info)
     def retire(name: StudyName, body: schemas.Retire) -> Response:
-        """Take a prompt out: it is asked for no more, and is no answer. How far the study is then."""
+        """Retire a prompt: it is not asked again and cannot be the answer. Returns the study's progress."""
         call(studies, name, lambda study: study.retire(body.prompt, body.reason, key=body.key))
         return answer(call(studies, name, info))
 
     @app.post("/v1/studies/{name}/extend", response_model=schemas.Info)
     def extend(name: StudyName, body: schemas.Extend) -> Response:
-        """More budget, or more examples. A study that was done goes on. How far it is then."""
+        """Add budget or examples. A study that was done continues. Returns the study's progress."""
         call(studies, name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
         return answer(call(studies, name, info))
 
     @app.post("/v1/studies/{name}/pause", response_model=schemas.Info)
     def pause(name: StudyName, body: schemas.Nothing) -> Response:
-        """Hand nothing out until it is resumed; scores of what is out are taken. Paused twice it is paused once."""
+        """Pause a study: no trials are handed out until it is resumed. Pending trials can still be told."""
         call(studies, name, lambda study: study.pause())
         return answer(call(studies, name, info))
 
     @app.post("/v1/studies/{name}/resume", response_model=schemas.Info)
     def resume(name: StudyName, body: schemas.Nothing) -> Response:
-        """Hand trials out again."""
+        """Resume a paused study."""
         call(studies, name, lambda study: study.resume())
         return answer(call(studies, name, info))
 
 
 def add_results(app: FastAPI, studies: OpenStudies) -> None:
-    """What a study knows, and what it found."""
+    """Read results."""
 
     @app.get("/v1/studies/{name}/examples", response_model=schemas.ExampleIds)
     def examples(name: StudyName) -> Response:
-        """The examples' ids, for a worker to see that its data set is the study's."""
+        """The ids of the examples, with which a worker can check its data set."""
         ids = call(studies, name, lambda study: study.example_ids)
         return answer({"ids": None if ids is None else list(ids)})
 
     @app.get("/v1/studies/{name}/workers", response_model=schemas.Workers)
     def workers(name: StudyName) -> Response:
-        """The trials that are out, and who holds them."""
+        """The pending trials and the workers that hold them."""
         holdings = call(studies, name, lambda study: study.workers())
         return answer({"holdings": [{**holding._asdict(), "trial": holding.trial._asdict()} for holding in holdings]})
 
     @app.get("/v1/studies/{name}/result", response_model=schemas.ResultModel)
     def result(name: StudyName) -> Response:
-        """The answer so far, final if `done`."""
+        """The current answer; final if `done`."""
         found = call(studies, name, lambda study: study.result())
         return answer({**found.to_dict(), "examples": found.examples})
 
     @app.get("/v1/studies/{name}/evaluations", response_model=schemas.Evaluations)
     def evaluations(name: StudyName, query: Annotated[schemas.EvaluationsQuery, Query()]) -> Response:
-        """What was told of each evaluation, the first first, as many as are wanted."""
+        """Evaluations in the order in which they were told, `n` at a time."""
         found = call(studies, name, lambda study: list(islice(study.evaluations(query.after), query.n)))
         return answer({"evaluations": [each._asdict() for each in found]})
 
     @app.get("/v1/studies/{name}/report", response_model=schemas.Report)
     def report(name: StudyName) -> Response:
-        """What the study's page shows, as JSON."""
+        """The data of the study's report as JSON."""
         return answer(call(studies, name, lambda study: study.report_data(patience=_PATIENCE)))
 
     @app.get("/v1/studies/{name}/compare", response_model=schemas.ComparisonModel)
     def compare(name: StudyName, query: Annotated[schemas.CompareQuery, Query()]) -> Response:
-        """How far prompt a is ahead of prompt b, and how sure that is; see `asktell.Result.compare`."""
+        """Compare prompt a with prompt b; see `asktell.Result.compare`."""
         asked = *query.prompts(), query.confidence, query.tolerance
         return answer(call(studies, name, lambda study: study.compare(*asked).to_dict()))
 
 
 def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _T:
-    """Do something with a study. An unknown trial is a problem that names those out, and what is damaged is logged."""
+    """Call an operation on a study. Problems of unknown trials list the pending ones; damage is logged."""
 
     def attempt(study: Study) -> _T:
         try:
@@ -304,7 +306,7 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
 
 
 def info(study: Study) -> dict[str, Any]:
-    """How far a study is."""
+    """A study's progress."""
     definition = {"goal": serialization.dump_goal(study.goal), "method": serialization.dump_part(study.method)}
     selector = study.selector
     problem = selector.state.problem

@@ -52,7 +52,7 @@ def list_script() -> str:
 
 
 def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
-    """Let an application answer browsers, too."""
+    """Add the pages to an application."""
     live: OrderedDict[str, LiveReport] = OrderedDict()
     limiter = CapacityLimiter(_THREADS)
 

@@ -1,4 +1,4 @@
-"""What goes wrong, as RFC 9457 problem details; and back into asktell's errors."""
+"""asktell's errors as problem details (RFC 9457), and back."""
 
 import json
 import re
@@ -51,7 +51,7 @@ _TITLES = {
 
 
 class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
-    """An answer that says what went wrong.
+    """An error as an HTTP response.
 
     Args:
         status: of HTTP.
@@ -87,7 +87,7 @@ class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
 
 
 def problem_of(error: AsktellError, **members: Any) -> ProblemDetails:
-    """The problem that tells a client of an error, without the server's paths and addresses."""
+    """The problem details of an error, without the server's paths and addresses."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     detail, headers = str(error), {}
     if isinstance(error, StorageBusyError):
@@ -100,7 +100,7 @@ def problem_of(error: AsktellError, **members: Any) -> ProblemDetails:
 
 
 def damaged(error: InvalidStateError) -> ProblemDetails:
-    """The problem of a study that is kept but cannot be read."""
+    """The problem details of a study that exists but cannot be read."""
     detail = "The study cannot be read; the service's log says why."
     return ProblemDetails(503, detail, kind_of(type(error)), {"Retry-After": "60"})
 
@@ -118,7 +118,7 @@ _BY_KIND = {
 
 
 def error_of(status: int, document: object) -> AsktellError:
-    """The error that a service's answer tells of."""
+    """The error in a service's response."""
     if isinstance(document, dict) and isinstance(document.get("detail"), str):
         kind = str(document.get("type", "")).removeprefix(_PREFIX)
         return _BY_KIND.get(kind, ServiceError)(document["detail"])

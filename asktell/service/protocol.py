@@ -1,4 +1,4 @@
-"""A time limit for the head of a request, which uvicorn has none for: a silent connection would stay for ever."""
+"""A time limit for the head of a request, as uvicorn has none: a silent connection would stay open forever."""
 
 import asyncio
 from typing import Any

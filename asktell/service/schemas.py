@@ -43,35 +43,36 @@ Number = StrictFloat
 Span = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Scores = Annotated[
     dict[Text, Number] | list[Number] | Number,
-    Field(description="Metric to number, or numbers in the order of the study's `metrics`; a number for one metric."),
+    Field(description="Metric to number, numbers in the order of the study's `metrics`, or a number for one metric."),
 ]
 Lease = Annotated[
     Number | None,
     Field(
-        description="Seconds until the trials may be given to somebody else; 600 if only `worker` is given.",
+        description="Seconds until other workers may get the trials; 600 by default if `worker` is given.",
         json_schema_extra={"exclusiveMinimum": 0, "maximum": 1e9},
     ),
 ]
-Worker = Annotated[Name | None, Field(description="A name of your choice, a different one for each worker.")]
+Worker = Annotated[Name | None, Field(description="Any name; each worker needs its own.")]
 Prompts = Annotated[
-    list[Text] | dict[Text, Text], Field(description="Texts (their ids are their positions), or id to text.")
+    list[Text] | dict[Text, Text],
+    Field(description="Texts, whose ids are their positions, or a mapping of ids to texts."),
 ]
 PromptId = StrictInt | Text
 Key = Annotated[
     Name | None,
-    Field(description="A name for this request, kept with the study: sent again under it, it does nothing."),
+    Field(description="An idempotency key that is stored with the study: a second request with it has no effect."),
 ]
 
 
 class StrictRequest(BaseModel):
-    """What comes: nothing but what is known."""
+    """A request, in which unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
     def _known(cls, data: Any) -> Any:
-        """Name a key that there is not, and the nearest that there is."""
+        """Refuse unknown keys, with a suggestion."""
         unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, dict) else []
         if unknown:
             known = list(cls.model_fields)
@@ -81,19 +82,19 @@ class StrictRequest(BaseModel):
 
 
 class PromptReference(StrictRequest):
-    """A prompt by its id, where the bare id may be the text of another prompt."""
+    """A prompt by its id, for ids that equal the text of another prompt."""
 
     id: PromptId
 
 
 AnyPrompt = Annotated[
     PromptId | PromptReference,
-    Field(description='A prompt\'s id or text; or `{"id": ...}`, where its id is the text of another prompt.'),
+    Field(description='A prompt\'s id or text; `{"id": ...}` if its id equals the text of another prompt.'),
 ]
 
 
 class GoalModel(StrictRequest):
-    """What is looked for among the prompts that keep the bounds: the best of one metric, or a Pareto set."""
+    """The goal: the best prompt by one metric, or a Pareto set, among the prompts that keep all bounds."""
 
     type: Literal["best-feasible", "pareto-set"] = "best-feasible"
     maximize: Text | list[Text] = []
@@ -101,7 +102,7 @@ class GoalModel(StrictRequest):
     at_least: dict[Text, Number] = {}
     at_most: dict[Text, Number] = {}
     ranges: Annotated[
-        dict[Text, Span], Field(description="Metric to [low, high], for metrics on very different scales.")
+        dict[Text, Span], Field(description="Metric to [low, high], its smallest and largest possible scores.")
     ] = {}
 
     def goal(self) -> Goal:
@@ -114,7 +115,7 @@ class GoalModel(StrictRequest):
 
 
 class BudgetModel(StrictRequest):
-    """What may be spent; see `asktell.Budget`."""
+    """The budget; see `asktell.Budget`."""
 
     evaluations: StrictInt | None = None
     cost: Number | None = None
@@ -126,55 +127,63 @@ class BudgetModel(StrictRequest):
 
 
 class NewStudy(StrictRequest):
-    """A study, in words; see `asktell.Selector` for what they mean."""
+    """A study; see `asktell.Selector` for the arguments."""
 
     name: Name
     prompts: Prompts
     goal: GoalModel
     budget: Annotated[
         StrictInt | BudgetModel,
-        Field(description="Evaluations allowed, or a cost, or both."),
+        Field(description="Maximum evaluations, a maximum cost, or both."),
     ]
     method: Text = "auto"
     confidence: Annotated[
         Number | None,
-        Field(description="0.95: end once the answer is right with that probability. For the methods auto and race."),
+        Field(
+            description="For auto and race: stop as soon as the answer is right with this probability, such as 0.95."
+        ),
     ] = None
     tolerance: Annotated[
-        Number | None, Field(description="With it: how much worse than right counts as right, in the metrics' units.")
+        Number | None, Field(description="With `confidence`: a loss, in the metrics' units, that is as good as none.")
     ] = None
     examples: Annotated[
         StrictInt | list[Text] | None,
-        Field(description="How many there are, or their distinct ids; null: draw your own."),
+        Field(description="Number of examples, or their distinct ids; null if the evaluator draws its own."),
     ] = None
     features: list[list[Number]] | Literal["text"] | None = None
     seed: StrictInt = 0
     sampling: Text = "shared"
     on_failure: Annotated[
         Literal["skip"] | dict[Text, Number],
-        Field(description="A failed evaluation is a missing value, or counts as these scores, one for each metric."),
+        Field(
+            description="A failed evaluation is a missing value (`skip`), or counts as these scores, one per metric."
+        ),
     ] = "skip"
     max_failure_rate: Annotated[
         Number,
-        Field(description="A prompt leaves if its failure rate is above this with 99 % probability; 1: never."),
+        Field(description="A prompt is eliminated if its failure rate is above this with 99 % probability; 1: never."),
     ] = 0.5
     baseline: Annotated[
-        AnyPrompt | None, Field(description="Id or text of the prompt in use today; never eliminated.")
+        AnyPrompt | None, Field(description="Id or text of the prompt in use, which is never eliminated.")
     ] = None
     repeats: Annotated[
-        StrictInt, Field(description="How often a prompt may be asked on the same example, if scores are noisy.")
+        StrictInt, Field(description="Maximum evaluations of a prompt on the same example; above 1 for noisy scores.")
     ] = 1
     profile: Annotated[
         dict[Text, Any] | None,
-        Field(description="What earlier studies know of the examples: what asktell.ExampleProfile.to_json() wrote."),
+        Field(
+            description="Earlier studies' knowledge of the examples, as written by asktell.ExampleProfile.to_json()."
+        ),
     ] = None
-    max_attempts: Annotated[StrictInt, Field(description="A trial whose lease runs out this often has failed.")] = 3
+    max_attempts: Annotated[
+        StrictInt, Field(description="A trial fails when its lease has expired this many times.")
+    ] = 3
     exist_ok: Annotated[
-        StrictBool, Field(description="Take the study of this name if there is one and it was made of the same.")
+        StrictBool, Field(description="Use an existing study of this name if it has the same definition.")
     ] = False
 
     def selector(self) -> Selector:
-        """The selector that the study is made of."""
+        """The study's selector in its first state."""
         return Selector(
             self.prompts,
             self.goal.goal(),
@@ -199,7 +208,7 @@ class NewStudy(StrictRequest):
 
 
 class TrialReference(StrictRequest):
-    """A trial as it was asked; refused if that id is another prompt or example by now. Its text may be left out."""
+    """A trial as it was asked; refused if the id belongs to another prompt or example. The text is optional."""
 
     id: StrictInt
     prompt_id: PromptId
@@ -213,65 +222,69 @@ class TrialReference(StrictRequest):
 
 AnyTrial = Annotated[
     StrictInt | Text | TrialReference,
-    Field(description="A trial's id, the trial itself, or a prompt's id or text: your own trial of it, or its oldest."),
+    Field(description="A trial, its id, or a prompt's id or text: the worker's own or else the prompt's oldest trial."),
 ]
 
 
 class Ask(StrictRequest):
-    """How many trials to hold, and who holds them."""
+    """A request for trials."""
 
     n: Annotated[StrictInt, Field(ge=0, le=10_000)] = 1
     worker: Worker = None
     lease: Lease = None
     besides: Annotated[
         list[StrictInt],
-        Field(max_length=10_000, description="Trials that the worker is busy with: n others are wanted."),
+        Field(max_length=10_000, description="Ids of trials that the worker is busy with; it wants n others."),
     ] = []
     process: Annotated[
         Text | None,
-        Field(description="The worker's process, in asktell's words: on the service's own machine its end is noticed."),
+        Field(
+            description="The worker's process, as asktell writes it; on the service's machine, its end releases its trials."
+        ),
     ] = None
 
 
 Details = Annotated[
     dict[str, Any] | None,
-    Field(description="What else to keep of the evaluation: the model's answer, other metrics, ..."),
+    Field(description="Anything else to store with the evaluation: the model's answer, other metrics, ..."),
 ]
 
 
 class Score(StrictRequest):
-    """A trial's scores, and what they cost."""
+    """Scores of a trial."""
 
     trial: AnyTrial
     scores: Scores
-    cost: Annotated[Number | None, Field(description="In any unit you keep to; summed up in the result.")] = None
+    cost: Annotated[
+        Number | None, Field(description="Cost of the evaluation, always in the same unit; summed up in the result.")
+    ] = None
     details: Details = None
 
 
 class Tell(Score):
-    """A trial's scores, and who tells them."""
+    """Scores of a trial, told by a worker."""
 
     worker: Worker = None
 
 
 class TellMany(StrictRequest):
-    """Several trials' scores."""
+    """Scores of several trials."""
 
     tells: Annotated[list[Score], Field(max_length=10_000)]
     worker: Worker = None
 
 
 class Observe(StrictRequest):
-    """Scores from elsewhere, or null and what was paid for none."""
+    """Scores from elsewhere; null to add only a cost."""
 
     prompt: AnyPrompt
     scores: Scores | None
-    example: Annotated[StrictInt | Text | None, Field(description="Its position, or its id.")] = None
-    cost: Annotated[Number | None, Field(description="What was paid, if it is to be booked.")] = None
+    example: Annotated[StrictInt | Text | None, Field(description="The example's position or id.")] = None
+    cost: Annotated[Number | None, Field(description="Cost to add to the study's.")] = None
 
 
 class Release(StrictRequest):
-    """A trial to hand back."""
+    """A trial to release."""
 
     trial: AnyTrial
     worker: Worker = None
@@ -286,7 +299,7 @@ class Fail(Release):
 
 
 class Add(StrictRequest):
-    """Prompts that join."""
+    """Prompts to add."""
 
     prompts: Prompts
     features: list[list[Number]] | Literal["text"] | None = None
@@ -294,7 +307,7 @@ class Add(StrictRequest):
 
 
 class Retire(StrictRequest):
-    """A prompt to be taken out."""
+    """A prompt to retire."""
 
     prompt: AnyPrompt
     reason: Text
@@ -302,32 +315,38 @@ class Retire(StrictRequest):
 
 
 class Extend(StrictRequest):
-    """How much more may be spent, and how many more examples there are."""
+    """Additional budget or examples."""
 
     evaluations: StrictInt | None = None
     cost: Number | None = None
-    examples: Annotated[StrictInt | list[Text] | None, Field(description="How many, or their ids.")] = None
+    examples: Annotated[
+        StrictInt | list[Text] | None, Field(description="Number of additional examples, or their ids.")
+    ] = None
     key: Key = None
 
 
 class Nothing(StrictRequest):
-    """Nothing needs to be said: `{}`."""
+    """An empty object: `{}`."""
 
 
 class EvaluationsQuery(StrictRequest):
-    """Which of the evaluations."""
+    """A page of the evaluations."""
 
-    after: Annotated[int, Field(ge=0, le=2**62, description="Without the first so many.")] = 0
-    n: Annotated[int, Field(ge=1, le=10_000, description="At most so many.")] = 1000
+    after: Annotated[int, Field(ge=0, le=2**62, description="Number of evaluations to skip.")] = 0
+    n: Annotated[int, Field(ge=1, le=10_000, description="Maximum number of evaluations.")] = 1000
 
 
 class CompareQuery(StrictRequest):
-    """Which prompts to compare, and how sure to be."""
+    """Two prompts to compare."""
 
     a: Annotated[str | None, Field(description="Id or text of a prompt.")] = None
-    b: Annotated[str | None, Field(description="Of another one; by default the baseline, or the answer.")] = None
-    a_id: Annotated[str | None, Field(description="In place of `a`: an id, which may be the text of another.")] = None
-    b_id: Annotated[str | None, Field(description="In place of `b`.")] = None
+    b: Annotated[
+        str | None, Field(description="Id or text of the other prompt; by default the baseline, or else the answer.")
+    ] = None
+    a_id: Annotated[str | None, Field(description="Instead of `a`: an id that equals the text of another prompt.")] = (
+        None
+    )
+    b_id: Annotated[str | None, Field(description="Instead of `b`.")] = None
     confidence: float = 0.95
     tolerance: float = 0.0
 
@@ -344,10 +363,13 @@ class CompareQuery(StrictRequest):
 
 
 class Heartbeat(StrictRequest):
-    """A worker that is still at work."""
+    """A sign of life from a worker."""
 
     worker: Name
-    trial: Annotated[StrictInt | Text | TrialReference | None, Field(description="Only this one; null: all.")] = None
+    trial: Annotated[
+        StrictInt | Text | TrialReference | None,
+        Field(description="The trial whose lease to extend; null for all of the worker's."),
+    ] = None
     lease: Lease = None
 
 
@@ -361,33 +383,33 @@ class Names(BaseModel):
 
 
 class Info(BaseModel):
-    """How far a study is."""
+    """A study's progress."""
 
     name: str
     metrics: Annotated[list[str], Field(description="In the order of score vectors.")]
     goal: str
-    budget: Annotated[int, Field(description="Evaluations allowed; 100000000: any number.")]
+    budget: Annotated[int, Field(description="Maximum evaluations; 100000000 if unlimited.")]
     spent_cost: Annotated[float, Field(description="Sum of the costs told.")]
     max_cost: Annotated[float | None, Field(description="Maximum cost; null if unlimited.")]
     spent: Annotated[int, Field(description="Evaluations told so far.")]
-    pending: Annotated[int, Field(description="Trials that are out.")]
-    active: Annotated[int, Field(description="Prompts still in the race.")]
-    done: Annotated[bool, Field(description="Nothing will be asked again.")]
-    paused: Annotated[bool, Field(description="Nothing is handed out until it is resumed.")]
-    examples: Annotated[int | None, Field(description="How many there are; null: the evaluator draws its own.")]
-    repeats: Annotated[int, Field(description="How often a prompt may be asked on the same example.")]
-    baseline: Annotated[int | str | None, Field(description="The id of the prompt in use today; null: none.")]
-    definition: Annotated[dict[str, Any], Field(description="Goal and method as in a saved selector.")]
+    pending: Annotated[int, Field(description="Trials that were asked and not told.")]
+    active: Annotated[int, Field(description="Prompts that are not eliminated.")]
+    done: Annotated[bool, Field(description="True when no more trials will be asked.")]
+    paused: Annotated[bool, Field(description="True when no trials are handed out until the study is resumed.")]
+    examples: Annotated[int | None, Field(description="Number of examples; null if the evaluator draws its own.")]
+    repeats: Annotated[int, Field(description="Maximum evaluations of a prompt on the same example.")]
+    baseline: Annotated[int | str | None, Field(description="Id of the prompt in use; null if not given.")]
+    definition: Annotated[dict[str, Any], Field(description="Goal and method, as in a saved selector.")]
 
 
 class ExampleIds(BaseModel):
-    """The examples' ids by position, which is a trial's `example`; null: they have none."""
+    """Ids of the examples by position (a trial's `example`); null if they have none."""
 
     ids: list[str] | None
 
 
 class TrialModel(BaseModel):
-    """One pull: evaluate the prompt on the example (null: draw one yourself), then tell the scores."""
+    """A prompt to evaluate on an example. If `example` is null, draw one yourself."""
 
     id: int
     prompt_id: int | str
@@ -396,19 +418,23 @@ class TrialModel(BaseModel):
 
 
 class Trials(BaseModel):
-    """What to evaluate now."""
+    """Trials to evaluate."""
 
     trials: list[TrialModel]
     repeats: Annotated[
         list[int],
-        Field(description="How often each one's prompt was asked on its example before; left out if none was."),
+        Field(description="Earlier evaluations of each trial's prompt on its example; omitted if all are 0."),
     ] = []
-    done: Annotated[bool, Field(description="The selection is over. If it is not and no trial came, ask again later.")]
-    paused: Annotated[bool, Field(description="No trial came because the study is paused; left out if not.")] = False
+    done: Annotated[
+        bool, Field(description="True when the selection has ended. If false and there are no trials, ask again later.")
+    ]
+    paused: Annotated[
+        bool, Field(description="True if there are no trials because the study is paused; omitted if not.")
+    ] = False
 
 
 class Held(BaseModel):
-    """What a worker still holds, oldest first."""
+    """The trials that a worker still holds, oldest first."""
 
     trials: list[TrialModel]
 
@@ -420,13 +446,13 @@ class Taken(BaseModel):
 
 
 class Joined(BaseModel):
-    """The ids of the prompts that joined, in the order in which they came."""
+    """Ids of the added prompts, in the order of the request."""
 
     ids: list[int | str]
 
 
 class ProblemModel(BaseModel):
-    """What went wrong (RFC 9457)."""
+    """An error, as problem details (RFC 9457)."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -437,20 +463,20 @@ class ProblemModel(BaseModel):
 
 
 class Outcome(BaseModel):
-    """What became of one trial's scores: taken or not, or the problem with them."""
+    """The outcome for one trial: recorded or not, or the error."""
 
     taken: bool
     problem: ProblemModel | None = None
 
 
 class Outcomes(BaseModel):
-    """What became of each score, in the order in which they came."""
+    """The outcome for each trial, in the order of the request."""
 
     outcomes: list[Outcome]
 
 
 class HoldingModel(BaseModel):
-    """A trial that is out, and who holds it."""
+    """A pending trial and the worker that holds it."""
 
     trial: TrialModel
     worker: str | None
@@ -459,13 +485,13 @@ class HoldingModel(BaseModel):
 
 
 class Workers(BaseModel):
-    """The trials that are out, oldest first."""
+    """The pending trials, oldest first."""
 
     holdings: list[HoldingModel]
 
 
 class PromptModel(BaseModel):
-    """What is known about one prompt; see `asktell.PromptResult`."""
+    """The result for one prompt; see `asktell.PromptResult`."""
 
     id: int | str
     prompt: str
@@ -508,7 +534,7 @@ class ComparisonModel(BaseModel):
 
 
 class FailureModel(BaseModel):
-    """Evaluations that failed in the same way: the first one's reason, how many, and ids of their prompts."""
+    """Failures with the same reason: their number and the ids of their prompts."""
 
     reason: str
     count: int
@@ -516,7 +542,7 @@ class FailureModel(BaseModel):
 
 
 class ResultModel(BaseModel):
-    """The answer so far, final once `done`; see `asktell.Result`."""
+    """The current answer, final if `done`; see `asktell.Result`."""
 
     goal: str
     metrics: list[str]
@@ -530,18 +556,22 @@ class ResultModel(BaseModel):
     done: StrictBool
     stopped_early: StrictBool
     finished_early: StrictBool = False
-    failures: Annotated[list[FailureModel], Field(description="By reason, the most common one first.")] = []
+    failures: Annotated[list[FailureModel], Field(description="Grouped by reason, most frequent first.")] = []
     notes: list[str]
     feasible: bool | None
     examples: int | None
-    example_ids: Annotated[list[str] | None, Field(description="By position; left out where there are none.")] = None
-    repeats: Annotated[int, Field(description="How often a prompt may see each; above 1 scores are noisy.")] = 1
+    example_ids: Annotated[
+        list[str] | None, Field(description="Ids of the examples by position; omitted if they have none.")
+    ] = None
+    repeats: Annotated[
+        int, Field(description="Maximum evaluations of a prompt on the same example; above 1 for noisy scores.")
+    ] = 1
     baseline: int | str | None
     comparison: Annotated[ComparisonModel | None, Field(description="The answer against the baseline.")]
 
 
 class EvaluationModel(BaseModel):
-    """One evaluation: its scores, or, if it failed, the error."""
+    """One evaluation: its scores, or the error if it failed."""
 
     trial: int
     prompt: int | str
@@ -549,18 +579,18 @@ class EvaluationModel(BaseModel):
     scores: dict[str, float] | None
     cost: float | None
     error: str | None
-    details: Annotated[dict[str, Any] | None, Field(description="What was told beside the scores.")]
+    details: Annotated[dict[str, Any] | None, Field(description="Anything else that was told with the scores.")]
     example_id: str | None
 
 
 class Evaluations(BaseModel):
-    """Evaluations in the order in which they were told. Fewer than were wanted: these are the last ones so far."""
+    """Evaluations in the order in which they were told. If there are fewer than `n`, these are the latest."""
 
     evaluations: list[EvaluationModel]
 
 
 class Report(BaseModel):
-    """What a report shows: its `format` and `version`, and for its page alone everything else."""
+    """The data of a report. Only `format` and `version` are stable."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -578,6 +608,6 @@ class Saved(BaseModel):
 
 
 class Health(BaseModel):
-    """The service runs, and its storage answers."""
+    """The service runs, and its storage responds."""
 
     status: Literal["ok"]

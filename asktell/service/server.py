@@ -26,10 +26,9 @@ log = logging.getLogger("asktell.service")
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C; requests that are running are answered first.
+    """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C; running requests are finished first.
 
-    If one of them does not come to its end, the process is ended all the same: as after a kill, what was confirmed is
-    in the storage.
+    If a request does not finish, the process ends without it. As after a kill, everything confirmed is in the storage.
 
     Raises:
         InvalidArgumentError: the URL or a token or a proxy's address cannot be used, or other machines could reach it
@@ -102,7 +101,7 @@ def _check_address(proxy: str) -> None:
 
 
 def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:
-    """End the process if a request is still being worked on: what waits for its thread would wait for ever."""
+    """End the process if a request's thread does not end: the interpreter would wait for it forever."""
     deadline = time.monotonic() + _SECONDS_FOR_THREADS
     working = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
     for thread in working:
@@ -127,7 +126,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _logging() -> Iterator[None]:
-    """Errors, and requests where they are wanted, go to stderr, a line each and safe for a terminal."""
+    """Log to stderr, one line per record, without control characters."""
 
     class Lines(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:

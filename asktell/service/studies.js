@@ -38,7 +38,7 @@ function beginList() {
         before = text;
       }
     } catch {
-      words.textContent = "Out of reach";
+      words.textContent = "The service is unreachable";
     }
     setTimeout(look, SECONDS_BETWEEN_LISTS * 1000);
   }

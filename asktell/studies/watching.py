@@ -1,7 +1,7 @@
-"""Who works on a study, and how fast, as it is seen by who looks at it again and again.
+"""The workers of a study and their pace, found by polling.
 
-Neither is in the log: it has no times but when leases end. So a worker was last seen when, between two looks, a score
-of it came, its leases changed, or it held other trials; and holds a trial since the look that first found it there.
+The log has no times other than the ends of leases. So a worker was last seen at the latest poll that found new scores,
+other leases or other trials of it, and holds a trial since the poll that first found it.
 """
 
 import math
@@ -41,10 +41,10 @@ class _Moment(NamedTuple):
 
 
 class Watch:
-    """Looks at one study.
+    """Polls one study.
 
     Args:
-        study: a Study.
+        study: to poll.
     """
 
     def __init__(self, study: Study) -> None:
@@ -53,7 +53,7 @@ class Watch:
         self._moments: deque[_Moment] = deque()
 
     def look(self) -> dict[str, Any]:
-        """What there is to see, JSON-ready. Times are seconds since 1970, by the storage's clock.
+        """The present state, JSON-ready. Times are seconds since 1970, by the storage's clock.
 
         `now`; `workers`, those that hold trials or did so lately: `name`, `holds` (how many), `trials` ([prompt's
         place, example, attempt, since; null if it was there at the first look], the oldest ones), `until` (when its
@@ -139,10 +139,10 @@ def _per_minute(n: int, seconds: float) -> float | None:
 
 
 class LiveReport:
-    """What a study's page shows while it changes, made once for all viewers; for several threads.
+    """The data of a study's page while the study changes, made once for all viewers; for several threads.
 
     Args:
-        study: a Study.
+        study: to show.
         about: as for `Study.report`.
     """
 
@@ -154,7 +154,7 @@ class LiveReport:
         self._look_due = self._report_due = -math.inf
 
     def newer(self, version: str | None = None) -> str:
-        """The report's data as JSON (`state` is its version); if that is still `version`, only `live`: who works.
+        """The report's data as JSON (`state` is its version); if it is still `version`, only `live`: the workers.
 
         Raises:
             StorageError: the storage cannot be used.

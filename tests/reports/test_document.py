@@ -281,7 +281,7 @@ def test_who_failed_or_was_retired_has_left_too() -> None:
     assert "too long" in left["c"]["reason"]
     assert "2 of 3 have left." in data["words"]["spending"]
     assert "as every other prompt that has not failed or been retired." in data["words"]["verdict"]
-    assert "there is nothing to trade" in data["words"]["plane"]
+    assert "there is no trade-off" in data["words"]["plane"]
 
 
 def test_who_looks_better_and_is_no_candidate_is_named() -> None:
@@ -290,7 +290,7 @@ def test_who_looks_better_and_is_no_candidate_is_named() -> None:
         selector.observe("a", {"s": 0.9}, example)
     selector.retire("a", "too long")
     said = play(selector, lambda prompt, e: {"a": 0.9, "b": 0.2, "c": 0.5}[prompt] + 0.01 * e)["words"]
-    assert "No candidate any more, though better in s: a (retired)." in said["verdict"]
+    assert "No longer candidates, though better in s: a (retired)." in said["verdict"]
     assert "of those still candidates, c has the most s." in said["plane"]
 
 
@@ -342,4 +342,4 @@ def test_examples_say_what_earlier_studies_told(done: Study) -> None:
     most = np.argsort(-shape.tells)[:2]
     told = selectors[1].state.history.examples()
     assert data["telling"]["earlier"] == {"studies": 1, "share": float(np.isin(told, most).mean())}
-    assert "on the fifth of the examples that tell most of rouge, by an earlier study" in str(data["words"])
+    assert "on the most informative fifth of the examples for rouge, by an earlier study" in str(data["words"])

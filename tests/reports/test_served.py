@@ -62,7 +62,7 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         assert page.locator("#workers img").count() == 0
         running.tell(trial, [0.5, 0.9], 0.1, worker=HOSTILE[1])
         page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
-        page.locator("#workers").get_by_text("Together they told", exact=False).wait_for(timeout=60_000)
+        page.locator("#workers").get_by_text("Together: ", exact=False).wait_for(timeout=60_000)
         assert "; left: about" in page.locator("header").inner_text()
 
         page.context.close()
@@ -96,11 +96,11 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         )  # who uses the keyboard is where they were
         page.context.set_offline(True)
         page.get_by_role("button", name="Resume").click()
-        page.get_by_role("alert").get_by_text("The service is out of reach.", exact=False).wait_for()
+        page.get_by_role("alert").get_by_text("The service is unreachable.", exact=False).wait_for()
         page.context.set_offline(False)
         complaints.clear()  # the browser tells of requests that went nowhere
         assert running.paused
-        page.locator("#verdict").get_by_text("until somebody resumes it", exact=False).wait_for(timeout=60_000)
+        page.locator("#verdict").get_by_text("until it is resumed", exact=False).wait_for(timeout=60_000)
         page.get_by_role("button", name="Resume").click()
         page.locator("header").get_by_text("Live: ", exact=False).wait_for(timeout=60_000)
         assert not running.paused

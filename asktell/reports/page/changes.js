@@ -15,7 +15,7 @@ async function sent(address, request) {
   try {
     return await fetch(address, request);
   } catch {
-    throw new Error("The service is out of reach. Try again when it is back.");
+    throw new Error("The service is unreachable. Try again later.");
   }
 }
 

@@ -25,12 +25,12 @@ function drawDuel(host, data) {
 
 function duelView(data, duel, keep, width) {
   const j = Number(keep.metric), metric = data.goal.metrics[j], { ids } = data.prompts, sign = signOf(metric);
-  if (!duel.pairs) return element("p", {}, "They have no example in common yet.");
+  if (!duel.pairs) return element("p", {}, "They have no common examples yet.");
   const ahead = (row) => sign * (row.a[j] - row.b[j]);
   const [wins, ties, losses] = duel.counts[j];
   const rows = duel.rows.filter((row) => keep.show === "all" || (keep.show === "losses" ? ahead(row) < 0 : ahead(row) > 0));
   const cut = duel.pairs > duel.rows.length ? `Of ${whole(duel.pairs)} common examples the ${whole(duel.rows.length)} with the largest differences are listed. ` : "";
-  const answers = duel.answers ? "Open a row to see both answers side by side." : "The models' answers were not kept.";
+  const answers = duel.answers ? "Open a row to see both answers side by side." : "The models' answers were not stored.";
   const columns = [
     { name: "example", kind: "id", value: (row) => row.example, cell: (row) => isolated(exampleName(data, row.example)) },
     { name: brief(ids[duel.a], 30), kind: "number", value: (row) => row.a[j], cell: (row) => number(row.a[j]) },

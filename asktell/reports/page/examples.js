@@ -90,7 +90,7 @@ function tellingExamples(data, telling, keep) {
   const same = telling.same ? ` On ${whole(telling.same)} of ${whole(telling.judged)} examples all prompts score the same: those tell nothing about which is better.` : "";
   const earlier = telling.earlier ? ` How much a score on it tells of its prompt, by ${whole(telling.earlier.studies)} earlier ${telling.earlier.studies === 1 ? "study" : "studies"}: 1 on an example that none of them has seen.` : "";
   return [
-    element("h3", {}, "Which examples tell prompts apart"),
+    element("h3", {}, "Examples that divide the prompts"),
     element("p", { class: "soft" }, `An example divides the prompts by the standard deviation of their scores on it.${same}${earlier}`),
     controls, list,
   ];

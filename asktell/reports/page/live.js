@@ -66,7 +66,7 @@ function follow(address, first, draw, heard) {
       }
       tell(stateOf(newest));
     } catch {
-      tell("Out of reach; so far:");
+      tell("The service is unreachable. Last state:");
     }
     if (!newest.done || home) setTimeout(look, (newest.done ? SECONDS_WHEN_DONE : SECONDS_BETWEEN_LOOKS) * 1000);
   }

@@ -65,7 +65,7 @@ function curve(data, points, keep, width, what) {
     picture.append(mark);
   }
   const band = banded.length > 1 ? " The band is one standard error." : "";
-  const caption = `Recomputed at ${whole(points.length)} moments from what was known by then. Diamonds: the answer was another one than at the moment before.${band}`;
+  const caption = `Recomputed at ${whole(points.length)} moments from the evaluations up to then. Diamonds mark changes of the answer.${band}`;
   const rows = () => plainTable(["evaluations", "money", what.name, "answer"], points.map((point) => [
     point.evaluations, number(point.cost), what.value(point) === null ? "–" : what.shown(what.value(point)), someIds(data, point.answer)]), what.name);
   return figure(picture, `${what.name}: from ${what.shown(what.value(known_[0]))} to ${what.shown(what.value(known_[known_.length - 1]))}`, caption, rows);

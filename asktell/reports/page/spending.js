@@ -4,7 +4,7 @@ function drawSpending(host, data) {
   const spent = data.spending_by_prompt;
   host.append(element("p", { class: "say" }, data.words.spending));
   if (spent.evaluations) host.append(spendingPicture(data, spent, Math.max(280, host.clientWidth)));
-  host.append(element("h3", {}, "Who left, when and why"), decisionLog(data, spent));
+  host.append(element("h3", {}, "Prompts that left: when and why"), decisionLog(data, spent));
 }
 
 function spendingPicture(data, spent, width) {
@@ -57,6 +57,6 @@ function decisionLog(data, spent) {
     { name: "became", value: (row) => row.status, cell: (row) => row.status },
     { name: "why", kind: "wide", value: (row) => row.reason, cell: (row) => isolated(brief(row.reason, 300)) },
   ];
-  const list = rows.length ? table(columns, rows, { keep: kept("log", { table: {} }).table, sort: [1, 1], label: "decisions" }) : element("p", { class: "soft" }, "Nobody has left.");
+  const list = rows.length ? table(columns, rows, { keep: kept("log", { table: {} }).table, sort: [1, 1], label: "decisions" }) : element("p", { class: "soft" }, "No prompt has left.");
   return element("div", {}, element("p", {}, words.join(" ")), list);
 }

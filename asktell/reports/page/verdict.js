@@ -88,7 +88,7 @@ function tiedTile(data) {
     const shown = data.tied.slice(0, 10).map((arm, i) => [i ? ", " : "", promptLink(data, arm)]);
     tile.append(element("p", {}, shown, data.tied.length > 10 ? ", …" : ""));
   } else {
-    tile.append(element("p", { class: "soft" }, "Every other prompt is behind, as far as the evaluations tell."));
+    tile.append(element("p", { class: "soft" }, "By the evaluations so far, every other prompt is behind."));
   }
   return tile;
 }

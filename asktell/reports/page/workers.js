@@ -21,19 +21,19 @@ function workersView(data) {
   const at = live.workers.filter((worker) => worker.holds);
   const said = at.length
     ? `${whole(at.length)} ${at.length === 1 ? "worker holds" : "workers hold"} ${whole(at.reduce((n, worker) => n + worker.holds, 0))} trials.`
-    : data.done ? "The selection is over: nobody works." : data.paused ? "It is paused: nobody is given anything." : "Nobody works on it now.";
+    : data.done ? "The selection has ended." : data.paused ? "The selection is paused: no trials are handed out." : "No worker holds trials now.";
   const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} pending without a lease until they are told, fail or are released.` : "";
   const late = at.filter((worker) => worker.until < now).length;
-  const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} ran out: whoever asks next takes over.` : "";
-  const pace = live.pace === null ? "" : ` Together they told ${number(live.pace)} evaluations a minute.`;
-  const ago = (time) => (time === null ? "earlier than watched" : `${duration(now - time)} ago`);
+  const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} expired: the next worker that asks takes over.` : "";
+  const pace = live.pace === null ? "" : ` Together: ${number(live.pace)} evaluations a minute.`;
+  const ago = (time) => (time === null ? "unknown" : `${duration(now - time)} ago`);
   const columns = [
     { name: "worker", kind: "id", value: (row) => row.name, cell: (row) => isolated(brief(row.name, 80)) },
     { name: "holds", kind: "wide", value: (row) => row.holds, cell: (row) => heldBy(data, row) },
     { name: "since", kind: "time", value: (row) => oldest(row), cell: (row) => (row.holds ? ago(oldest(row)) : "–") },
-    { name: "lease ends", kind: "time", value: (row) => row.until, cell: (row) => (row.until === null ? "–" : row.until < now ? `ran out ${duration(now - row.until)} ago` : `in ${duration(row.until - now)}`) },
+    { name: "lease ends", kind: "time", value: (row) => row.until, cell: (row) => (row.until === null ? "–" : row.until < now ? `expired ${duration(now - row.until)} ago` : `in ${duration(row.until - now)}`) },
     { name: "last seen", kind: "time", value: (row) => row.seen, cell: (row) => ago(row.seen) },
-    { name: "told", kind: "number", value: (row) => row.told, cell: (row) => whole(row.told) },
+    { name: "evaluations", kind: "number", value: (row) => row.told, cell: (row) => whole(row.told) },
     { name: "a minute", kind: "number", value: (row) => row.pace, cell: (row) => number(row.pace) },
   ];
   return [
