@@ -238,9 +238,7 @@ class Ask(StrictRequest):
     ] = []
     process: Annotated[
         Text | None,
-        Field(
-            description="The worker's process, as asktell writes it; on the service's machine, its end releases its trials."
-        ),
+        Field(description="The worker's process, as asktell writes it; on the service's machine its end is noticed."),
     ] = None
 
 
