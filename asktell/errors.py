@@ -27,10 +27,9 @@ class IncompatibleMethodError(InvalidArgumentError):
 
 
 class UnknownTrialError(AsktellError, KeyError):
-    """A trial, prompt or example that is not (or no longer) out was named."""
+    """A trial, prompt or example that is not (or no longer) pending was named."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
 
 class ConflictingTellError(AsktellError):
@@ -38,7 +37,7 @@ class ConflictingTellError(AsktellError):
 
 
 class TellManyError(AsktellError):
-    """Some scores of a batch were refused; all others of it are taken, durably where the study is.
+    """Some scores of a batch were refused; all others of it are recorded, durably where the study is.
 
     Attributes:
         outcomes: of each, in the order given, what `tell` would have returned, or the error that it would have raised.
@@ -83,8 +82,7 @@ class StudyExistsError(InvalidArgumentError):
 class StudyNotFoundError(AsktellError, KeyError):
     """There is no study of this name, or no storage at this place."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+    __str__ = Exception.__str__
 
 
 class EvaluatorError(AsktellError):

@@ -4,14 +4,12 @@ Variances are in units of `scale`, the spread of the sample means, so that every
 optimizer. The order of the four log variances is: smooth in the features, linear in them, own effect, noise.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import ArrayLike
 
 double_precision = partial(jax.enable_x64, True)
 
@@ -29,11 +27,6 @@ class Noise(NamedTuple):
     precision: Array
     within: Array
     freedom: Array
-
-
-def noise_of(parts: Sequence[ArrayLike]) -> Noise:
-    """Its fields, as JAX's arrays; inside `double_precision`."""
-    return Noise(*map(jnp.asarray, parts))
 
 
 class Posterior(NamedTuple):

@@ -6,7 +6,7 @@ Bayes); where they vanish it is a feature model; the marginal likelihood decides
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,7 @@ class BLUP(AbstractEstimator):
         size = padded_size(len(few))
         with _blup_jax.double_precision():
             seen = [pad_rows(a, size) for a in (x[few], y[few], left[few], pulled[few].astype(float))]
-            found = _blup_jax.fit(*seen, squared_length, _blup_jax.noise_of(noise), _PRIOR, _START)
+            found = _blup_jax.fit(*seen, squared_length, _blup_jax.Noise(*noise), _PRIOR, _START)
             if len(x) <= self.max_exact:
                 size = padded_size(len(x))
                 rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]
@@ -173,7 +173,7 @@ def _median_squared_distance(x: Features) -> float:
     return median if median > 1e-9 else 1.0
 
 
-def _noise(tally: Tally, unit: npt.NDArray[np.float64], share: float) -> list[npt.NDArray[np.float64]]:
+def _noise(tally: Tally, unit: npt.NDArray[np.float64], share: float) -> list[Any]:
     """Fields of `_blup_jax.Noise`, (m,) each."""
     freedom = int(np.maximum(tally.counts - 1, 0).sum())
     ones = np.ones(len(unit))

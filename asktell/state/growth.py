@@ -87,71 +87,62 @@ def check_growth(state: State, event: Growth) -> None:
     """Check that growth can come next.
 
     Raises:
-        InvalidArgumentError: it cannot.
+        InvalidArgumentError: it cannot; the message says why.
     """
-    if isinstance(event, Retired):
-        _check_retired(state, event)
-    elif isinstance(event, Extended):
+    if isinstance(event, Extended):
         _check_extended(state.problem, event)
-    else:
-        _check_added(state.problem, event)
-
-
-def _check_added(problem: Problem, event: Added) -> None:
-    width = None if problem.features is None else problem.features.shape[1]
-    rows = None if event.features is None else [len(row) for row in event.features]
-    if rows != (None if width is None else [width] * len(event.texts)):
-        came = "none" if rows is None else f"{len(rows)} rows of {sorted(set(rows))}"
-        raise InvalidArgumentError(
-            f"The features of prompts that join must be {'none' if width is None else f'rows of {width} numbers'}, as "
-            f"those of the prompts that are there; got {came}."
-        )
-
-
-def _check_retired(state: State, event: Retired) -> None:
-    if event.arm == state.problem.baseline:
+    elif isinstance(event, Added):
+        known = state.problem.features
+        expected = None if known is None else [known.shape[1]] * len(event.texts)
+        came = None if event.features is None else [len(row) for row in event.features]
+        if came != expected:
+            raise InvalidArgumentError(
+                "The features of prompts that join must be as those of the prompts that are there: "
+                f"{'none' if known is None else f'rows of {known.shape[1]} numbers'}; got "
+                f"{'none' if came is None else f'{len(came)} rows of {sorted(set(came))}'}."
+            )
+    elif event.arm == state.problem.baseline:
         raise InvalidArgumentError("The baseline cannot be retired: the answer is compared with it.")
-    gone = state.left.get(event.arm)
-    if gone is not None and gone[1].status == RETIRED:
+    elif (gone := state.left.get(event.arm)) is not None and gone[1].status == RETIRED:
         raise InvalidArgumentError(f"This prompt was retired already: {short(gone[1].reason)}.")
 
 
 def _check_extended(problem: Problem, event: Extended) -> None:
-    if not (event.evaluations or event.cost or event.examples):
+    evaluations, cost, examples = event.evaluations, event.cost, event.examples
+    ids, n_examples = event.ids, problem.n_examples
+    if not (evaluations or cost or examples):
         raise InvalidArgumentError("extend() needs evaluations=..., cost=... or examples=..., each above 0.")
-    if event.cost and problem.max_cost is None:
+    if cost and problem.max_cost is None:
         raise InvalidArgumentError(
-            f"extend() got cost={event.cost:g}, but the budget is {problem.budget} evaluations, whatever they cost: "
+            f"extend() got cost={cost:g}, but the budget is {problem.budget} evaluations, whatever they cost: "
             "extend(evaluations=...)."
         )
-    if event.evaluations and problem.is_bound_by_cost_alone:
+    if evaluations and problem.is_bound_by_cost_alone:
         raise InvalidArgumentError(
-            f"extend() got evaluations={event.evaluations}, but the budget is a cost of {problem.max_cost:g}, for any "
+            f"extend() got evaluations={evaluations}, but the budget is a cost of {problem.max_cost:g}, for any "
             "number of evaluations: extend(cost=...)."
         )
-    if problem.budget + event.evaluations > MOST_EVALUATIONS:
+    if examples and n_examples is None:
         raise InvalidArgumentError(
-            f"extend() got evaluations={event.evaluations}: with the {problem.budget} there are, that is more than "
-            f"{MOST_EVALUATIONS}."
+            f"extend() got examples={examples}, but this selection was made without `examples`: the evaluator draws "
+            "its own."
         )
-    if event.examples and problem.n_examples is None:
-        raise InvalidArgumentError(
-            f"extend() got examples={event.examples}, but this selection was made without `examples`: the evaluator "
-            "draws its own."
-        )
-    if event.examples and (event.ids is None) != (problem.examples is None):
+    if examples and (ids is None) != (problem.examples is None):
         raise InvalidArgumentError(
             "extend() needs the ids of the new examples, as those there are have ids: examples=[...]."
-            if event.ids is None
+            if ids is None
             else "extend() got ids of examples, but those there are have none: give their number, examples=len(new)."
         )
-    if event.ids and problem.examples is not None:
-        problem.examples.with_more(event.ids)
-    if (problem.n_examples or 0) + event.examples > MOST_EXAMPLES:
-        raise InvalidArgumentError(
-            f"extend() got examples={event.examples}: with the {problem.n_examples} there are, that is more than "
-            f"{MOST_EXAMPLES}."
-        )
+    if ids and problem.examples is not None:
+        problem.examples.with_more(ids)
+    for name, there, more, most in (
+        ("evaluations", problem.budget, evaluations, MOST_EVALUATIONS),
+        ("examples", n_examples or 0, examples, MOST_EXAMPLES),
+    ):
+        if there + more > most:
+            raise InvalidArgumentError(
+                f"extend() got {name}={more}: with the {there} there are, that is more than {most}."
+            )
 
 
 def addition(

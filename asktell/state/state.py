@@ -48,26 +48,26 @@ class State(NamedTuple):
 
     origin: Problem  # as known before the first pull
     problem: Problem  # as it has grown since
-    growth: tuple[Grown, ...]  # in between
-    reopened: bool  # by what came after the last decision, which was the last for that time
     history: History
-    pending: "Map[int, Pull]"  # by trial
-    returned: Queue  # to be handed out before the rest of the plan
-    plan_arms: tuple[int, ...]
-    plan_examples: tuple[int, ...]  # -1: none
-    position: int  # in the plan
-    asked: int  # the next trial's id
-    spent: int
-    cost: float
-    costs: Costs
-    reserve: float | None  # of the trials out, under a budget of cost; None: to be added up
-    left: "Map[int, tuple[int, Departure]]"  # by arm: the round in which it left, and how
     failures: Failures
     draws: Counts  # (K,) examples drawn by the end of the plan
-    redraws: "Map[int, int]"  # arm to draws beyond the plan, that replace failed ones
     tally: Tally  # of the rows up to the last decision
-    tallied: int  # how many rows that is
-    decisions: tuple[tuple[int, Decided], ...]  # with the number of rows each was based on
+    tallied: int = 0  # how many rows that is
+    decisions: tuple[tuple[int, Decided], ...] = ()  # with the number of rows each was based on
+    growth: tuple[Grown, ...] = ()  # between the origin and the problem
+    reopened: bool = False  # by what came after the last decision, which was the last for that time
+    pending: "Map[int, Pull]" = Map()  # by trial
+    returned: Queue = Queue()  # to be handed out before the rest of the plan
+    plan_arms: tuple[int, ...] = ()
+    plan_examples: tuple[int, ...] = ()  # -1: none
+    position: int = 0  # in the plan
+    asked: int = 0  # the next trial's id
+    spent: int = 0
+    cost: float = 0.0
+    costs: Costs = Costs()
+    reserve: float | None = None  # of the pending trials, under a budget of cost; None: to be added up
+    left: "Map[int, tuple[int, Departure]]" = Map()  # by arm: the round in which it left, and how
+    redraws: "Map[int, int]" = Map()  # arm to draws beyond the plan, that replace failed ones
 
     @property
     def active(self) -> Indices:
@@ -267,12 +267,11 @@ class State(NamedTuple):
     def capacity(self) -> Counts:
         """(K,) pulls that each arm has left; practically unlimited unless examples are shared."""
         most = self.problem.most_pulls
-        if most is None:
-            free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
-        else:
+        free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
+        if most is not None:
             free = most - self.drawn()
-            for arm, seen in observed_examples(self).items():
-                free[arm] = most - sum(min(asks, self.problem.repeats) for asks in seen.values())
+            if observed := list(observed_examples(self)):
+                free[observed] = most - self.used_pulls()[observed]
         free[self.exhausted()] = 0
         return np.maximum(free, 0)
 
@@ -286,31 +285,9 @@ class State(NamedTuple):
 
 def initial(problem: Problem) -> State:
     """The state before anything is asked or told."""
-    n_metrics = len(problem.goal.metrics)
-    return State(
-        origin=problem,
-        problem=problem,
-        growth=(),
-        reopened=False,
-        history=History(n_metrics),
-        pending=Map(),
-        returned=Queue(),
-        plan_arms=(),
-        plan_examples=(),
-        position=0,
-        asked=0,
-        spent=0,
-        cost=0.0,
-        costs=Costs(),
-        reserve=None,
-        left=Map(),
-        failures=Failures(),
-        draws=np.zeros(problem.n_arms, dtype=np.int64),
-        redraws=Map(),
-        tally=Tally.empty(problem.n_arms, n_metrics),
-        tallied=0,
-        decisions=(),
-    )
+    n_arms, n_metrics = problem.n_arms, len(problem.goal.metrics)
+    draws = np.zeros(n_arms, dtype=np.int64)
+    return State(problem, problem, History(n_metrics), Failures(), draws, Tally.empty(n_arms, n_metrics))
 
 
 def observed_examples(state: State, only: int | None = None) -> dict[int, Counter[int]]:
@@ -318,22 +295,15 @@ def observed_examples(state: State, only: int | None = None) -> dict[int, Counte
 
     `only`: look at no other arm.
     """
-    if state.problem.population is None:
-        return {}
-    if len(state.history) == state.spent:  # nothing but told trials
+    if state.problem.population is None or len(state.history) == state.spent:  # nothing but told trials
         return {}
     trials, arms, examples = state.history.trials(), state.history.arms(), state.history.examples()
-    seen_elsewhere = (trials < 0) & (examples >= 0)
-    if only is not None:
-        seen_elsewhere &= arms == only
-    with_example = np.unique(arms[seen_elsewhere])
-    had = {int(arm): Counter(examples[(arms == arm) & (examples >= 0)].tolist()) for arm in with_example}
-    missing = state.missing
-    for arm, seen in had.items():
-        seen.update(missing.examples()[missing.arms() == arm].tolist())
-        seen.update(p.example for p in state.pending.values() if p.arm == arm and p.example is not None)
-        seen.update(p.example for p in state.returned if p.arm == arm and p.example is not None)
-    return had
+    seen_elsewhere = (trials < 0) & (examples >= 0) & ((arms == only) | (only is None))
+    used_by, used, asks = state.used_cells()
+    return {
+        arm: Counter(dict(zip(used[used_by == arm].tolist(), asks[used_by == arm].tolist(), strict=True)))
+        for arm in np.unique(arms[seen_elsewhere]).tolist()
+    }
 
 
 def examples_left(problem: Problem, had: "Counter[int]") -> Iterator[int]:
