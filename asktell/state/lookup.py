@@ -16,21 +16,19 @@ AnyTrial: TypeAlias = Trial | int | str | Sequence[Any] | Mapping[str, Any]
 
 
 def from_json(trial: object) -> Trial | int | str:
-    """A trial that came back from JSON, as a list of its four parts or an object with its `id`, as a Trial again.
-
-    What is neither is given back as it is. An object's other keys may be missing, all of them.
+    """A Trial again of a list of its four parts, or of an object; of one with an `id` alone that id; else what came.
 
     Raises:
         InvalidArgumentError: it is a list or an object, but not of a trial.
     """
     if isinstance(trial, Mapping):
-        wanted = Trial._fields[1:]
-        if "id" not in trial or (any(key in trial for key in wanted) and "prompt_id" not in trial):
+        given = [key for key in Trial._fields if key in trial]
+        if given != ["id"] and not {"id", "prompt_id"} <= set(given):
             raise InvalidArgumentError(
                 f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}; got {short(list(trial))}."
             )
-        parts = [trial["id"], *(trial.get(key) for key in wanted)]
-        if "prompt_id" not in trial:
+        parts: list[Any] = [trial.get(key) for key in Trial._fields]
+        if given == ["id"]:
             return _whole_id(trial, parts)
     elif isinstance(trial, Sequence) and not isinstance(trial, Trial | str | bytes):
         parts = list(trial)
@@ -57,23 +55,21 @@ def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
     """
     pull = state.open(trial.id)
     cell = state.history.pull_of(trial.id) if pull is None else (pull.arm, pull.example)
-    if cell is None:
-        return
-    here = prompts.trial(trial.id, *cell)
-    if (trial.prompt_id, trial.example) == (here.prompt_id, here.example) and trial.prompt in (None, "", here.prompt):
-        return
-    raise UnknownTrialError(
-        f"Trial {trial.id} is prompt {here.prompt_id!r} on example {here.example}, not prompt {short(trial.prompt_id)} "
-        f"({short(trial.prompt)}) on example {short(trial.example)}: it was asked in another study, or before its "
-        "machine crashed. observe() takes its scores."
-    )
+    here = trial if cell is None else prompts.trial(trial.id, *cell)
+    same = (trial.prompt_id, trial.example) == (here.prompt_id, here.example)
+    if not same or trial.prompt not in (None, "", here.prompt):
+        raise UnknownTrialError(
+            f"Trial {trial.id} is prompt {here.prompt_id!r} on example {here.example}, not prompt "
+            f"{short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}: it was asked in "
+            "another study, or before its machine crashed. observe() takes its scores."
+        )
 
 
 def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
-    """The id of a trial: as a Trial, as what JSON makes of one, by its id, or as a prompt: its oldest one that is out.
+    """The id of a trial, however it is named; of a prompt, its oldest pending one.
 
     Raises:
-        UnknownTrialError: the prompt is unknown, or has no trial out; or what came from JSON is not what is out.
+        UnknownTrialError: the prompt is unknown, or has no pending trial; or what came from JSON is another one.
         InvalidArgumentError: it is no trial, id or prompt; or the prompt is ambiguous.
     """
     if type(trial) is not Trial:
