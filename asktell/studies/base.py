@@ -103,12 +103,12 @@ class AbstractStudy(Selection):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Record the scores of a trial, in any order; see `Selector.tell`.
+        """Record the scores of a trial, in any order; arguments and errors of `Selector.tell`, and more.
 
         False if the same scores were told before, or another worker told first.
 
         Args:
-            trial: as for `Selector.tell`; of a prompt the worker's own trial, or its oldest.
+            trial: of a prompt that is named, the worker's own trial comes before its oldest.
             scores: as for `Selector.tell`.
             cost: as for `Selector.tell`.
             worker: who tells.
@@ -116,10 +116,7 @@ class AbstractStudy(Selection):
                 together with the scores, and given back by `evaluations`.
 
         Raises:
-            InvalidScoresError: a metric is missing, NaN, infinite or not a number; or the length is wrong. The trial is
-                still pending.
-            InvalidArgumentError: the cost is not a finite number of at least 0, or JSON cannot hold the details.
-            UnknownTrialError: the trial was never asked, or has failed.
+            InvalidArgumentError: JSON cannot hold the details.
             ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was handed
                 out only once, by anybody.
         """
@@ -147,23 +144,12 @@ class AbstractStudy(Selection):
     ) -> bool:
         """Record a failed evaluation; see `Selector.fail`, and `tell` for `worker` and `details`.
 
-        False if the trial is no longer pending, or another worker has it.
-
-        Raises:
-            UnknownTrialError: the trial was never asked.
-            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or JSON
-                cannot hold the details.
+        False if another worker has the trial, too.
         """
 
     @abstractmethod
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        """Hand a trial back unevaluated; it will be asked again, under the same id.
-
-        False if the trial is no longer pending, or another worker has it.
-
-        Raises:
-            UnknownTrialError: the trial was never asked.
-        """
+        """Hand a trial back unevaluated; see `Selector.release`. False if another worker has it, too."""
 
     # Workers
 

@@ -231,9 +231,9 @@ class LoggedSelector:
 
     def note(self, entry: Entry) -> None:
         """Take an entry, of an event that the selector has taken, or about leases."""
-        if not isinstance(entry, Asked | Leased):
-            _count(self.told, self.leases, entry)
         if not isinstance(entry, Asked):
+            if isinstance(entry, Told):
+                _count(self.told, self.leases, entry)
             self.leases = follow(self.leases, entry)
         self.new.append(entry)
 
