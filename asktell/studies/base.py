@@ -144,12 +144,12 @@ class AbstractStudy(Selection):
     ) -> bool:
         """Record a failed evaluation; see `Selector.fail`, and `tell` for `worker` and `details`.
 
-        False if another worker has the trial, too.
+        Also False if another worker has the trial.
         """
 
     @abstractmethod
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        """Hand a trial back unevaluated; see `Selector.release`. False if another worker has it, too."""
+        """Hand a trial back unevaluated; see `Selector.release`. Also False if another worker has it."""
 
     # Workers
 

@@ -1,7 +1,9 @@
 """Studies: the Selector's behaviour, kept; and leases."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -397,3 +399,24 @@ def test_hostile_texts_survive(storage: AbstractStorage) -> None:
     )
     assert sorted(entry.prompt for entry in again.result().prompts) == sorted(hostile)
     str(again.result())
+
+
+def test_asking_takes_few_steps(tmp_path: Path) -> None:
+    """So that one can follow it in a debugger: calls within asktell, and how often the next one is in another file."""
+    root, calls = str(Path(asktell.__file__).parent), list[str]()
+
+    def note(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            calls.append(frame.f_code.co_filename)
+
+    selector = Selector(["x", "y"], BestFeasible("a"), 40, "uniform", examples=50)
+    with Study.create(tmp_path / "s.db", "s", selector) as study:
+        study.tell(study.ask(worker="w"), 0.5, worker="w")
+        sys.setprofile(note)
+        try:
+            study.ask(worker="w")
+        finally:
+            sys.setprofile(None)
+    changes = sum(before != after for before, after in pairwise(calls))
+    assert len(calls) <= 45
+    assert changes <= 20
