@@ -240,7 +240,7 @@ class OpenAIBatch:
 
         try:
             listed = read_list(page_after, self._clock() - _DAYS_KEPT * 86400)
-            ours = [batch for batch in listed if batch.metadata.get("asktell_study") == study.name]
+            ours = [batch for batch in listed if batch.study == study.name]
         except Exception as error:
             raise self._explained("could not list the batches", error) from None
         return [batch for batch in ours if batch.worker.startswith(PREFIX)]
@@ -281,7 +281,7 @@ class OpenAIBatch:
             collected.problems.append(f"{batch.id}: {self._explained('could not send its answers', error)}")
             return
         if batch.status == "failed":
-            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(batch.errors)})")
+            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(batch.reasons)})")
         taker = Taker(study, batch.worker, self.evaluator, self._llm, self._paid, collected)
         out = _unanswered(study)
         for id_, line in answers.by_id.items():
