@@ -104,7 +104,7 @@ def test_workers_share_a_study_and_may_be_killed_and_preempted(url: str, start: 
         killed.wait(60)
         preempted.send_signal(signal.SIGTERM)
         assert preempted.wait(60) == 143
-        assert [holding.worker for holding in study.workers()] == ["1234-0"]  # the other one handed back
+        assert [holding.worker for holding in study.workers()] == ["1234-0"]  # the other one was released
         (tmp_path / "hold").unlink()
         output, errors = start(0, url).communicate(timeout=120)  # is requeued, and has no need to wait for the lease
         assert f"{BUDGET} of {BUDGET} evaluations spent" in output, errors

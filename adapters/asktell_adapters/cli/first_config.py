@@ -175,7 +175,7 @@ class Plan:
             yield _with(f"export {self.key}=...", "the key stays out of the file")
         yield _with(f"asktell check {self.path}", "one evaluation: prompt, answer, scores, cost")
         yield _with(f"asktell run {self.path} --estimate", "what the whole run will take")
-        yield _with(f"asktell run {self.path}", "Ctrl-C stops it; the same command goes on")
+        yield _with(f"asktell run {self.path}", "Ctrl-C stops it; the same command resumes it")
         yield _with(f"asktell report {self.path}", "a page with the answer, and why")
 
     def text(self) -> str:
@@ -204,9 +204,9 @@ class Plan:
         yield f"file = {quoted(relative(self.data, home))}"
         yield _with(f"input = {quoted(self.input)}", "the columns; others may be named in a template")
         wanted = "false" if self.reference is None else quoted(self.reference)
-        yield _with(f"reference = {wanted}", "the wanted answer; false where there is none")
+        yield _with(f"reference = {wanted}", "the wanted answer; false for none")
         yield from (f"{name} = {quoted(value)}" for name, value in self.reading.items())
-        yield _with("# sample = 200", "so many rows, drawn at random with seed = 0")
+        yield _with("# sample = 200", "number of rows, drawn at random with seed = 0")
         yield ""
         yield "[model]"
         yield f"type = {quoted(self.kind)}"

@@ -35,7 +35,7 @@ def add(arguments: argparse.Namespace) -> int:
             prompts = _named(texts)
         for id_, text in prompts.items() if isinstance(prompts, dict) else enumerate(prompts):
             if not text.strip():
-                raise InvalidArgumentError(f"The prompt {id_!r} is empty; what is to join needs a text.")
+                raise InvalidArgumentError(f"The prompt {id_!r} is empty; give it a text.")
         ids = study.add(prompts)
         show(f"Joined: {', '.join(map(str, ids))}. {_where(study)}")
     return 0
@@ -102,7 +102,7 @@ def pause(arguments: argparse.Namespace) -> int:
     """`asktell pause`."""
     with Place(arguments.run, arguments.name).open() as study:
         study.pause()
-        show(f"{study.name} is paused: {len(study.pending)} trials are out, and may still be told.")
+        show(f"{study.name} is paused; {len(study.pending)} pending trials may still be told.")
     return 0
 
 
@@ -143,7 +143,7 @@ def _where(study: AnyStudy) -> str:
     selector = study.selector
     money = "" if selector.max_cost is None else f", a cost of {selector.state.cost:.4g} of {selector.max_cost:.4g}"
     is_spent = selector.spent >= selector.budget or (selector.max_cost or math.inf) <= selector.state.cost
-    more = "" if selector.state.finished else " The same command that ran it goes on."
+    more = "" if selector.state.finished else " The command that started it resumes it."
     more = " The budget is spent: asktell extend." if is_spent else more
     n = len(selector.prompts)
     return f"{study.name}: {n} prompts, {selector.spent} of {selector.budget} evaluations{money}.{more}"

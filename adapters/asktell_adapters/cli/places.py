@@ -128,10 +128,10 @@ class Place:
     def doing(self, n_out: int) -> str:
         """What happens there, with so many trials out."""
         if self._run is None:
-            return trials_out(n_out)
+            return pending_trials(n_out)
         runner = self._run.runner
         if runner is None:
-            return trials_out(n_out) if n_out else "stopped"
+            return pending_trials(n_out) if n_out else "stopped"
         return f"running (process {runner})"
 
     @property
@@ -144,6 +144,6 @@ class Place:
         return time.time() - max(path.stat().st_mtime for path in files)
 
 
-def trials_out(n: int) -> str:
-    """So many trials are out, in words."""
-    return f"{n} trial{'s' * (n != 1)} out"
+def pending_trials(n: int) -> str:
+    """So many pending trials, in words."""
+    return f"{n} pending trial{'s' * (n != 1)}"

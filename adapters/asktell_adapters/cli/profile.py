@@ -28,7 +28,7 @@ def overview(profile: ExampleProfile) -> list[str]:
     lines = [f"{len(profile.ids)} examples, of {profile.studies} stud{'y' if profile.studies == 1 else 'ies'}"]
     for metric in profile.metrics:
         known = profile.examples(metric)
-        lines += ["", f"{metric}: the examples that tell most of a prompt, of one that nobody has seen = 1"]
+        lines += ["", f"{metric}: the most informative examples (1: an example not seen before)"]
         rows = [["tells", "divides", "level", "scores", "example"]]
         for one in known[:_SHOWN]:
             divides, level = (

@@ -21,7 +21,7 @@ _SHOWN = 20
 
 def list_studies(arguments: argparse.Namespace) -> int:
     """`asktell studies`."""
-    rows = [["study", "spent", "active", "out", "workers", "state"]]
+    rows = [["study", "spent", "active", "pending", "workers", "state"]]
     url = location(arguments.url)
     for name in names(url):
         with open_study(url, name) as study:
@@ -112,7 +112,7 @@ def _pace(before: Result, now: Result, seconds: float) -> str:
 
 
 def _view(study: AnyStudy, result: Result, holdings: Sequence[Any], place: Place, pace: str = "") -> Iterator[str]:
-    paused = "paused (asktell resume goes on), " if study.paused else ""
+    paused = "paused (asktell resume ends the pause), " if study.paused else ""
     doing = "finished" if result.done else paused + place.doing(len(holdings)) + pace
     yield from overview(result, f"{place.folder or study.name}: {doing}", study.n_active, place.seconds_since)
     if since := growth_of(study.selector.state):

@@ -67,7 +67,7 @@ def _run_config(config: "Config", arguments: argparse.Namespace, estimate: int |
     if arguments.study is not None:
         if arguments.fresh or arguments.join:
             raise InvalidArgumentError(
-                "--fresh and --join go with an output folder. A study has a name: give another --name to start anew; "
+                "--fresh and --join go with an output folder. A study has a name: give another --name to start over; "
                 "to join it, the same command is enough."
             )
         with _at_url(config, arguments.study, arguments.name or config.path.stem) as study:
@@ -142,13 +142,13 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
         if saved is None and folder.used:
             raise InvalidStateError(
                 f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so that it cannot be told whether "
-                "it is this one. Choose another `output`, or start anew with --fresh."
+                "it is this one. Choose another `output`, or start over with --fresh."
             )
         if saved is not None:
             _check_same(config, saved, folder)
         with _opened(config, folder) as study:
             if study.spent and not study.done:
-                print(f"Going on after {describe_spending(study)}.", file=sys.stderr)
+                print(f"Resuming after {describe_spending(study)}.", file=sys.stderr)
             try:
                 outcome = _work(study, config, arguments, evaluator, _MAIN)
             except BaseException:
@@ -215,7 +215,7 @@ def _work(
             raise EvaluatorError(str(error).replace("max_failures_in_a_row=None", "--keep-going")) from error
         except (KeyboardInterrupt, Terminated):
             paid = f" Cost so far: {study.spent_cost:.4g}." if study.spent_cost or "price" in config.model else ""
-            print(f"\nStopped after {describe_spending(study)}.{paid} The same command goes on.", file=sys.stderr)
+            print(f"\nStopped after {describe_spending(study)}.{paid} The same command resumes it.", file=sys.stderr)
             raise
 
 
@@ -278,7 +278,7 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
             with folder.open_study() as study:
                 got = growth.grow(study, config.selector)
             if got is not None:
-                more = f"Going on with more: {', '.join(got)}" if got else "The run has all of that by now"
+                more = f"Continuing with more: {', '.join(got)}" if got else "The run has all of that by now"
                 print(f"{config.path.name} has changed: {'; '.join(found)}. {more}.", file=sys.stderr)
                 folder.write_setup(config.setup)
                 return
@@ -288,7 +288,7 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
                 found.append(_changed_prompts(study.selector, config.selector))
         raise InvalidArgumentError(
             f"{config.path.name}: the run in {str(folder.path)!r} was started with another set-up: {'; '.join(found)}. "
-            "Undo the change to go on with it, give another `output`, or start anew with --fresh (the old folder is "
+            "Undo the change to resume it, give another `output`, or start over with --fresh (the old folder is "
             "kept)."
         )
 

@@ -22,7 +22,7 @@ class Collected:
     Attributes:
         told: evaluations whose scores were told.
         failed: evaluations that failed, each with its reason in the study.
-        released: trials handed back, to be asked again.
+        released: trials released, to be asked again.
         cost: of what was told or failed.
         running: batches that have not ended, with their progress.
         ended: batches whose answers were taken now, with how they ended.
@@ -46,7 +46,7 @@ class Collected:
     malformed: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{self.told} told, {self.failed} failed, {self.released} handed back, cost {self.cost:g}"]
+        lines = [f"{self.told} told, {self.failed} failed, {self.released} released, cost {self.cost:g}"]
         lines += [f"{id_}: {how}" for id_, how in (*self.ended.items(), *self.running.items())]
         lines += self.problems
         counts = {

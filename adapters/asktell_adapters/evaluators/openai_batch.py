@@ -1,13 +1,13 @@
 """OpenAI's batch API: many evaluations of a study at half the price, submitted now and collected hours later.
 
-Nothing is kept in files of its own. The study knows which trials are out, by a worker's name for each batch; the server
-knows the batches, each with the study's and the worker's name in its metadata; and an answer's `custom_id` says which
-trial it is for, and what exactly was asked. Everything else follows from these, on any machine and after any crash:
+No files are kept. The study knows which trials are pending, under a worker's name for each batch. The server knows the
+batches, each with the study's and the worker's name in its metadata. An answer's `custom_id` says which trial it is for
+and what exactly was asked. Everything else follows from these, on any machine and after any crash:
 
 | a crash                                  | what the next `collect` or `submit` finds and does                        |
 |------------------------------------------|---------------------------------------------------------------------------|
 | before the trials were asked             | nothing                                                                   |
-| after that, before the batch was created | trials out, without a batch: handed back, once no batch can come any more |
+| after that, before the batch was created | pending trials without a batch: released, once no batch can come any more |
 | while it was being created               | the batch, or not: one of the others                                      |
 | afterwards                               | the batch and its trials                                                  |
 | while scores were told                   | the trials that are still out                                             |
@@ -98,7 +98,7 @@ class OpenAIBatch:
         """Ask for up to n trials and send them; the ids of the new batches.
 
         What the evaluator's cache knows is told at once. There are fewer trials, or none, when the study's budget is
-        given out, or when it waits for scores before it can go on. What the API refuses for good is handed back.
+        given out, or when it waits for scores before it can go on. What the API refuses for good is released.
 
         Raises:
             InvalidArgumentError: n is not a whole number of at least 1.
@@ -126,7 +126,7 @@ class OpenAIBatch:
         """Tell what has come, and say how things stand.
 
         An answer is told or fails as in `asktell.run`. A request that was not reached, since its batch expired, was
-        cancelled or refused, is handed back: it cost nothing.
+        cancelled or refused, is released: it cost nothing.
 
         Raises:
             EvaluatorError: the API is out of reach, or refused.
@@ -201,10 +201,10 @@ class OpenAIBatch:
             file = id_of(_json(reply), "file")
         except BaseException as error:  # Ctrl-C, too: without its file there is no batch
             hand_back()
-            raise self._explained("could not upload a batch, whose trials were handed back", error) from None
+            raise self._explained("could not upload a batch, whose trials were released", error) from None
         if self._age(worker) > self.settle_after / 2:
             hand_back()
-            raise EvaluatorError(f"The upload took more than {self.settle_after / 2:g} s; its trials were handed back.")
+            raise EvaluatorError(f"The upload took more than {self.settle_after / 2:g} s; its trials were released.")
         metadata = {"asktell_study": study.name, "asktell_worker": worker, "asktell_lease": str(int(self.lease))}
         try:
             # Not tried again: the first try may have had its effect.
@@ -219,7 +219,7 @@ class OpenAIBatch:
             status = getattr(error, "status_code", None)
             if status is not None and status < 500:
                 hand_back()
-                raise self._explained("refused a batch, whose trials were handed back", error) from None
+                raise self._explained("refused a batch, whose trials were released", error) from None
             try:
                 found = [batch.id for batch in self._batches(client, study) if batch.worker == worker]
             except EvaluatorError:
@@ -321,8 +321,8 @@ class OpenAIBatch:
 
 
 def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
-    """The trials that take scores, by id: those that are out, and those handed back since their leases ran out."""
-    selector = study.selector  # a copy, which hands out first what was handed back
+    """The trials that take scores, by id: pending ones, and those released since their leases ran out."""
+    selector = study.selector  # a copy, which hands out first what was released
     returned = selector.ask(len(selector.state.returned))
     return {trial.id: trial for trial in (*selector.pending, *returned)}
 

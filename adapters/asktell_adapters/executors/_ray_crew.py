@@ -191,7 +191,7 @@ class Crew(Generic[_Batch]):
             self._ray.wait(references, num_returns=1, timeout=patience)
             ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
         except Exception as error:
-            raise EvaluatorError(f"Ray broke down: {error}. The trials were handed back.") from error
+            raise EvaluatorError(f"Ray broke down: {error}. The trials were released.") from error
         return [waiting[reference] for reference in ready]
 
     def _on_start(self, worker: Worker[_Batch], answer: Any) -> None:
@@ -217,7 +217,7 @@ class Crew(Generic[_Batch]):
         if not up and self._failures >= (self._max_restarts + 1) * self._room:
             raise EvaluatorError(
                 f"No worker could be started: {self._failures} starts in a row failed, the last one, of {where}, "
-                f"with: {error}. The trials were handed back."
+                f"with: {error}. The trials were released."
             ) from error
 
     def _lose(self, worker: Worker[_Batch], error: EvaluatorError, lives: bool) -> tuple[_Batch, Lost]:

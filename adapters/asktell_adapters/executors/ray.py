@@ -56,7 +56,7 @@ def run(
         on_tell: see there.
         max_failures_in_a_row: see there.
 
-    After KeyboardInterrupt, or any error, the actors are killed and their trials handed back.
+    After KeyboardInterrupt, or any error, the actors are killed and their trials released.
 
     Raises:
         InvalidArgumentError: an argument cannot be used, or the factory cannot be sent to the actors.

@@ -60,7 +60,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     `source.task` is the task, to be given to Inspect: `eval(source.task, model=...)`, or returned by a function with
     `@task` for `inspect eval`. As soon as a sample is scored, its scores are told and the next one is asked: nothing
     waits for the slowest of a batch. One that fails is a failed evaluation; one that an operator takes out of the queue
-    is handed back. With several epochs, the evaluation is the mean over them (as many as the task has: give them to
+    is released. With several epochs, the evaluation is the mean over them (as many as the task has: give them to
     the task, and not to `eval`).
 
     A sample is called "prompt id|sample id", its metadata has prompt and example under "asktell", and scores are named

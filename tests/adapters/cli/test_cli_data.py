@@ -122,7 +122,7 @@ def test_a_run_goes_on_with_rows_that_were_appended(data: Data, where: str, name
     assert len(project.paid) == 60
     assert {text for _, text in project.paid} >= {"more", "and more"}
     if where == "folder":
-        assert "Going on with more: 2 examples, 36 evaluations." in capsys.readouterr().err
+        assert "Continuing with more: 2 examples, 36 evaluations." in capsys.readouterr().err
         assert project.result["example_ids"] == list(data.ids())
     assert run() == 0
     assert len(project.paid) == 60

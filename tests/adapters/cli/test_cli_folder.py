@@ -88,7 +88,7 @@ def test_what_was_killed_is_in_the_study_before_it_is_in_the_files(project: Proj
     assert "13 of 24" in capsys.readouterr().out
     project.write()
     assert project.run() == 0
-    assert "Going on after 13 of 24" in capsys.readouterr().err
+    assert "Resuming after 13 of 24" in capsys.readouterr().err
     assert len(project.paid) == len(project.lines) == 24
 
 

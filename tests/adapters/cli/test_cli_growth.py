@@ -27,7 +27,7 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project
     assert "Joined: short, long. a: 8 prompts, 24 of 24" in capsys.readouterr().out
     assert asktell("retire", project.config, "p1", "--reason", "too noisy") == 0
     assert asktell("extend", project.folder.path, "--evaluations", 10) == 0
-    assert "24 of 34 evaluations. The same command" in capsys.readouterr().out
+    assert "24 of 34 evaluations. The command that started it" in capsys.readouterr().out
     assert project.run() == 0
     assert project.paid[:24] == paid
     assert len(project.paid) == 34
@@ -160,9 +160,9 @@ def test_a_run_is_paused_and_goes_on(project: Project, capsys: Any) -> None:
     project.run()
     assert asktell("extend", project.config, "--evaluations", 10) == 0
     assert asktell("pause", project.config) == 0
-    assert "is paused: 0 trials are out" in capsys.readouterr().out
+    assert "is paused; 0 pending trials" in capsys.readouterr().out
     assert asktell("status", project.config) == 0
-    assert "paused (asktell resume goes on)" in " ".join(capsys.readouterr().out.split())
+    assert "paused (asktell resume ends the pause)" in " ".join(capsys.readouterr().out.split())
     assert asktell("studies", project.config) == 0
     assert "paused" in capsys.readouterr().out
     with project.folder.open_study() as study:

@@ -48,7 +48,7 @@ def test_earlier_runs_are_named_in_several_ways(project: Project, source: str, c
     assert asktell("profile", project.config, "-o", project.home / "kept.json") == 0
     said = capsys.readouterr().out
     assert "8 examples, of 1 study" in said
-    assert "token_f1: the examples that tell most" in said
+    assert "token_f1: the most informative examples" in said
     assert "Profile: " in said
     assert asktell("run", later(project, f'from = ["{source}"]\nhalf_life = 2')) == 0
 

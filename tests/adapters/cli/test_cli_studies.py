@@ -109,7 +109,7 @@ def test_watching_goes_on_until_the_study_is_done(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert cli.main(["watch", str(project.home / "x.db"), "live"]) == 0
     first, second = capsys.readouterr().out.split("\x1b[H\x1b[J")[1:]
-    assert "live: 23 trials out" in first
+    assert "live: 23 pending trials" in first
     assert re.search(r"w-x +0 +p\d+ +- +1 +\d+ s", first)
     assert "... and 3 more" in first
     assert "live: finished" in second

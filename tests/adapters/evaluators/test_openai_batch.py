@@ -327,7 +327,7 @@ def test_an_upload_that_fails_hands_the_trials_back(
     study: asktell.Study, server: BatchServer, batches: OpenAIBatch
 ) -> None:
     server.faults["POST /v1/files"] = [Fault(Reply(status=400, text=f"bad file, {KEY}"))]
-    with pytest.raises(EvaluatorError, match=r"could not upload .*handed back: BadRequestError") as caught:
+    with pytest.raises(EvaluatorError, match=r"could not upload .*released: BadRequestError") as caught:
         batches.submit(study, 6)
     assert KEY not in str(caught.value)
     assert study.pending == []
@@ -338,7 +338,7 @@ def test_a_creation_that_is_refused_hands_the_trials_back(
     study: asktell.Study, server: BatchServer, batches: OpenAIBatch
 ) -> None:
     server.faults["POST /v1/batches"] = [Fault(Reply(status=400, text="no such model"))]
-    with pytest.raises(EvaluatorError, match="refused a batch, whose trials were handed back"):
+    with pytest.raises(EvaluatorError, match="refused a batch, whose trials were released"):
         batches.submit(study, 6)
     assert study.pending == []
 
