@@ -40,6 +40,8 @@ class AbstractEstimator(ABC):
     """Packages of the extra `structured` that it imports once it is used."""
     needs_every_arm: ClassVar[bool] = True
     """True if every arm must be pulled at least once, so that the budget must be at least K."""
+    is_model: ClassVar[bool] = True
+    """False if estimates are the means of the arms' own scores."""
 
     @abstractmethod
     def estimate(self, sample: Sample) -> Estimates:

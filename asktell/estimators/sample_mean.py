@@ -1,7 +1,7 @@
 """The sample mean of every arm by itself; no features."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 
@@ -10,6 +10,8 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 @dataclass(frozen=True)
 class SampleMean(AbstractEstimator):
     """An arm without a pull gets the mean over the pulled active arms, and is flagged."""
+
+    is_model: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
         """Means and finite-population corrected standard errors."""

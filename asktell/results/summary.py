@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from asktell._util.terminal import safe
-from asktell.estimators import SampleMean
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import believe
 from asktell.numerics import counters
@@ -258,7 +257,7 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
         if departed.means:
             means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
     if not isinstance(method, Adaptive):
-        by_samples = isinstance(method, Race) or isinstance(method.estimator, SampleMean)
+        by_samples = isinstance(method, Race) or not method.estimator.is_model
         errors = sample_errors(state, tally) if by_samples else model_errors(state, tally, means, errors)
     means, errors = _within_range(state, means, errors)
     pulls = np.bincount(state.history.arms(), minlength=problem.n_arms) if problem.repeats > 1 else tally.counts

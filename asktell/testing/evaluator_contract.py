@@ -14,9 +14,11 @@ from typing import ClassVar, Literal, TypeAlias
 
 import pytest
 
-import asktell
 from asktell.errors import EvaluatorError
+from asktell.problem.goals import BestFeasible
 from asktell.running.evaluator import Evaluator
+from asktell.running.run import run
+from asktell.selector import Selector
 
 Fault: TypeAlias = Literal["raises", "times out", "no score", "nan"]
 Script: TypeAlias = Callable[[str, int], float | Fault]
@@ -51,14 +53,12 @@ class EvaluatorContract:
         """To be overridden: an evaluator of the examples 0 to n_examples - 1, for any of the PROMPTS."""
         raise NotImplementedError
 
-    def selector(self, method: str = "uniform", seed: int = 0) -> asktell.Selector:
+    def selector(self, method: str = "uniform", seed: int = 0) -> Selector:
         """A selector that has every prompt evaluated on every example."""
-        goal = asktell.BestFeasible(self.metric)
-        return asktell.Selector(
-            PROMPTS, goal, len(PROMPTS) * self.n_examples, method, examples=self.n_examples, seed=seed
-        )
+        goal = BestFeasible(self.metric)
+        return Selector(PROMPTS, goal, len(PROMPTS) * self.n_examples, method, examples=self.n_examples, seed=seed)
 
-    def told(self, selector: asktell.Selector) -> dict[tuple[str, int], float]:
+    def told(self, selector: Selector) -> dict[tuple[str, int], float]:
         """Scores by prompt and example."""
         history = selector.state.history
         cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
@@ -71,7 +71,7 @@ class EvaluatorContract:
         evaluator = make(good)
         for seed, size in enumerate(self.batches):
             selector = self.selector(seed=seed)
-            asktell.run(selector, evaluator, concurrency=size, progress=False)
+            run(selector, evaluator, concurrency=size, progress=False)
             assert self.told(selector) == pytest.approx(expected)
 
     @pytest.mark.parametrize("fault", ["raises", "times out", "no score", "nan"])
@@ -80,7 +80,7 @@ class EvaluatorContract:
             pytest.skip(f"in this harness no evaluation {fault}")
         bad = (PROMPTS[1], 2)
         selector = self.selector()
-        run = asktell.run(
+        run = run(
             selector,
             make(lambda prompt, example: fault if (prompt, example) == bad else good(prompt, example)),
             concurrency=len(PROMPTS) * self.n_examples,
@@ -97,15 +97,13 @@ class EvaluatorContract:
 
     def test_a_harness_that_only_fails_ends_with_its_reason(self, make: Make) -> None:
         with pytest.raises(EvaluatorError, match=r"evaluations (all|in a row) failed"):
-            asktell.run(
-                self.selector(), make(lambda prompt, example: "raises"), progress=False, max_failures_in_a_row=3
-            )
+            run(self.selector(), make(lambda prompt, example: "raises"), progress=False, max_failures_in_a_row=3)
 
     def test_a_run_goes_on_where_it_was(self, make: Make) -> None:
         evaluator = make(good)
         selector = self.selector()
         for _ in range(3):
             selector.ask()  # out when the first run was interrupted
-        again = asktell.Selector.from_json(selector.to_json())
-        asktell.run(again, evaluator, concurrency=5, progress=False)
+        again = Selector.from_json(selector.to_json())
+        run(again, evaluator, concurrency=5, progress=False)
         assert len(self.told(again)) == len(PROMPTS) * self.n_examples
