@@ -80,7 +80,7 @@ class EvaluatorContract:
             pytest.skip(f"in this harness no evaluation {fault}")
         bad = (PROMPTS[1], 2)
         selector = self.selector()
-        run = run(
+        result = run(
             selector,
             make(lambda prompt, example: fault if (prompt, example) == bad else good(prompt, example)),
             concurrency=len(PROMPTS) * self.n_examples,
@@ -91,7 +91,7 @@ class EvaluatorContract:
         assert bad not in told
         assert len(told) == len(PROMPTS) * self.n_examples - 1
         assert all(math.isclose(score, good(*cell), abs_tol=1e-9) for cell, score in told.items())
-        assert [entry.failures for entry in run.prompts] == [0, 1, 0, 0]
+        assert [entry.failures for entry in result.prompts] == [0, 1, 0, 0]
         (failure,) = selector.state.failures
         assert failure.reason, "the failure says why"
 
