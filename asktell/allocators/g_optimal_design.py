@@ -17,7 +17,7 @@ from asktell.numerics.arrays import Counts, Features, padded_size
 from asktell.problem.checks import check_number, whole
 from asktell.problem.features import span, with_intercept
 
-_WIDTH = 16
+_WIDTH = 16  # columns are padded to multiples of it: few compilations
 _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 

@@ -12,7 +12,7 @@ from asktell.numerics.arrays import Counts, Features, Matrix
 
 Weights = npt.NDArray[np.float64]
 
-_SMALLEST_WEIGHT = 1e-9
+_SMALLEST_WEIGHT = 1e-9  # numerical
 _EXCHANGE_WORK = 2e8  # multiplications that a search for exchanges may cost; 0.1 s or so
 
 

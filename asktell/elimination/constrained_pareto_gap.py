@@ -27,7 +27,7 @@ from asktell.numerics.arrays import Indices, Values, Vector
 from asktell.numerics.pareto import pareto_gaps, pareto_mask
 from asktell.problem.checks import whole
 
-_MOST_OBJECTIVES = 10_000
+_MOST_OBJECTIVES = 10_000  # that a file may name
 
 
 @final

@@ -13,8 +13,8 @@ from jax import Array
 
 double_precision = partial(jax.enable_x64, True)
 
-_LOWEST, _HIGHEST = -14.0, 6.0
-_JITTER = 1e-9
+_LOWEST, _HIGHEST = -14.0, 6.0  # of log variances, 1e-6 to 400 times that of the sample means; numerical
+_JITTER = 1e-9  # numerical: keeps matrices of equal rows positive definite
 
 
 class Noise(NamedTuple):

@@ -17,13 +17,15 @@ from asktell.numerics.arrays import Counts, Features, Means, pad_rows, padded_si
 from asktell.numerics.tally import Tally
 from asktell.problem.checks import check_number, whole
 
-_BLOCK = 2048
-_FEWEST_ARMS = 10  # pulled twice, to tell whether arms differ in noise
-_LEAST_NOISE = 1e-3  # of an arm, over the average one
+_BLOCK = 2048  # rows; memory
+_FEWEST_ARMS = 10  # pulled twice, to tell whether arms differ in noise; a judgement
+_LEAST_NOISE = 1e-3  # of an arm, over the average one; numerical
 
 # In units of the variance of the sample means: log variances of smooth part, linear part, own effect, noise.
-_START = np.log([0.3, 0.3, 0.3])
-_PRIOR = np.array([[-1.5, -1.5, -0.7, 0.0], [0.1, 0.1, 1.0, 0.0]])  # means, precisions
+_START = np.log([0.3, 0.3, 0.3])  # of the search, a third each
+# Means and precisions: about .2, .2 and .5 of that variance, with deviations of 3, 3 and 1 in the logarithm; a
+# judgement, which only decides where few arms say little.
+_PRIOR = np.array([[-1.5, -1.5, -0.7, 0.0], [0.1, 0.1, 1.0, 0.0]])
 
 
 class Prediction(NamedTuple):

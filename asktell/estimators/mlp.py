@@ -14,7 +14,7 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Draws, Features, Means, Vector, pad_rows, padded_size, standardized
 from asktell.problem.checks import check_number, whole
 
-_LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by
+_LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by; a judgement
 
 
 @final

@@ -27,8 +27,8 @@ from asktell.intervals.base import (
     checked_population,
 )
 
-_UNSEEN = 3
-_TIGHTEST_AT = 64  # observations
+_UNSEEN = 3  # the rule of three
+_TIGHTEST_AT = 64  # observations; a judgement: about as many as a comparison takes
 _FEWEST = 3  # observations; what two bound is a million times their distance
 
 

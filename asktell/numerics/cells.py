@@ -22,7 +22,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Means, Vector
 
-PRIOR_SHARE = 0.5
+PRIOR_SHARE = 0.5  # a judgement, as are the others
 PRIOR_FREEDOM = 4.0
 _FEWEST_EQUAL = 3  # scores that came again, of no simple value, of a metric without noise
 

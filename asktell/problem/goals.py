@@ -145,7 +145,7 @@ Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
 SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold] | Sequence[Constraint]
 """Constraints, as a goal takes them: metric to bound."""
 
-_AT_THE_LIMIT = 1e-9  # of a range: a score that rounding has put so far outside is taken as its limit
+_AT_THE_LIMIT = 1e-9  # numerical, of a range: a score that rounding has put so far outside is taken as its limit
 
 # Averages of decimal fractions miss a threshold they meet by some units in the last place; and so do scores in single
 # precision, as models on a GPU give them, whose last place is 6e-8 of the score.

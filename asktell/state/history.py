@@ -275,8 +275,8 @@ def turns_out(problem: Problem, history: History, missing: Failures, out: Iterab
     return [int(turn) for turn in turns(problem, missing, trials, arms, examples)[len(rows) - len(numbers) :]]
 
 
-_LATE = 1 / 3  # of all scores lie between the two, at least
-_FEWEST, _ERROR = 4, 0.02
+_LATE = 1 / 3  # of all scores lie between the two, at least; a judgement
+_FEWEST, _ERROR = 4, 0.02  # repeats; of each of the two tests, so that both err in 4 of 100 at most (Bonferroni)
 
 
 class Repeated(NamedTuple):

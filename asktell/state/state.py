@@ -18,7 +18,7 @@ from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
 from asktell.state.queue import Pull, Queue
 
-_FAILURES_PER_SCORE = 100  # more than any failure rate that is worth paying for
+_FAILURES_PER_SCORE = 100  # a judgement: a prompt that fails more often is not worth its price
 _NONE = Failures()
 
 SURE = 0.99
