@@ -24,7 +24,7 @@ _LEAST_NOISE = 1e-3  # of an arm, over the average one; numerical
 # In units of the variance of the sample means: log variances of smooth part, linear part, own effect, noise.
 _START = np.log([0.3, 0.3, 0.3])  # of the search, a third each
 # Means and precisions: about .2, .2 and .5 of that variance, with deviations of 3, 3 and 1 in the logarithm; a
-# judgement, which only decides where few arms say little.
+# judgement.
 _PRIOR = np.array([[-1.5, -1.5, -0.7, 0.0], [0.1, 0.1, 1.0, 0.0]])
 
 

@@ -28,7 +28,7 @@ from asktell.intervals.base import (
 )
 
 _UNSEEN = 3  # the rule of three
-_TIGHTEST_AT = 64  # observations; a judgement: about as many as a comparison takes
+_TIGHTEST_AT = 64  # observations; a judgement
 _FEWEST = 3  # observations; what two bound is a million times their distance
 
 

@@ -27,7 +27,7 @@ from asktell.intervals.base import AbstractBounded, Error, Floats, Interval, che
 
 # A bet of sqrt(2 log(1 / error) / (n variance)) is the best one for evidence that takes n observations (second order).
 _EVIDENCE = 8.0  # 2 log(1 / error): 6 for an error of .05, 14 for one of .001
-_FIRST_HORIZON, _FACTOR, _LAST_HORIZON = 16, 4, 4**7  # a grid: a bet that is off by a factor of 2 loses little
+_FIRST_HORIZON, _FACTOR, _LAST_HORIZON = 16, 4, 4**7  # a grid; a judgement
 _CAP = 0.95  # of the capital, at most, is lost at one observation; a judgement
 _PRIOR_WEIGHT, _PRIOR_VARIANCE = 2.0, 0.05  # observations; in squared widths of the range; a judgement
 _ROUNDING = 1e-9  # of a mean, in widths of the range; numerical

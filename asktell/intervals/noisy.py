@@ -31,9 +31,9 @@ from asktell.errors import InvalidArgumentError
 from asktell.intervals.base import AbstractBounded, Error, Floats, checked_error
 from asktell.intervals.betting import Betting
 
-_FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement: few looks share the error, many see it sooner
+_FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement
 _CAP = 0.95  # of the capital, at most, is lost at one observation; a judgement
-_EVIDENCE = 13.0  # 2 log(looks / error), as in `betting`: for 33 looks and an error of .05
+_EVIDENCE = 13.0  # 2 log(looks / error), as in `betting`; for 33 looks and an error of .05, say
 _VARIANCES = 0.25 / 4.0 ** np.arange(5)  # a grid from the largest of scores in [0, 1]; a bet is sized for each
 _HALVINGS = 24  # numerical: bounds to 6e-8 of the range
 

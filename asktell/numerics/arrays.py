@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-_LEAST = 64  # rows of padded arrays: below, a compilation costs more than the rows
-_DIGITS = 12  # numerical: of the 16 of a double, a difference of decimal fractions has these right
-_SMALLEST = 1e-250  # numerical: logarithms and powers of ten beyond are not exact
+_LEAST = 64  # rows of a padded array, so that few shapes are compiled; a judgement
+_DIGITS = 12  # numerical: of the 16 of a double
+_SMALLEST = 1e-250  # numerical: no score is so small
 
 
 def padded_size(n: int) -> int:

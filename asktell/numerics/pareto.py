@@ -15,7 +15,7 @@ from asktell.numerics.arrays import Indices, Mask, Values, Vector
 
 _BLOCK = 1 << 16  # elements of one block of pairwise differences; half a MiB, so that it stays in the cache
 
-_MANY = 2048  # rows, from which it pays (measured) to drop those that a single one dominates before sorting
+_MANY = 2048  # rows, from which it pays to drop those that a single one dominates before sorting
 
 
 def pareto_mask(values: Values) -> Mask:
