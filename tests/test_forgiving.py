@@ -93,7 +93,7 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
         ([0, "b", "text", 0], UnknownTrialError, "Trial 0 is prompt 'a' on example"),
         ([0, "a", "changed", None], UnknownTrialError, "not prompt 'a' ('changed')"),
         ({"id": 0, "prompt_id": "a", "example": 99}, UnknownTrialError, "on example 99"),
-        ({"id": 77}, UnknownTrialError, "Trial 77 is not out"),
+        ({"id": 77}, UnknownTrialError, "Trial 77 is not pending"),
     ],
 )
 def test_a_trial_that_is_not_what_is_out_is_refused(trial: Any, error: type[Exception], said: str) -> None:

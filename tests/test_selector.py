@@ -136,7 +136,7 @@ def test_telling_a_prompt_takes_its_oldest_trial_out() -> None:
     selector.tell("beta", [1, 1])
     selector.tell("beta", [1, 1])
     assert [t.id for t in selector.pending] == [0, 2, 3, 4, 6, 7, 8, 10, 11]
-    with pytest.raises(UnknownTrialError, match="'beta' has no trial out"):
+    with pytest.raises(UnknownTrialError, match="'beta' has no pending trial"):
         selector.tell("beta", [1, 1])
 
 

@@ -178,16 +178,16 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.ask("3"), InvalidArgumentError, "got '3'"),
     (lambda s: s.ask(True), InvalidArgumentError, "got True"),
     # Trials
-    (lambda s: s.tell(99, [1, 1]), UnknownTrialError, "Trial 99 is not out. Trials out: 1, 4."),
-    (lambda s: s.tell(-1, [1, 1]), UnknownTrialError, "Trial -1 is not out"),
-    (lambda s: s.tell(10**30, [1, 1]), UnknownTrialError, "is not out"),
-    (lambda s: s.tell(Trial(99, "x", "alpha", 1), [1, 1]), UnknownTrialError, "Trial 99 is not out"),
+    (lambda s: s.tell(99, [1, 1]), UnknownTrialError, "Trial 99 is not pending. Pending trials: 1, 4."),
+    (lambda s: s.tell(-1, [1, 1]), UnknownTrialError, "Trial -1 is not pending"),
+    (lambda s: s.tell(10**30, [1, 1]), UnknownTrialError, "is not pending"),
+    (lambda s: s.tell(Trial(99, "x", "alpha", 1), [1, 1]), UnknownTrialError, "Trial 99 is not pending"),
     (lambda s: s.tell(Trial("1", "x", "alpha", 1), [1, 1]), InvalidArgumentError, "'1'"),  # type: ignore[arg-type]
     (lambda s: s.tell(Trial([1], "x", "alpha", 1), [1, 1]), InvalidArgumentError, "[1]"),  # type: ignore[arg-type]
     (lambda s: s.tell(Trial(None, "x", "alpha", 1), [1, 1]), InvalidArgumentError, "None"),  # type: ignore[arg-type]
     (lambda s: s.tell(2, [1, 1]), UnknownTrialError, "Trial 2 has failed"),
     (lambda s: s.tell(0, [1, 1]), ConflictingTellError, "Trial 0 was told {'a': 0.5, 'b': 0.25} before"),
-    (lambda s: s.tell("gamma", [1, 1]), UnknownTrialError, "'gamma' has no trial out"),
+    (lambda s: s.tell("gamma", [1, 1]), UnknownTrialError, "'gamma' has no pending trial"),
     (lambda s: s.tell("delta", [1, 1]), UnknownTrialError, "no prompt 'delta'"),
     (lambda s: s.tell(None, [1, 1]), InvalidArgumentError, "got None (NoneType)"),
     (lambda s: s.tell(1.0, [1, 1]), InvalidArgumentError, "got 1.0 (float)"),
@@ -209,7 +209,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(1, [1, 1], cost=10**400), InvalidArgumentError, "cost"),
     (lambda s: s.tell(1, [1, 1], cost=np.ones(2)), InvalidArgumentError, "cost"),
     # Releases and failures
-    (lambda s: s.release(99), UnknownTrialError, "Trial 99 is not out"),
+    (lambda s: s.release(99), UnknownTrialError, "Trial 99 is not pending"),
     (lambda s: s.release(None), InvalidArgumentError, "got None"),
     (lambda s: s.fail(1, None), InvalidArgumentError, "text or an exception, got None"),
     (lambda s: s.fail(1, ValueError), InvalidArgumentError, "text or an exception"),

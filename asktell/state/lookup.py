@@ -1,4 +1,4 @@
-"""Which trial is meant, and what to say of one that is not out."""
+"""Which trial is meant, and what to say of one that is not pending."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -87,7 +87,7 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
         pulls = (*state.pending.values(), *state.returned)
         out: list[int] = [pull.trial for pull in pulls if pull.arm == arm and pull.trial is not None]
         if not out:
-            raise UnknownTrialError(f"The prompt {short(trial)} has no trial out. {_pending(state)}")
+            raise UnknownTrialError(f"The prompt {short(trial)} has no pending trial. {_pending(state)}")
         return min(out)
     if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
         return int(trial)
@@ -117,18 +117,18 @@ def find_example(problem: Problem, example: int | str | None) -> int | None:
 
 
 def not_out(state: State, trial: int) -> UnknownTrialError:
-    """The error for a trial that is not out, or not any more."""
+    """The error for a trial that is not pending, or no longer."""
     if trial in state.failures:
         what = f"Trial {short(trial)} has failed already."
     elif state.history.scores_of(trial) is not None:
         what = f"Trial {short(trial)} has been told already."
     else:
-        what = f"Trial {short(trial)} is not out."
+        what = f"Trial {short(trial)} is not pending."
     return UnknownTrialError(f"{what} {_pending(state)}")
 
 
 def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
-    """Check that a trial that is not out was told these scores before.
+    """Check that a trial that is not pending was told these scores before.
 
     Raises:
         UnknownTrialError: it was never told.
@@ -147,4 +147,4 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
 
 def _pending(state: State) -> str:
     pending = sorted(state.pending)
-    return f"Trials out: {some(pending)}." if pending else "No trial is out: ask() first."
+    return f"Pending trials: {some(pending)}." if pending else "No trial is pending: ask() first."

@@ -63,7 +63,7 @@ class Lease(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """A trial that is out: who holds it (None: nobody in particular), for how long yet, and which attempt it is.
+    """A pending trial: who holds it (None: nobody in particular), for how long yet, and which attempt it is.
 
     `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
     """

@@ -173,13 +173,13 @@ def check(state: State, entry: Entry) -> None:
             raise InvalidStateError(f"The log has {entry}, but what was to be asked is {pull}.")
     elif isinstance(entry, (Told, Failed)):
         if state.open(entry.trial) is None:
-            raise InvalidStateError(f"The log has {short(entry)}, but this trial was not out.")
+            raise InvalidStateError(f"The log has {short(entry)}, but this trial was not pending.")
     elif isinstance(entry, (Released, Expired)):
         if entry.trial not in state.pending:
-            raise InvalidStateError(f"The log has {entry}, but this trial was not out.")
+            raise InvalidStateError(f"The log has {entry}, but this trial was not pending.")
     elif isinstance(entry, Leased):
         if any(state.open(trial) is None for trial in entry.trials):
-            raise InvalidStateError(f"The log has {short(entry)}, but not all of these trials were out.")
+            raise InvalidStateError(f"The log has {short(entry)}, but not all of these trials were pending.")
     elif isinstance(entry, Decided):
         _check_decided(state, entry)
     elif isinstance(entry, GROWTH):
@@ -291,7 +291,7 @@ class LoggedSelector:
                 leases = follow(leases, entry)
             for trial in (trial for each in leased for trial in each.trials):
                 if leases.holder(trial) is not None and trial not in state.pending:
-                    raise InvalidStateError(f"The log has a lease on trial {trial}, which was not out.")
+                    raise InvalidStateError(f"The log has a lease on trial {trial}, which was not pending.")
             n_entries += len(entries)
         return state, leases, n_entries
 
@@ -308,7 +308,7 @@ class LoggedSelector:
         return prepared[1] if prepared is not None and prepared[0] is state else decide(method, state)
 
     def view(self) -> Selector:
-        """A selector in the same state, with the decisions that are due if nothing is out; only to look at."""
+        """A selector in the same state, with the decisions that are due if nothing is pending; only to look at."""
         selector = self.selector._at(self.selector.state)
         selector._decide = self._decide
         return selector
@@ -316,7 +316,7 @@ class LoggedSelector:
     # Looking up
 
     def trial(self, id_: int) -> Trial:
-        """A trial that is out."""
+        """A pending trial."""
         pull = self.state.pending[id_]
         return self.selector.prompts.trial(id_, pull.arm, pull.example)
 
@@ -324,7 +324,7 @@ class LoggedSelector:
         """A trial's id; of a prompt that is named, the worker's own trial comes first.
 
         Raises:
-            UnknownTrialError: no such trial is out, or it is another prompt or example by now.
+            UnknownTrialError: no such trial is pending, or it is another prompt or example by now.
             InvalidArgumentError: it is no trial, id or prompt.
         """
         if isinstance(trial, str) and worker is not None:

@@ -91,7 +91,7 @@ class Replica:
             position = lines[-1].position
 
     def view(self) -> Selector:
-        """A selector in the study's present state, to look at, with the decisions that are due if nothing is out.
+        """A selector in the study's present state, to look at, with the decisions that are due if nothing is pending.
 
         Those are not written: reading never writes. Whoever asks next writes them.
         """

@@ -140,7 +140,9 @@ def _load_leases(data: dict[str, Any], state: State) -> Leases:
         if not all(lease.process is None or is_process(lease.process) for lease in mine.values()):
             raise InvalidStateError(f"The study's snapshot has malformed processes of worker {short(worker)}.")
         if not mine or not all(trial in state.pending for trial in mine):
-            raise InvalidStateError(f"The study's snapshot has leases of {short(worker)} on trials not out.")
+            raise InvalidStateError(
+                f"The study's snapshot has leases of {short(worker)} on trials that are not pending."
+            )
         by_trial.update(mine)
         by_worker[str(worker)] = Map(dict.fromkeys(mine))
     reissued = {

@@ -227,7 +227,7 @@ class Worker:
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that this worker has out, oldest first."""
+        """The pending trials of this worker, oldest first."""
         return sorted(self._out.values())
 
     def wait(self) -> bool:
@@ -258,7 +258,7 @@ class Worker:
                 _log.warning("Waiting for %s.", held_by(others, time.time()))
 
     def _own(self, trial: AnyTrial) -> Trial | int | str:
-        """The trial, or of a prompt that is named the oldest that this worker has out."""
+        """The trial; for a prompt, its oldest pending trial of this worker."""
         trial = from_json(trial)
         if not isinstance(trial, str):
             return trial

@@ -155,11 +155,11 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> Non
         end = transaction.read(0)[-1].position
         leases = Leases(Map({trial.id: Lease("A", 1.8e9)}), Map({"A": Map({trial.id: None})}), earliest=1.8e9)
         transaction.save(end, *snapshots.dump(state, leases, snapshots.Covered()))
-    with pytest.raises(asktell.InvalidStateError, match="not out"):
+    with pytest.raises(asktell.InvalidStateError, match="not pending"):
         Study.open(storage, "s")
     with storage.transaction(1, durable=True) as transaction:
         transaction.append(Line(end + 1, f'[["l","A",1800000000.0,[{trial.id}]]]'))
-    with pytest.raises(asktell.InvalidStateError, match="not out"):
+    with pytest.raises(asktell.InvalidStateError, match="not pending"):
         study.ask()
 
 
