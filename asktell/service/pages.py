@@ -3,12 +3,13 @@
 The pages are frames without content: their scripts poll for it, and put it on the screen as text only.
 """
 
+import gzip
 import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path as FilePath
 from threading import Lock
 from typing import Annotated, Any
@@ -40,6 +41,7 @@ _LIST = FilePath(__file__).parent / "studies.js"
 _JSON = "application/json"
 _THREADS = 4  # of the pages together, apart from those of the operations: viewers must not slow down workers
 _MOST_LIVE = 32
+_LARGE = 10_000  # characters
 _MOST_LOOK = 0.25  # seconds for a look at all studies, and the time of the study it ends with
 _STALE = 2.0  # seconds
 _ANSWERS_NAMED = 3
@@ -82,7 +84,9 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
         return html(content, page.assets()[1])
 
     @app.get("/studies/{name}/data", include_in_schema=False)
-    async def data(name: StudyName, version: Annotated[str | None, Query(max_length=200)] = None) -> Response:
+    async def data(
+        name: StudyName, request: Request, version: Annotated[str | None, Query(max_length=200)] = None
+    ) -> Response:
         def newest(study: Study) -> str:
             report = live.get(name)
             if report is None or report.study is not study:
@@ -92,7 +96,19 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
                 live.popitem(last=False)
             return report.newer(version)
 
-        return Response(await to_thread.run_sync(studies.call, name, newest, limiter=limiter), media_type=_JSON)
+        def answer() -> Response:
+            text = studies.call(name, newest)
+            if len(text) < _LARGE or "gzip" not in request.headers.get("accept-encoding", ""):
+                return Response(text, media_type=_JSON)
+            return Response(_compressed(text), headers={"Content-Encoding": "gzip"}, media_type=_JSON)
+
+        return await to_thread.run_sync(answer, limiter=limiter)
+
+
+@lru_cache(maxsize=8)
+def _compressed(text: str) -> bytes:
+    """A report's data by gzip, once for all viewers; the middleware would do it for each, in the event loop."""
+    return gzip.compress(text.encode(), 5)
 
 
 @dataclass(frozen=True)

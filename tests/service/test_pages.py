@@ -70,10 +70,13 @@ def test_the_feed_is_what_the_report_shows(service: Any) -> None:
     assert newest(service, spent=3)["spent"] == 3
     service.post("/v1/studies/s/extend", {"evaluations": 2})
     assert newest(service, budget=8)["budget"] == 8
-    for encoding in ("gzip", "identity"):
-        response = service.send("GET", "/studies/s/data", headers={"Accept-Encoding": encoding})
-        assert response.headers.get("Content-Encoding", "identity") == encoding
-        assert response.json()["spent"] == 3
+    long = {**STUDY, "name": "long", "prompts": {"p": "P " * 10_000, "q": "Q."}}
+    service.post("/v1/studies", long, 201)
+    for name in ("s", "long"):
+        for encoding in ("gzip", "identity"):
+            response = service.send("GET", f"/studies/{name}/data", headers={"Accept-Encoding": encoding})
+            assert response.headers.get("Content-Encoding", "identity") == encoding
+            assert response.json()["name"] == name
     for missing in ("/studies/t/data", "/studies/t/data?version=1.0.0"):
         assert service.send("GET", missing).status_code == 404
     service.client.delete("/v1/studies/s")
