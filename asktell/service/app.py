@@ -41,16 +41,13 @@ _HEADERS = {
 log = logging.getLogger("asktell.service")
 
 
-def make_app(
-    studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26, access_log: bool = False
-) -> FastAPI:
+def make_app(studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26) -> FastAPI:
     """The service as an ASGI application.
 
     Args:
         studies: served by it.
         tokens: that requests need; none by default.
         most_bytes: size of the largest request.
-        access_log: whether every request is logged.
     """
     tokens = tokens or Tokens()
     overview = Overview(studies)
@@ -69,7 +66,7 @@ def make_app(
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
-    app.add_middleware(Gate, guard=Guard(tokens), metrics=metrics, most_bytes=most_bytes, access_log=access_log)
+    app.add_middleware(Gate, guard=Guard(tokens), metrics=metrics, most_bytes=most_bytes)
     describe(app, bool(tokens))
     return app
 
@@ -80,9 +77,8 @@ class Gate:
     A body is read only after its request was admitted, and FastAPI's own security comes after it reads the body.
     """
 
-    def __init__(self, app: ASGIApp, guard: Guard, metrics: Metrics, most_bytes: int, access_log: bool) -> None:
-        self._app, self._guard, self._metrics = app, guard, metrics
-        self._most_bytes, self._access_log = most_bytes, access_log
+    def __init__(self, app: ASGIApp, guard: Guard, metrics: Metrics, most_bytes: int) -> None:
+        self._app, self._guard, self._metrics, self._most_bytes = app, guard, metrics, most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -121,10 +117,8 @@ class Gate:
                 log.exception("An error of the service")
                 if status == 0:
                     await refuse(ProblemDetails(500, "An error of the service; its log says more."))
-        seconds = time.perf_counter() - started
-        self._metrics.count(getattr(scope.get("route"), "name", None) or "other", status, seconds)
-        if self._access_log:
-            log.info("%s %s %d %.1f ms", scope["method"], scope["path"], status, 1e3 * seconds)
+        operation = getattr(scope.get("route"), "name", None) or "other"
+        self._metrics.count(operation, status, time.perf_counter() - started)
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)

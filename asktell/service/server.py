@@ -56,12 +56,12 @@ def serve(arguments: argparse.Namespace) -> int:
         from asktell.service.open_studies import OpenStudies
         from asktell.service.protocol import TimedProtocol
     studies = OpenStudies(arguments.url)
-    app = make_app(studies, tokens, most_bytes=arguments.max_mb * 2**20, access_log=arguments.access_log)
+    app = make_app(studies, tokens, most_bytes=arguments.max_mb * 2**20)
     config = uvicorn.Config(
         app,
         http=TimedProtocol,
         log_config=None,
-        access_log=False,
+        access_log=arguments.access_log,
         lifespan="off",
         ws="none",
         server_header=False,
@@ -72,7 +72,7 @@ def serve(arguments: argparse.Namespace) -> int:
     )
     server = uvicorn.Server(config)
     before = threading.enumerate()
-    with _listening(arguments.host, arguments.port) as listener, _logging():
+    with _listening(arguments.host, arguments.port) as listener, _logging(arguments.access_log):
         try:
             studies.names()  # a storage that cannot be used is better known now
             host, port = listener.getsockname()[:2]
@@ -125,7 +125,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def _logging() -> Iterator[None]:
+def _logging(access_log: bool) -> Iterator[None]:
     """Log to stderr, one line per record, without control characters."""
 
     class Lines(logging.Formatter):
@@ -135,7 +135,10 @@ def _logging() -> Iterator[None]:
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines("%(asctime)s %(message)s"))
-    loggers = {logging.getLogger("asktell.service"): logging.INFO, logging.getLogger("uvicorn.error"): logging.WARNING}
+    names = {"asktell.service": logging.INFO, "uvicorn.error": logging.WARNING}
+    if access_log:
+        names["uvicorn.access"] = logging.INFO
+    loggers = {logging.getLogger(name): level for name, level in names.items()}
     before = [(logger, logger.level, logger.propagate) for logger in loggers]
     for logger, level in loggers.items():
         logger.setLevel(level)
