@@ -22,7 +22,7 @@ from asktell import InvalidArgumentError, StorageError
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
 
-_APPLICATION, _SCHEMA = 0x61736B63, 2  # "askc"
+_APPLICATION, _SCHEMA = 0x61736B63, 1  # "askc"
 _TABLES = f"""
 CREATE TABLE answers (
     key TEXT PRIMARY KEY, made REAL NOT NULL, used REAL NOT NULL, bytes INTEGER NOT NULL, answer TEXT NOT NULL,

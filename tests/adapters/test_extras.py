@@ -12,7 +12,7 @@ NAMES = ("", ".datasets", ".evaluators", ".generation", ".llms.gguf", ".metrics"
 MODULES = [f"asktell_adapters{name}" for name in NAMES]
 HEAVY = [
     "torch", "transformers", "openai", "litellm", "tenacity", "evaluate", "datasets", "pyarrow", "openpyxl",
-    "rouge_score", "xllamacpp", "gguf", "scipy.stats",
+    "rouge_score", "xllamacpp", "gguf", "scipy.stats", "pydantic",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Evaluators whose scores carry the LLM's answer, for whoever records them."""
+"""The evaluator of `[model]` and `[metrics]`, which keeps the LLM's answers."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -8,31 +8,8 @@ from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.judges import with_llm
 from asktell_adapters.config.model import ModelTable
-from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, Judged, LLMEvaluator
-from asktell_adapters.llms.base import Completion, Example, Metric
-
-
-class OutputScores(dict[str, float]):
-    """Scores, with the LLM's output that they are of among their details."""
-
-    def __init__(self, scores: Mapping[str, float], output: str) -> None:
-        super().__init__(scores)
-        self.details = {"output": output, **getattr(scores, "details", {})}
-        self.paid = getattr(scores, "paid", None)
-
-
-class _KeepsOutput(LLMEvaluator):
-    def scores(
-        self, completion: Completion, example: int | Example | None, repeat: int = 0, judged: Judged | None = None
-    ) -> dict[str, float]:
-        return OutputScores(super().scores(completion, example, repeat, judged), completion.text)
-
-
-class _AsyncKeepsOutput(AsyncLLMEvaluator):
-    def scores(
-        self, completion: Completion, example: int | Example | None, repeat: int = 0, judged: Judged | None = None
-    ) -> dict[str, float]:
-        return OutputScores(super().scores(completion, example, repeat, judged), completion.text)
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms.base import Example, Metric
 
 
 def make_evaluator(
@@ -67,12 +44,13 @@ def make_evaluator(
             "temperature": model.temperature,
             "seed": seed,
             "fields": fields,
+            "keep_answers": True,
         }
         evaluator: LLMEvaluator | AsyncLLMEvaluator
         if inspect.iscoroutinefunction(getattr(llm, "acomplete", None)):
-            evaluator = _AsyncKeepsOutput(llm, examples, computed, **settings)
+            evaluator = AsyncLLMEvaluator(llm, examples, computed, **settings)
         else:
-            evaluator = _KeepsOutput(llm, examples, computed, **settings)
+            evaluator = LLMEvaluator(llm, examples, computed, **settings)
         if callable(load := getattr(llm, "load", None)):
             load()
     return evaluator

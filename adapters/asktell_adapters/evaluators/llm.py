@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import in_words
@@ -25,6 +25,7 @@ from asktell_adapters.prompts import TEMPLATE, Framing, Template, check_fields
 Judged = dict[str, Any]
 """By name, what metrics that are asked for many answers at once gave for one: a number, or why there is none."""
 
+_LLM = TypeVar("_LLM")
 _log = logging.getLogger("asktell")
 
 
@@ -42,24 +43,28 @@ class TrialLike(Protocol):
         ...
 
 
-class _Scoring:
+class _Scoring(Generic[_LLM]):
     """Shared by the evaluators: examples, metrics, and the conversion of trials to requests."""
 
     def __init__(
         self,
+        llm: _LLM,
         examples: Sequence[Example],
         metrics: Mapping[str, Metric] | Sequence[Metric],
-        system: str | None,
-        template: Template,
-        max_new_tokens: int,
-        with_cost: bool,
-        temperature: float,
-        seed: int,
-        llm: Any,
-        cache: AnswerCache | None,
-        fields: bool | None,
+        *,
+        system: str | None = None,
+        template: Template = TEMPLATE,
+        max_new_tokens: int = 512,
+        with_cost: bool = False,
+        temperature: float = 0.0,
+        seed: int = 0,
+        cache: AnswerCache | None = None,
+        fields: bool | None = None,
+        keep_answers: bool = False,
     ) -> None:
-        self.answers = llm if cache is None else CachedLLM(llm, cache)
+        self.llm = llm
+        self.keep_answers = keep_answers
+        self.answers: Any = llm if cache is None else CachedLLM(llm, cache)
         if not examples:
             raise InvalidArgumentError("An evaluator needs at least one example, got none.")
         self.examples = tuple(examples)
@@ -146,8 +151,9 @@ class _Scoring:
         opinions = math.fsum(getattr(value, "cost", 0.0) for value in judged.values())
         answer = 0.0 if completion.from_cache else completion.cost
         scores: dict[str, float] = {}
-        if completion.from_cache or judged:
-            scores = AnswerScores(completion.from_cache, judged, answer + opinions if opinions else None)
+        if completion.from_cache or judged or self.keep_answers:
+            kept = completion.text if self.keep_answers else None
+            scores = AnswerScores(completion.from_cache, judged, answer + opinions if opinions else None, kept)
         for name, metric in self.metrics.items():
             try:
                 value = judged[name] if name in judged else metric(completion, row)
@@ -180,21 +186,22 @@ class AnswerScores(dict[str, float]):
     """Scores with what is to be kept beside them, and with what they cost now.
 
     Attributes:
-        details: whether the answer came from a cache, and what judges say of their scores.
+        details: the answer if it is kept, whether it came from a cache, and what judges say of their scores.
         paid: money, judges included; None where `cost`, if there is one, is all.
     """
 
-    def __init__(self, cached: bool, judged: Judged, paid: float | None) -> None:
+    def __init__(self, cached: bool, judged: Judged, paid: float | None, output: str | None = None) -> None:
         super().__init__()
         opinions = {name: dict(value.details) for name, value in judged.items() if isinstance(value, Judgement)}
         self.details: dict[str, Any] = {
+            **({} if output is None else {"output": output}),
             **({"cached": True} if cached else {}),
             **({"judged": opinions} if opinions else {}),
         }
         self.paid = 0.0 if cached and paid is None else paid
 
 
-class LLMEvaluator(_Scoring):
+class LLMEvaluator(_Scoring[LLM]):
     """Scores prompts with a synchronous LLM: one at a time by calling it, many by `evaluate_batch`.
 
     Args:
@@ -212,30 +219,11 @@ class LLMEvaluator(_Scoring):
             are those of the first time; but a budget in cost is not charged.
         fields: whether names in braces in a prompt stand for columns: True, False, or None for in chats only. See
             `asktell_adapters.prompts`.
+        keep_answers: keep the LLM's answers in a study, beside the scores: `details["output"]`.
 
     Raises:
         InvalidArgumentError: no examples, no metrics, two of one name, or a template that does not fit the examples.
     """
-
-    def __init__(
-        self,
-        llm: LLM,
-        examples: Sequence[Example],
-        metrics: Mapping[str, Metric] | Sequence[Metric],
-        *,
-        system: str | None = None,
-        template: Template = TEMPLATE,
-        max_new_tokens: int = 512,
-        with_cost: bool = False,
-        temperature: float = 0.0,
-        seed: int = 0,
-        cache: AnswerCache | None = None,
-        fields: bool | None = None,
-    ) -> None:
-        super().__init__(
-            examples, metrics, system, template, max_new_tokens, with_cost, temperature, seed, llm, cache, fields
-        )
-        self.llm = llm
 
     def __call__(self, prompt: str, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
         """Scores of one prompt on one example; raises what the LLM or a metric raised."""
@@ -273,28 +261,8 @@ class LLMEvaluator(_Scoring):
         return [result for result in results if result is not None]
 
 
-class AsyncLLMEvaluator(_Scoring):
+class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
     """Scores prompts with an LLM that many tasks call at once; the arguments are those of LLMEvaluator."""
-
-    def __init__(
-        self,
-        llm: AsyncLLM,
-        examples: Sequence[Example],
-        metrics: Mapping[str, Metric] | Sequence[Metric],
-        *,
-        system: str | None = None,
-        template: Template = TEMPLATE,
-        max_new_tokens: int = 512,
-        with_cost: bool = False,
-        temperature: float = 0.0,
-        seed: int = 0,
-        cache: AnswerCache | None = None,
-        fields: bool | None = None,
-    ) -> None:
-        super().__init__(
-            examples, metrics, system, template, max_new_tokens, with_cost, temperature, seed, llm, cache, fields
-        )
-        self.llm = llm
 
     async def __call__(self, prompt: str, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
         """Scores of one prompt on one example; raises what the LLM or a metric raised."""
