@@ -21,7 +21,7 @@ from asktell.methods import Method
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import Prompts
 from asktell.reports import words
-from asktell.reports.cells import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
+from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
 from asktell.results import PromptResult, Result
 from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of

@@ -10,8 +10,8 @@ import pytest
 
 import asktell
 from asktell import reports
-from asktell.reports.cells import MOST_CELLS, Grid, examples_that_tell, heat_map, ranking, spending
 from asktell.reports.data import Extras
+from asktell.reports.heat_map import MOST_CELLS, Grid, examples_that_tell, heat_map, ranking, spending
 from asktell.results.convergence import CHECKPOINTS, at
 from asktell.results.evaluations import Evaluation
 from asktell.studies.study import Study
