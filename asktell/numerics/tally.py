@@ -76,10 +76,7 @@ class Tally:
     @property
     def pooled_variance(self) -> Vector:
         """(m,) variance within arms, pooled over all arms; NaN without an arm pulled twice."""
-        return self._pooled(self.deviations)
-
-    def _pooled(self, deviations: Means) -> Vector:
-        total: Vector = deviations.sum(axis=0)
+        total: Vector = self.deviations.sum(axis=0)
         freedom = int(np.maximum(self.counts - 1, 0).sum())
         return np.asarray(total / freedom) if freedom else np.full(total.shape, np.nan)
 
@@ -92,8 +89,7 @@ class Tally:
         """
         n, left = self.counts[:, None].astype(float), self._unseen(population)
         with np.errstate(invalid="ignore", divide="ignore"):
-            deviations = self.deviations
-            variance = np.where(n >= 2, deviations / (n - 1), self._pooled(deviations))
+            variance = np.where(n >= 2, self.deviations / (n - 1), self.pooled_variance)
             errors: Means = np.sqrt(variance * left / n)
         errors[self.counts == 0] = np.nan
         errors[(self.counts > 0) & (left[:, 0] == 0)] = 0.0

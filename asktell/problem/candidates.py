@@ -66,10 +66,9 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     Raises:
         TellManyError: some were.
     """
-    taken = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
-    if len(taken) == len(outcomes):
-        return taken
     refused = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, Exception)]
+    if not refused:
+        return [bool(outcome) for outcome in outcomes]
     shown = "; ".join(f"number {i}: {type(error).__name__}: {error}" for i, error in refused[:3])
     more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
     raise TellManyError(

@@ -277,11 +277,9 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
     expected = f'"{SKIP}", or a mapping with a score for each of the metrics {some(goal.metrics)}'
     if not isinstance(on_failure, Mapping):
         raise InvalidArgumentError(f"on_failure must be {expected}; got {short(on_failure)}.")
-    for metric in on_failure:
-        if metric not in goal.metrics:
-            raise InvalidArgumentError(
-                f"on_failure must be {expected}; {short(metric)} is none of them{nearest(metric, goal.metrics)}."
-            )
+    if unknown := [metric for metric in on_failure if metric not in goal.metrics]:
+        near = nearest(unknown[0], goal.metrics)
+        raise InvalidArgumentError(f"on_failure must be {expected}; {short(unknown[0])} is none of them{near}.")
     try:
         return goal.vector(on_failure)
     except InvalidScoresError as error:
@@ -298,18 +296,13 @@ def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfil
         )
     if ids is None:
         raise InvalidArgumentError(
-            f"A profile goes with ids of the examples, by which it knows them: examples=[...], a list of texts such as "
-            f"{some(profile.ids)}."
+            f"A profile knows examples by their ids: examples=[...], a list of texts such as {some(profile.ids)}."
         )
-    if not set(profile.metrics) & set(goal.metrics):
-        raise InvalidArgumentError(
-            f"The profile knows {some(profile.metrics)}, but the goal's metrics are {some(goal.metrics)}."
-        )
-    if not set(profile.ids) & set(ids.ids):
-        raise InvalidArgumentError(
-            f"The profile knows none of these examples. It knows {some(profile.ids[:3])}; given were "
-            f"{some(ids.ids[:3])}."
-        )
+    for what, known, given in (("metrics", profile.metrics, goal.metrics), ("examples", profile.ids, ids.ids)):
+        if set(known).isdisjoint(given):
+            raise InvalidArgumentError(
+                f"The profile knows none of these {what}. It knows {some(known[:3])}; given were {some(given[:3])}."
+            )
     return profile
 
 
