@@ -302,7 +302,7 @@ def _is_number(value: object, low: float, high: float) -> bool:
 def _reason(belief: Belief, arm: int) -> str:
     if belief.is_guess:
         return "a single evaluation tells no probability"
-    words = [f"P(optimal) = {belief.p_optimal[arm]:.3g}"]
+    words = [f"P(best) = {belief.p_optimal[arm]:.3g}"]
     if belief.p_feasible is not None:
         words.append(f"P(feasible) = {belief.p_feasible[arm]:.3g}")
     return ", ".join(words)

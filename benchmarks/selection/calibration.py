@@ -163,7 +163,7 @@ def table(lines: Sequence[Line], by: Sequence[str]) -> str:
     bins, in per cent; `*` if it is more than twice what chance would make of right probabilities.
     """
     rows = [
-        f"| {' | '.join(by)} | runs | within | selected | new examples | compare | P(optimal) off | P(feasible) off | "
+        f"| {' | '.join(by)} | runs | within | selected | new examples | compare | P(best) off | P(feasible) off | "
         "p_better off |",
         "|" + (len(by) + 8) * "---|",
     ]
