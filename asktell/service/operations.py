@@ -148,10 +148,6 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
         """Get trials to evaluate. A worker gets the trials that it holds, and new ones up to n in total."""
 
         def operation(study: Study) -> dict[str, Any]:
-            if body.besides and body.worker is None:
-                raise InvalidArgumentError(
-                    "`besides` needs `worker`: give the name of the worker that is busy with these trials."
-                )
             trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides, process=body.process)
             repeats = [study.repeat_of(trial) for trial in trials]
             asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}

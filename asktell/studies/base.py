@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from asktell.errors import InvalidArgumentError
 from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import check_name, check_trials, whole
 from asktell.problem.goals import Scores
@@ -71,7 +72,7 @@ class AbstractStudy(Selection):
             worker: who asks. It gets back first the trials that it holds, oldest first, so that a worker that was
                 restarted goes on with its own, and is topped up to n.
             lease: seconds until the trials may be given to somebody else; 600 by default. Needs a worker.
-            besides: ids of trials that the worker is busy with; n others are wanted.
+            besides: ids of trials that the worker is busy with; n others are wanted. Needs a worker.
             process: the one that evaluates them, as `asktell.studies.leases.this_process` names it: when it is gone,
                 they are given to others at once, where that can be known. A `Worker` passes it.
 
@@ -81,6 +82,10 @@ class AbstractStudy(Selection):
         if worker is not None:
             check_name("A worker", worker)
         wanted, busy = 1 if n is None else whole("n", n, 0), check_trials("besides", besides)
+        if busy and worker is None:
+            raise InvalidArgumentError(
+                "besides needs worker: give the name of the worker that is busy with these trials."
+            )
         seconds = SECONDS if lease is None and process is None else check_lease(worker, lease, process)
         trials = self._ask_for(wanted, worker, seconds, busy, process)
         if n is None:

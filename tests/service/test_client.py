@@ -205,7 +205,7 @@ def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:
     first, second = remote.ask(2, worker="w")
     (third,) = remote.ask(1, worker="w", besides=[first.id, second.id])
     assert remote.ask(2, worker="w", besides=[second.id]) == sorted([first, third])
-    with pytest.raises(InvalidArgumentError, match="give its name"):
+    with pytest.raises(InvalidArgumentError, match="besides needs worker"):
         remote.ask(1, besides=[0])
 
 
