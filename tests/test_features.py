@@ -90,8 +90,7 @@ def test_many_prompts_take_another_path_to_the_same_features() -> None:
     import asktell.problem.features as module
 
     assert len(prompts) > module._DENSE_ARMS
-    counted = module._Counted(prompts, 0)
-    x = counted.weighted(counted.rarity())
+    x = module.TextBasis(prompts, 6)._rows(prompts)
     sparse = module._principal_components(x, 5)
     original = module._DENSE_ARMS
     try:

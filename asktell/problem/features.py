@@ -114,10 +114,9 @@ class TextBasis:
         length = _log_length(prompts)
         self._length, self._spread = length.mean(), length.std()
         self._scale, self._components, self._x = 0.0, np.zeros((len(prompts), 0)), None
+        self._weights: npt.NDArray[np.float64] | None = None
         if d > 1:
-            counted = _Counted(prompts, seed)
-            self._weights = counted.rarity()
-            self._x = counted.weighted(self._weights)
+            self._x = self._rows(prompts)
             self._components = _principal_components(self._x, d - 1)
             self._scale = self._components[:, 0].std() if self._components.size else 0.0
         self.features = self._put(self._components, length)
@@ -126,7 +125,7 @@ class TextBasis:
         """Features of other texts."""
         if self._x is None:
             return self._put(np.zeros((len(prompts), 0)), _log_length(prompts))
-        x, y = self._x, _Counted(prompts, self._seed).weighted(self._weights)
+        x, y = self._x, self._rows(prompts)
         mean_row = np.asarray(x.mean(axis=0)).ravel()
         products = (y @ x.T).toarray() - (y @ mean_row)[:, None] - (x @ mean_row)[None] + mean_row @ mean_row
         # An axis is known by where the first texts lie on it; the squares of that are its eigenvalue.
@@ -134,6 +133,21 @@ class TextBasis:
         used = squares > 1e-12 * squares.max(initial=0.0)
         on_axes = np.where(used, products @ self._components / np.where(used, squares, 1.0), 0.0)
         return self._put(on_axes, _log_length(prompts))
+
+    def _rows(self, prompts: Sequence[str]) -> Any:
+        """Sparse (K, buckets) rows of unit length; the first texts decide what each bucket weighs."""
+        from scipy.sparse import csr_array
+
+        found = [np.unique(_grams(prompt.lower(), self._seed), return_counts=True) for prompt in prompts]
+        n, lengths = len(found), [len(buckets) for buckets, _ in found]
+        column = np.concatenate([buckets for buckets, _ in found])
+        if self._weights is None:  # inverse document frequency
+            self._weights = np.log((1.0 + n) / (1.0 + np.bincount(column, minlength=_BUCKETS))) + 1.0
+        value = (1.0 + np.log(np.concatenate([counts for _, counts in found]))) * self._weights[column]
+        row = np.repeat(np.arange(n), lengths)
+        norm = np.sqrt(np.bincount(row, value**2, minlength=n))
+        value /= np.where(norm > 0, norm, 1.0)[row]
+        return csr_array((value, column, np.concatenate(([0], np.cumsum(lengths)))), shape=(n, _BUCKETS))
 
     def _put(self, components: Features, length: npt.NDArray[np.float64]) -> Features:
         features = np.zeros((len(length), self._d))
@@ -146,34 +160,6 @@ class TextBasis:
 
 def _log_length(prompts: Sequence[str]) -> npt.NDArray[np.float64]:
     return np.asarray(np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float)))
-
-
-class _Counted:
-    """How often every bucket occurs in every text."""
-
-    def __init__(self, prompts: Sequence[str], seed: int) -> None:
-        found = [np.unique(_grams(prompt.lower(), seed), return_counts=True) for prompt in prompts]
-        self.lengths = [len(buckets) for buckets, _ in found]
-        self.column = np.concatenate([buckets for buckets, _ in found])
-        self.counts = np.concatenate([counts for _, counts in found])
-
-    def rarity(self) -> npt.NDArray[np.float64]:
-        """(buckets,) the inverse document frequency."""
-        frequency = np.bincount(self.column, minlength=_BUCKETS)
-        rarity: npt.NDArray[np.float64] = np.log((1.0 + len(self.lengths)) / (1.0 + frequency)) + 1.0
-        return rarity
-
-    def weighted(self, weights: npt.NDArray[np.float64]) -> Any:
-        """Sparse (K, buckets) rows of unit length."""
-        from scipy.sparse import csr_array
-
-        n = len(self.lengths)
-        start = np.concatenate(([0], np.cumsum(self.lengths)))
-        value = (1.0 + np.log(self.counts)) * weights[self.column]
-        row = np.repeat(np.arange(n), self.lengths)
-        norm = np.sqrt(np.bincount(row, value**2, minlength=n))
-        value /= np.where(norm > 0, norm, 1.0)[row]
-        return csr_array((value, self.column, start), shape=(n, _BUCKETS))
 
 
 def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
