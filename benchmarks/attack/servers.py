@@ -64,7 +64,7 @@ def chat_case(name: str) -> None:
         selector = Selector(["prompt"], BestFeasible("length"), 1, "uniform", examples=1, max_failure_rate=1e-6)
         with llm:
             try:
-                result = run(selector, evaluator, progress=False)
+                result = run(selector, evaluator, progress=False, max_failures_in_a_row=None)
             except Exception as error:
                 raise BrokenPromiseError(f"asktell.run ended with {type(error).__name__}: {error}") from error
     for answer in answers:
