@@ -641,7 +641,7 @@ def test_the_commands_on_batches_run(batches: BatchServer, capsys: Output) -> No
     assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 out" in capsys.readouterr().out
     batches.end()
     assert main(collect) == 0
-    assert capsys.readouterr().out.startswith("15 told, 0 failed, 0 handed back, cost 0.1125\n")
+    assert capsys.readouterr().out.startswith("15 told, 0 failed, 0 released, cost 0.1125\n")
     with asktell.Study.open("sqlite:///summarize.db", "summarize") as study:
         assert study.done
 

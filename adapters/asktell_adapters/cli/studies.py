@@ -161,5 +161,5 @@ def batch(arguments: argparse.Namespace) -> int:
         else:
             for line in str(batches.collect(study)).splitlines():
                 show(line)
-            show(f"{study.name}: {describe_spending(study)}, {len(study.pending)} out")
+            show(f"{study.name}: {describe_spending(study)}, {len(study.pending)} pending")
     return 0
