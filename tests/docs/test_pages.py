@@ -638,7 +638,7 @@ def test_the_commands_on_batches_run(batches: BatchServer, capsys: Output) -> No
     assert main(submit) == 0
     assert "Nothing to submit" in capsys.readouterr().out
     assert main(collect) == 0
-    assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 out" in capsys.readouterr().out
+    assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 pending" in capsys.readouterr().out
     batches.end()
     assert main(collect) == 0
     assert capsys.readouterr().out.startswith("15 told, 0 failed, 0 released, cost 0.1125\n")
