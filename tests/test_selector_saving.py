@@ -417,56 +417,6 @@ def test_noise_is_refused(raw: bytes, text: str) -> None:
             Selector.from_json(junk)
 
 
-# Files of earlier versions
-
-
-def close(left: Any, right: Any) -> bool:
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(close(left[k], right[k]) for k in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(close(a, b) for a, b in zip(left, right, strict=True))
-    if isinstance(left, float) and isinstance(right, float):
-        return left == pytest.approx(right, rel=1e-9, abs=1e-12)
-    return bool(left == right)
-
-
-RESTATED = ("standard_error",)
-
-
-def known_then(selector: Selector, then: dict[str, Any]) -> dict[str, Any]:
-    """The result, without what results did not say then; errors are stated anew, since those of then were too small."""
-    return restricted(json.loads(json.dumps(selector.result().to_dict())), then)
-
-
-def restricted(now: Any, then: Any) -> Any:
-    """With no other names than those of then, which are all there."""
-    if isinstance(now, dict) and isinstance(then, dict):
-        assert set(then) <= set(now)
-        return {name: then[name] if name in RESTATED else restricted(now[name], then[name]) for name in then}
-    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
-        return [restricted(a, b) for a, b in zip(now, then, strict=True)]
-    return now
-
-
-@pytest.mark.parametrize("path", sorted(ASSETS.glob("selector-v*.json")), ids=lambda path: path.stem)
-def test_selectors_saved_by_every_version_go_on_as_they_did_then(path: Path) -> None:
-    expected = json.loads((ASSETS / f"expected-{path.stem}.json").read_text())
-    selector = Selector.from_json(path.read_text())
-    assert json.loads(json.dumps(selector.pending)) == expected["pending"]
-    assert close(known_then(selector, expected["result"]), expected["result"])
-    assert expected["next"]
-    assert json.loads(json.dumps(selector.ask(5))) == expected["next"]
-    while not selector.done:
-        for trial in selector.pending:
-            selector.tell(trial, [(trial.id * 37 % 101) / 101 + j / 7 for j in range(len(selector.metrics))])
-        selector.ask(3)
-    assert close(known_then(selector, expected["final"]["result"]), expected["final"]["result"])
-
-
-def test_there_are_files_of_version_1() -> None:
-    assert len(list(ASSETS.glob("selector-v1-*.json"))) >= 2
-
-
 GREEDY = [
     ("auto", ["draws"], 10_001),
     ("auto", ["draws"], 0),

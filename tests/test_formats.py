@@ -1,0 +1,68 @@
+"""What was saved once loads for ever: samples of version 1 of every format, made by tests/saved_formats.py."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asktell
+from asktell import Selector, Study
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+def close(left: Any, right: Any) -> bool:
+    """Equal, but for the last digits, in which machines differ."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(close(left[k], right[k]) for k in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(close(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, float) and isinstance(right, float):
+        return left == pytest.approx(right, rel=1e-6, abs=1e-9)
+    return bool(left == right)
+
+
+def plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("path", sorted(ASSETS.glob("selector-v*.json")), ids=lambda path: path.stem)
+def test_a_saved_selector_goes_on_where_it_was(path: Path) -> None:
+    expected = json.loads((ASSETS / f"expected-{path.stem}.json").read_text(encoding="utf-8"))
+    selector = Selector.from_json(path.read_text(encoding="utf-8"))
+    assert plain(selector.pending) == expected["pending"]
+    then, now = expected["result"], plain(selector.result().to_dict())
+    for entry in (*then["prompts"], *now["prompts"]):
+        entry.pop("reason")  # words may change, facts may not
+    facts = ("goal", "prompts", "spent", "budget", "spent_cost", "max_cost", "done", "repeats", "baseline")
+    assert close({name: now[name] for name in facts}, {name: then[name] for name in facts})
+    assert [entry["id"] for entry in now["selected"]] == [entry["id"] for entry in then["selected"]]
+    assert plain(selector.ask(3)) == expected["next"]
+    assert Selector.from_json(selector.to_json()).to_json() == selector.to_json()
+
+
+def test_every_kind_of_method_has_a_sample() -> None:
+    assert {path.stem for path in ASSETS.glob("selector-v1-*.json")} == {
+        f"selector-v1-{name}" for name in ("csr", "ege-sr", "ege-sh-published", "auto", "race", "grown")
+    }
+
+
+def test_a_saved_study_opens_and_one_that_was_exported_is_the_same(tmp_path: Path) -> None:
+    shutil.copy(ASSETS / "studies-v1.db", tmp_path / "studies.db")
+    with Study.open(f"sqlite:///{tmp_path / 'studies.db'}", "sample") as study:
+        result = study.result()
+        assert (result.spent, len(result.prompts), len(study.pending)) == (29, 10, 2)
+        assert [each.details for each in study.evaluations() if each.details] == [{"answer": "short"}]
+        with Study.import_("memory://formats", ASSETS / "study-v1.jsonl") as imported:
+            assert plain(imported.result().to_dict()) == plain(result.to_dict())
+            assert imported.pending == study.pending
+        trial = study.ask()
+        assert trial is not None
+        assert study.tell(trial, [0.5, 0.5])
+
+
+def test_a_saved_profile_loads() -> None:
+    profile = asktell.ExampleProfile.from_json((ASSETS / "profile-v1.json").read_text(encoding="utf-8"))
+    assert json.loads(profile.to_json()) == json.loads((ASSETS / "profile-v1.json").read_text(encoding="utf-8"))
