@@ -13,7 +13,7 @@ from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 MOST_BYTES = 16 * 2**20
 """The longest answer that is read: JSON takes several times its size in memory."""
-_MOST_OF_AN_ERROR = 64 * 2**10  # bytes as sent, of which a thousand times as many may become; a message is shorter
+_MOST_OF_AN_ERROR = 16 * 2**10  # bytes as sent, of which a thousand times as many may become; a message is shorter
 
 
 @final

@@ -412,4 +412,4 @@ async def test_of_an_error_that_never_ends_only_the_beginning_is_read() -> None:
 
     response = httpx.Response(500, stream=Endless())
     await _shorten_error(response)
-    assert len(await response.aread()) == 64 * 1024
+    assert len(await response.aread()) == 16 * 1024
