@@ -437,26 +437,29 @@ class Selector(Selection):
     def ask(self, n: int) -> list[Trial]: ...
 
     def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
-        trials = self._ask(1 if n is None else whole("n", n, 0))
-        if n is None:
-            return trials[0] if trials else None
-        return trials
+        if n is not None:
+            return self._ask(whole("n", n, 0))
+        with self._lock:
+            asked = self._ask_next()
+            return None if asked is None else self._prompts.trial(*asked)
 
     def _ask(self, n: int) -> list[Trial]:
         with self._lock:
-            asked: list[Asked] = []
-            for _ in range(n):
-                pull = self._next_pull()
-                if pull is None:  # the plan is used up
-                    self._make_due_decisions()
-                    pull = self._next_pull()
-                if pull is None:
-                    break
-                asked.append(Asked(self._state.asked if pull.trial is None else pull.trial, pull.arm, pull.example))
-                self._take(asked[-1])
+            asked = list(islice(iter(self._ask_next, None), n))
             # Grouped by prompt, for prefix caches; stable, so that a prompt's examples keep their order.
             asked.sort(key=operator.attrgetter("arm"))
             return list(starmap(self._prompts.trial, asked))
+
+    def _ask_next(self) -> Asked | None:
+        pull = self._next_pull()
+        if pull is None:  # the plan is used up
+            self._make_due_decisions()
+            pull = self._next_pull()
+            if pull is None:
+                return None
+        asked = Asked(self._state.asked if pull.trial is None else pull.trial, pull.arm, pull.example)
+        self._take(asked)
+        return asked
 
     def _next_pull(self) -> Pull | None:
         """The next pull of the plan, unless the selection is finished or the pull may cost more than is left."""
