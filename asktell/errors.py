@@ -15,7 +15,7 @@ class InvalidArgumentError(AsktellError, ValueError):
 
 
 class InvalidScoresError(InvalidArgumentError):
-    """Scores cannot be used: NaN, infinite, missing, unknown, or of the wrong length. The trial stays open."""
+    """Scores cannot be used: NaN, infinite, missing, or of the wrong length. The trial stays pending."""
 
 
 class BudgetTooSmallError(InvalidArgumentError):

@@ -353,14 +353,14 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
         limit = f", and at most {LARGEST} in size" if math.isfinite(item) else ""
         raise InvalidScoresError(
             f"The score of {name!r} must be finite{limit}; got {short(item)}. "
-            "The trial stays open: tell() other scores, release() it, or fail() it with a reason."
+            "The trial stays pending: tell() other scores, release() it, or fail() it with a reason."
         )
     if span is not None and not span[0] <= item <= span[1]:
         rounding = _AT_THE_LIMIT * (span[1] - span[0])
         if not span[0] - rounding <= item <= span[1] + rounding:
             raise InvalidScoresError(
                 f"The score of {name!r} must be within its range [{span[0]:g}, {span[1]:g}]; got {short(item)}. "
-                "The trial stays open: tell() other scores, or make the range of the goal's metric wider."
+                "The trial stays pending: tell() other scores, or make the range of the goal's metric wider."
             )
         item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from asktell._util.terminal import safe
-from asktell.problem.budget import describe_spending
+from asktell.problem.budget import HasSpent, describe_spending
 from asktell.results import Result
 from asktell.results.notebook import as_html
 from asktell.results.result import heading
@@ -18,24 +18,8 @@ _SECONDS = 1.0  # between two drawings, at least
 _PAUSE = 4.0  # in units of what one takes: four fifths are the run's
 
 
-class Shown(Protocol):
+class Shown(HasSpent, Protocol):
     """What progress is shown of: a `Selector`, or a study's worker."""
-
-    @property
-    def spent(self) -> int:
-        """See `Selector.spent`."""
-
-    @property
-    def budget(self) -> int:
-        """See `Selector.budget`."""
-
-    @property
-    def spent_cost(self) -> float:
-        """See `Selector.spent_cost`."""
-
-    @property
-    def max_cost(self) -> float | None:
-        """See `Selector.max_cost`."""
 
     @property
     def n_active(self) -> int:
