@@ -52,6 +52,7 @@ class Estimate:
         real_calls: answers that were asked for to learn this, and were not in the cache.
         real_cost: what they cost.
         judges: what each of them will take.
+        currency: of all amounts; empty if unknown.
     """
 
     evaluations: int
@@ -68,6 +69,7 @@ class Estimate:
     real_cost: float
     judges: tuple[JudgeEstimate, ...] = ()
     repeats: int = 0
+    currency: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes, as JSON data."""
@@ -89,7 +91,7 @@ class Estimate:
             opinions = sum(judge.real_calls for judge in self.judges)
             more = f" and {opinions} of judges" if opinions else ""
             cost = self.real_cost + sum(judge.real_cost for judge in self.judges)
-            yield "real calls", f"{self.real_calls}{more}, for {cost:.4g}"
+            yield "real calls", f"{self.real_calls}{more}, for {amount(cost, self.currency)}"
 
     def _needs(self) -> Iterator[tuple[str, str]]:
         how = "the model's tokenizer" if self.exact_tokens else "a token for 4 characters, a guess"
@@ -102,10 +104,15 @@ class Estimate:
         if self.most_cost is None:
             yield "money", "no price is known"
         else:
-            longest = f"at most {self.most_cost:.4g}"
+            longest = f"at most {amount(self.most_cost, self.currency)}"
             money = longest if self.cost is None else f"about {self.cost:.4g}, {longest}"
             yield "money", money + _shares(self.judges)
         yield "time", "unknown until something is asked" if self.seconds is None else f"about {_duration(self.seconds)}"
+
+
+def amount(cost: float, currency: str) -> str:
+    """Money, with its currency where that is known."""
+    return f"{cost:.4g} {currency}".rstrip()
 
 
 def _of_judge(judge: JudgeEstimate, knows_answers: bool) -> Iterator[str]:
@@ -215,6 +222,7 @@ def estimate(
         real_cost=asked.cost,
         judges=judges,
         repeats=repeats,
+        currency=call.price.currency if call.price is not None else "",
     )
 
 

@@ -266,6 +266,7 @@ COMMANDS = (
             _a("--margin", metavar="X", type=float, default=0.0, help="a smaller loss does not matter"),
             _a("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown"),
             _a("--junit", metavar="FILE.xml", type=Path, help="write a JUnit test report"),
+            _a("--report", metavar="FILE.html", type=Path, help="write an HTML page with both answers"),
             _NO_PROGRESS,
             _YES,
             _CONFIDENCE,

@@ -5,19 +5,16 @@ import contextlib
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 from asktell import (
     AsktellError,
-    Comparison,
     EvaluatorError,
     InvalidArgumentError,
     ParetoSet,
     PromptResult,
-    Result,
     Selector,
     run,
 )
@@ -25,30 +22,26 @@ from asktell.extend import (
     Goal,
     State,
     at_state,
-    describe_spending,
     in_words,
     not_worse,
     parse_goal,
-    safe,
+    reports,
     write_atomically,
 )
-from asktell_adapters.cli.output import estimate_of, show
+from asktell_adapters.cli.output import show
 from asktell_adapters.cli.price import confirm
 from asktell_adapters.cli.process import logging_to_stderr, signals
+from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling
+from asktell_adapters.cli.work import TimedBatches, TimedCalls
 from asktell_adapters.metrics import range_of
 
 if TYPE_CHECKING:
     from asktell_adapters.config import Config
 
-PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row: then it is not the prompt's fault
 _CANDIDATE, _BASELINE = 0, 1
 _MOST_ROUNDS = 100
-
-_OF_INTERVALS = (
-    "The intervals hold on both sides and for all metrics at once; a verdict asks for one side, and may come sooner."
-)
 
 
 @dataclass
@@ -65,16 +58,11 @@ class Judge:
     verdicts: dict[str, str] = field(default_factory=dict)
 
     def look(self, state: State) -> str:
-        """The verdict by now; `verdicts` has one for each thing that is asked of the candidate."""
+        """The verdict by now; `verdicts` has one for each objective's metric and each constraint."""
         found = not_worse(state, _CANDIDATE, _BASELINE, self.margin, self.confidence)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
-        self.verdicts = {self._asked(name): words[certain] for name, certain in found.items()}
+        self.verdicts = {name: words[certain] for name, certain in found.items()}
         return FAILED if False in found.values() else UNDECIDED if None in found.values() else PASSED
-
-    def _asked(self, name: str) -> str:
-        if name not in {objective.metric for objective in self.goal.objectives}:
-            return name  # a constraint
-        return f"{name} not worse" + (f" by more than {self.margin:g}" if self.margin else "")
 
 
 def gate(arguments: argparse.Namespace) -> int:
@@ -90,44 +78,26 @@ def _gate(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(f"--confidence must be above 0 and below 1, got {arguments.confidence}.")
     if not 0 <= arguments.margin < math.inf:
         raise InvalidArgumentError(f"--margin must be a number of at least 0, got {arguments.margin}.")
-    for path in (arguments.summary, arguments.junit):
+    for path in (arguments.summary, arguments.junit, arguments.report):
         if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
             raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
     config = load_config(arguments.config)
     baseline, candidate = _pair(config, arguments)
     judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
     try:
-        verdict, result, remarks = _judge(config, judge, baseline, candidate, arguments)
+        ruling = _judge(config, judge, baseline, candidate, arguments)
     except AsktellError:
         raise
     except Exception as error:  # an exit code of 1 would say that the candidate is worse
         raise EvaluatorError(f"The gate could not be decided: {in_words(error)}") from error
-    comparison = result.compare(result.prompts[_CANDIDATE], result.prompts[_BASELINE], arguments.confidence)
     if arguments.summary is not None:
-        write_atomically(arguments.summary, _markdown(verdict, judge, comparison, result, remarks))
+        write_atomically(arguments.summary, ruling.markdown())
     if arguments.junit is not None:
-        write_atomically(arguments.junit, _junit(verdict, judge, comparison))
+        write_atomically(arguments.junit, ruling.junit())
     with contextlib.suppress(OSError, ValueError):  # if nobody reads it, the exit code still says what was found
-        for name, each in judge.verdicts.items():
-            show(f"{each:<9} {name}")
-        for entry in result.prompts:
-            if entry.status == "failed":
-                show(f"{entry.id} {entry.reason}")
-        for name in comparison.differences:
-            show(f"{name}: {comparison.sentence(name)}")
-        for remark in remarks:
-            show(remark)
-        if verdict != UNDECIDED:
-            show(_OF_INTERVALS)
-        show(
-            f"{verdict.capitalize()} with {_certainty(verdict, judge, comparison)}; {describe_spending(result)} spent."
-        )
-    return _CODES[verdict]
-
-
-def _certainty(verdict: str, judge: Judge, comparison: Comparison) -> str:
-    unless = f" {comparison.unless}" if verdict != UNDECIDED and comparison.unless else ""
-    return f"confidence {judge.confidence:g}{unless}"
+        for line in ruling.lines():
+            show(line)
+    return _CODES[ruling.verdict]
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
@@ -145,7 +115,7 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
 
 def _judge(
     config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
-) -> tuple[str, Result, list[str]]:
+) -> Ruling:
     """What `settle` says of two prompts of a configuration."""
     problem = config.selector.state.problem
     evaluator = config.harness or config.evaluator()
@@ -157,7 +127,7 @@ def _judge(
         judge.goal,
         max(2, min(2 * n * repeats, problem.budget)),
         "uniform",
-        n,
+        config.dataset.ids,
         seed=problem.seed,
         on_failure=problem.on_failure,
         max_failure_rate=problem.max_failure_rate,
@@ -166,7 +136,44 @@ def _judge(
     )
     confirm(config, selector, evaluator, arguments.yes)
     progress = not arguments.no_progress and sys.stderr.isatty()
-    return settle(judge, selector, evaluator, config.concurrency, progress, problem.max_cost)
+    answers: dict[tuple[str, int | None], str] = {}
+
+    def keep(prompt: str, example: int | None, outcome: object) -> None:
+        output = getattr(outcome, "details", {}).get("output")
+        if isinstance(output, str):
+            answers[prompt, example] = output
+
+    in_batches = callable(getattr(evaluator, "evaluate_batch", None))
+    timed = TimedBatches(evaluator, keep) if in_batches else TimedCalls(evaluator, keep)
+    verdict, selector, remarks = settle(judge, selector, timed, config.concurrency, progress, problem.max_cost)
+    result, texts = selector.result(), {candidate.id: candidate.prompt, baseline.id: baseline.prompt}
+    evaluations = [
+        each._replace(details={"output": answers[texts[each.prompt], each.example]})
+        if (texts[each.prompt], each.example) in answers
+        else each
+        for each in selector.evaluations()
+    ]
+    if arguments.report is not None:
+        about = {"gate": verdict, **config.setup}
+        document = reports.document(
+            selector.state, selector.method, selector.prompts,
+            name=config.path.stem, evaluations=evaluations, about=about,
+        )  # fmt: skip
+        reports.write(arguments.report, document)
+    return Ruling(
+        verdict,
+        judge.verdicts,
+        judge.goal,
+        judge.margin,
+        result.compare(candidate.id, baseline.id, judge.confidence),
+        result,
+        remarks,
+        evaluations,
+        config.examples,
+        getattr(getattr(getattr(evaluator, "llm", None), "price", None), "currency", ""),
+        "price" in config.model,
+        arguments.report,
+    )
 
 
 def settle(
@@ -176,8 +183,8 @@ def settle(
     concurrency: int | None = None,
     progress: bool = False,
     max_cost: float | None = None,
-) -> tuple[str, Result, list[str]]:
-    """Evaluate until the verdict is certain: the verdict, the result and its notes.
+) -> tuple[str, Selector, Sequence[str]]:
+    """Evaluate until the verdict is certain: the verdict, the selector then, and notes on the evaluations.
 
     `selector`: of the candidate and the baseline, in that order. Unless the evaluator is `repeatable`, scores count as
     noisy from the start: whatever a few repeats show, other evaluations may differ.
@@ -200,9 +207,9 @@ def settle(
     before = judge.verdicts
     judge.look(selector.state)
     if set(judge.verdicts.values()) == {UNDECIDED}:  # the last evaluations, repeats, have shown a drift
-        return UNDECIDED, result, list(result.notes)
+        return UNDECIDED, selector, result.notes
     judge.verdicts = before
-    return verdict, result, list(result.notes)
+    return verdict, selector, result.notes
 
 
 def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
@@ -222,58 +229,6 @@ def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult
     if named[0] == named[1]:
         raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {named[0]!r}. Name two.")
     return prompts[named[0]], prompts[named[1]]
-
-
-def _markdown(verdict: str, judge: Judge, comparison: Comparison, result: Result, remarks: list[str]) -> str:
-    """A summary, fit for a CI job's."""
-
-    def cell(text: object) -> str:
-        return safe(str(text)).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
-
-    sign = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
-    a, b = (next(e for e in result.prompts if e.id == id_) for id_ in (comparison.a, comparison.b))
-    lines = [f"## {sign[verdict]} {cell(a.id)} against {cell(b.id)}: {verdict}", ""]
-    lines += [f"- {sign[each]} {cell(name)}: {each}" for name, each in judge.verdicts.items()]
-    lines += [
-        "",
-        f"| metric | {cell(a.id)} | {cell(b.id)} | difference | interval | examples |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, d in comparison.differences.items():
-        interval = "" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"
-        cells = [estimate_of(e, name) for e in (a, b)]
-        ahead = "" if d.estimate is None else f"{d.estimate:+.3g}"
-        lines.append(
-            f"| {cell(name)} | {cells[0]} | {cells[1]} | {ahead} | {interval} | {d.pairs} of {comparison.examples} |"
-        )
-    if verdict != UNDECIDED:
-        lines += ["", _OF_INTERVALS]
-    lines += [line for remark in remarks for line in ("", cell(remark))]
-    certainty = _certainty(verdict, judge, comparison).capitalize()
-    lines += ["", f"{certainty}; margin {judge.margin:g}; {describe_spending(result)} spent.", ""]
-    return "\n".join(lines)
-
-
-def _junit(verdict: str, judge: Judge, comparison: Comparison) -> str:
-    """A test report: a test case for each thing that is asked of the candidate."""
-    counted = {which: str(sum(each == which for each in judge.verdicts.values())) for which in _CODES}
-    suite = ElementTree.Element(
-        "testsuite",
-        name="asktell gate",
-        tests=str(len(judge.verdicts)),
-        failures=counted[FAILED],
-        skipped=counted[UNDECIDED],
-        errors="0",
-    )
-    said = safe(str(comparison).replace("\n", "; "))
-    for name, each in judge.verdicts.items():
-        case = ElementTree.SubElement(suite, "testcase", classname=safe(str(comparison.a)), name=safe(name))
-        if each == FAILED:
-            ElementTree.SubElement(case, "failure", message=said)
-        elif each == UNDECIDED:
-            ElementTree.SubElement(case, "skipped", message=f"undecided: {said}")
-    ElementTree.SubElement(suite, "system-out").text = f"{verdict}: {said}"
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
 
 
 def compare(arguments: argparse.Namespace) -> int:

@@ -235,8 +235,11 @@ class Timed(dict[str, Any]):
 
 
 class _Clocked:
-    def __init__(self, evaluator: Any) -> None:
+    """Also shows every outcome to `keep`, with its prompt's text and its example."""
+
+    def __init__(self, evaluator: Any, keep: Callable[[str, int | None, object], None] | None = None) -> None:
         self._evaluator = evaluator
+        self._keep = keep or (lambda prompt, example, outcome: None)
         self.check_prompts = getattr(evaluator, "check_prompts", None)
         self.repeatable = bool(getattr(evaluator, "repeatable", False))
 
@@ -251,7 +254,10 @@ class TimedBatches(_Clocked):
         seconds = (time.perf_counter() - start) / len(trials)
         if not isinstance(found, Sequence):
             return found  # `run` refuses it
-        return [outcome if isinstance(outcome, BaseException) else Timed(outcome, seconds) for outcome in found]
+        outcomes = [outcome if isinstance(outcome, BaseException) else Timed(outcome, seconds) for outcome in found]
+        for trial, outcome in zip(trials, outcomes, strict=False):  # `run` refuses another number
+            self._keep(trial.prompt, trial.example, outcome)
+        return outcomes
 
 
 class TimedCalls(_Clocked):
@@ -260,7 +266,9 @@ class TimedCalls(_Clocked):
     async def __call__(self, prompt: str, example: int | None, repeat: int = 0) -> Any:
         """The scores."""
         start = time.perf_counter()
-        return Timed(await self._evaluator(prompt, example, repeat), time.perf_counter() - start)
+        outcome = Timed(await self._evaluator(prompt, example, repeat), time.perf_counter() - start)
+        self._keep(prompt, example, outcome)
+        return outcome
 
 
 def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> None:

@@ -32,6 +32,7 @@ class PriceTable(Table):
     input: float = key()
     output: float = key()
     cached_input: float | None = key(None)
+    currency: str = key("")
 
 
 class ModelTable(Table):
@@ -89,7 +90,7 @@ class NamedModel(ModelTable):
     def price_of(self, given: Mapping[str, Any]) -> Price:
         """The price that the file gives."""
         found = PriceTable.read(self.config_file, f"{self.title}.price", given)
-        return Price(found.input, found.output, found.cached_input)
+        return Price(found.input, found.output, found.cached_input, found.currency)
 
 
 class ModelType(NamedTuple):
@@ -108,8 +109,8 @@ _PRICE: Any = (
     dict[str, Any] | None,
     key(
         None,
-        "Per million tokens, as `{ input = 0.15, output = 0.6 }`. `openai` and `litellm`.",
-        expected="a table with input, output and perhaps cached_input",
+        'Per million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`. `openai` and `litellm`.',
+        expected="a table with input, output and perhaps cached_input and currency",
     ),
 )
 _OF_APIS = (

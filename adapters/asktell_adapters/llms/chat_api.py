@@ -19,11 +19,13 @@ class Price:
         input: tokens read.
         output: tokens written.
         cached_input: tokens read that the server found in its prefix cache; by default the price of `input`.
+        currency: shown beside amounts; empty if unknown.
     """
 
     input: float
     output: float
     cached_input: float | None = None
+    currency: str = ""
 
     def __post_init__(self) -> None:
         if not all(

@@ -180,7 +180,7 @@ def known_price(model: str) -> Price | None:
     cached = known.get("cache_read_input_token_cost")
     if read is None or written is None:
         return None
-    return Price(read * 1e6, written * 1e6, None if cached is None else cached * 1e6)
+    return Price(read * 1e6, written * 1e6, None if cached is None else cached * 1e6, "USD")
 
 
 def _litellm() -> Any:

@@ -1,0 +1,316 @@
+"""What `asktell gate` found, in words: for a terminal, for a pull request, and as a test report."""
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, final
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from asktell import Comparison, PromptResult, Result
+from asktell.extend import Evaluation, Goal, describe_spending, one_line, safe
+from asktell_adapters.cli.output import estimate_of
+from asktell_adapters.estimate import amount
+from asktell_adapters.llms.base import Example
+
+PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+_SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
+_OF_INTERVALS = (
+    "The intervals hold on both sides and for all metrics at once; a verdict asks for one side, and may come sooner."
+)
+_MOST_BYTES = 60_000  # GitHub refuses comments of more than 65,536 characters; a link and a marker are added
+_MOST_ROWS = 20  # of a table of examples
+_MOST_TEXT = 600  # characters of one answer
+_MOST_NAME = 60
+_MOST_REASONS = 5
+_MARKDOWN = re.compile(r"[\\|<>`*\[\]&]")
+
+
+class Change(NamedTuple):
+    """An example on which the scores of the two prompts differ."""
+
+    example: int
+    before: float
+    after: float
+
+
+@final
+@dataclass(frozen=True)
+class Ruling:
+    """The verdict on a candidate, and what it rests on.
+
+    Attributes:
+        verdict: "passed", "failed" or "undecided".
+        found: the verdict on each thing asked of the candidate, by the objective's metric or the constraint.
+        goal: with the ranges that are known.
+        margin: a loss that does not matter, in the units of the metrics.
+        comparison: of the candidate with the baseline.
+        result: of the selection of these two.
+        remarks: notes on the evaluations.
+        evaluations: one by one, with the model's answers, as far as the evaluator gave any.
+        examples: the data set.
+        currency: of costs; empty if unknown.
+        is_priced: whether evaluations are known to cost something.
+        report: the HTML page about them, if one was written.
+    """
+
+    verdict: str
+    found: Mapping[str, str]
+    goal: Goal
+    margin: float
+    comparison: Comparison
+    result: Result
+    remarks: Sequence[str] = ()
+    evaluations: Sequence[Evaluation] = ()
+    examples: Sequence[Example] = ()
+    currency: str = ""
+    is_priced: bool = False
+    report: Path | None = None
+
+    @property
+    def candidate(self) -> PromptResult:
+        """The candidate's entry in the result."""
+        return next(entry for entry in self.result.prompts if entry.id == self.comparison.a)
+
+    @property
+    def baseline(self) -> PromptResult:
+        """The baseline's entry in the result."""
+        return next(entry for entry in self.result.prompts if entry.id == self.comparison.b)
+
+    @cached_property
+    def _answers(self) -> dict[tuple[str | int, int | None], str]:
+        return {(each.prompt, each.example): each.answer for each in self.evaluations if each.answer is not None}
+
+    @property
+    def headline(self) -> str:
+        """The verdict as a sentence, which says all that is certain and nothing else."""
+        a, b = (one_line(str(entry.id), _MOST_NAME) for entry in (self.candidate, self.baseline))
+        objectives = [objective.metric for objective in self.goal.objectives]
+        if self.verdict == UNDECIDED:
+            return f"Undecided: it is not yet certain how {a} compares with {b}"
+        if self.verdict == PASSED:
+            kept = ", and keeps every constraint" if self.goal.is_constrained else ""
+            return f"Passed: {a} is not worse than {b}{self._by_more(objectives)} in {' or '.join(objectives)}{kept}"
+        failing = [name for name, each in self.found.items() if each == FAILED]
+        worse = [name for name in failing if name in objectives]
+        said = [f"is worse in {' and '.join(worse)} than {b}{self._by_more(worse)}"] if worse else []
+        return f"Failed: {a} " + " and ".join(said + [f"violates {name}" for name in failing if name not in worse])
+
+    def asked(self, name: str) -> str:
+        """What is asked of the candidate, in words."""
+        if name not in {objective.metric for objective in self.goal.objectives}:
+            return name  # a constraint
+        return f"{name} not worse{self._by_more([name])}"
+
+    def difference(self, name: str) -> str:
+        """The scores of both in a metric, without a judgement: that is the headline's."""
+        d = self.comparison.differences[name]
+        a, b = (one_line(str(entry.id), _MOST_NAME) for entry in (self.candidate, self.baseline))
+        if d.estimate is None:
+            return f"{a} and {b} have no example in common yet"
+        interval = "" if d.low is None or d.high is None else f" [{d.low:+.3g}, {d.high:+.3g}]"
+        of = "" if self.comparison.examples is None else f" of {self.comparison.examples}"
+        within = f", within the margin of {self._loss(name)}" if self._is_behind_within(name, d.estimate) else ""
+        means = [estimate_of(entry, name) for entry in (self.candidate, self.baseline)]
+        return (
+            f"{a} {means[0]}, {b} {means[1]}; difference {d.estimate:+.3g}{interval} on {d.pairs}{of} examples{within}"
+        )
+
+    @property
+    def spending(self) -> str:
+        """Evaluations, money and failures, as a sentence."""
+        money, failures = "", sum(entry.failures for entry in self.result.prompts)
+        if self.is_priced or self.result.spent_cost:
+            money = f", cost {amount(self.result.spent_cost, self.currency)}"
+        failed = f", {failures} failure{'s' * (failures != 1)}" if failures else ""
+        return f"{describe_spending(self.result)} spent{money}{failed}"
+
+    @property
+    def certainty(self) -> str:
+        """How sure the verdict is, and on which conditions."""
+        unless = f" {self.comparison.unless}" if self.verdict != UNDECIDED and self.comparison.unless else ""
+        return f"Confidence {self.comparison.confidence:g}{unless}"
+
+    def lines(self) -> Iterator[str]:
+        """For a terminal."""
+        for name, each in self.found.items():
+            yield f"{each:<9} {self.asked(name)}"
+        for entry in self.result.prompts:
+            if entry.status == "failed":
+                yield f"{entry.id} {entry.reason}"
+        for name in self.comparison.differences:
+            yield f"{name}: {self.difference(name)}"
+            broken, mended = self.changes(name)
+            if broken or mended:
+                yield f"{name}: {_count(len(broken))} broke, {len(mended)} mended"
+        yield from self.remarks
+        if self.verdict != UNDECIDED:
+            yield _OF_INTERVALS
+        yield f"{self.certainty}; {self.spending}."
+        yield f"{self.headline}."
+
+    def changes(self, name: str) -> tuple[list[Change], list[Change]]:
+        """The examples that broke and those that were mended, the largest change first.
+
+        In an objective, those on which the candidate scores worse, or better, than the baseline; in another metric,
+        those on which only one of the two keeps the constraints. Scores of several rounds are averaged.
+        """
+        objective = next((o for o in self.goal.objectives if o.metric == name), None)
+        bounds = [c for c in self.goal.constraints if c.metric == name]
+        sums: dict[tuple[str | int, int], list[float]] = {}
+        for each in self.evaluations:
+            if each.example is not None and each.scores is not None and each.error is None:
+                sums.setdefault((each.prompt, each.example), []).append(each.scores[name])
+        means = {key: sum(scores) / len(scores) for key, scores in sums.items()}
+        broken: list[Change] = []
+        mended: list[Change] = []
+        for prompt, example in means:
+            if prompt != self.baseline.id or (after := means.get((self.candidate.id, example))) is None:
+                continue
+            change = Change(example, means[prompt, example], after)
+            if objective is not None:
+                gain = objective.sign * (change.after - change.before)
+            else:
+                kept = [all(x <= c.bound if c.at_most else x >= c.bound for c in bounds) for x in change[1:]]
+                gain = kept[1] - kept[0]
+            if gain:
+                (mended if gain > 0 else broken).append(change)
+        for changes in (broken, mended):
+            changes.sort(key=lambda change: (-abs(change.after - change.before), change.example))
+        return broken, mended
+
+    def markdown(self) -> str:
+        """A summary, fit for a CI job or a comment on GitHub; no name, example or answer is taken for markup."""
+        a, b = (_plain(str(entry.id)) for entry in (self.candidate, self.baseline))
+        head = [f"## {_SIGN[self.verdict]} {_plain(self.headline)}", ""]
+        head += [f"- {_SIGN[each]} {_plain(self.asked(name))}: {each}" for name, each in self.found.items()]
+        head += ["", f"| metric | {a} | {b} | difference | interval | examples |", "|---|---|---|---|---|---|"]
+        for name, d in self.comparison.differences.items():
+            cells = [estimate_of(entry, name) for entry in (self.candidate, self.baseline)]
+            cells += ["" if d.estimate is None else f"{d.estimate:+.3g}"]
+            cells += ["" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"]
+            head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
+        if self.verdict != UNDECIDED:
+            head += ["", _OF_INTERVALS]
+        head += [line for remark in self.remarks for line in ("", _plain(remark, _MOST_TEXT))]
+        if self.result.failures:
+            head += ["", "Failures:", ""]
+        for group in self.result.failures[:_MOST_REASONS]:
+            ids = ", ".join(_plain(str(id_)) for id_ in group.prompts)
+            head.append(f"- {group.count} ({ids}): {_plain(group.reason, _MOST_TEXT)}")
+        tail = [f"{_plain(self.certainty, _MOST_TEXT)}; margin {self.margin:g}; {self.spending}."]
+        if self.report is not None:
+            tail.append(f"[Full report]({quote(self.report.as_posix())})")
+        room = _MOST_BYTES - _size("\n".join([*head, *tail]))
+        return "\n\n".join(["\n".join(head), *self._tables(room), *tail, ""])
+
+    def junit(self) -> str:
+        """A test report: a test case for each thing that is asked of the candidate."""
+        counted = {which: str(sum(each == which for each in self.found.values())) for which in _SIGN}
+        suite = ElementTree.Element(
+            "testsuite",
+            name="asktell gate",
+            tests=str(len(self.found)),
+            failures=counted[FAILED],
+            skipped=counted[UNDECIDED],
+            errors="0",
+        )
+        said = safe("; ".join(f"{name}: {self.difference(name)}" for name in self.comparison.differences))
+        for name, each in self.found.items():
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=safe(str(self.candidate.id)), name=safe(self.asked(name))
+            )
+            if each == FAILED:
+                ElementTree.SubElement(case, "failure", message=said)
+            elif each == UNDECIDED:
+                ElementTree.SubElement(case, "skipped", message=f"undecided: {said}")
+        ElementTree.SubElement(suite, "system-out").text = f"{safe(self.headline)}: {said}"
+        return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
+
+    def _by_more(self, metrics: Iterable[str]) -> str:
+        if not self.margin:
+            return ""
+        losses = {self._loss(metric) for metric in metrics}
+        return f" by more than {losses.pop() if len(losses) == 1 else f'{self.margin:g}'}"
+
+    def _loss(self, metric: str) -> str:
+        return loss_in_words(self.margin, self.goal.ranges.get(metric))
+
+    def _is_behind_within(self, name: str, estimate: float) -> bool:
+        objective = next((o for o in self.goal.objectives if o.metric == name), None)
+        return objective is not None and self.found[name] == PASSED and -self.margin <= objective.sign * estimate < 0
+
+    def _tables(self, room: int) -> Iterator[str]:
+        """The examples that changed, as HTML, in at most so many bytes."""
+        objectives = {objective.metric for objective in self.goal.objectives}
+        failed = {c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED}
+        changed = {name: self.changes(name) for name in self.goal.metrics if name in objectives | failed}
+        n_tables = sum(bool(changes) for both in changed.values() for changes in both)
+        for name, both in changed.items():
+            for words, changes in zip(("broke", "mended"), both, strict=True):
+                if changes:  # what one table leaves, the next ones have
+                    table = self._table(f"{name}: {_count(len(changes))} {words}", changes, room // n_tables)
+                    room, n_tables = room - _size(table), n_tables - 1
+                    yield table
+
+    def _table(self, title: str, changes: Sequence[Change], room: int) -> str:
+        """Examples with both answers. Without an empty line, it is HTML to the end and none of it Markdown."""
+        ids = [_html(str(entry.id), _MOST_NAME) for entry in (self.baseline, self.candidate)]
+        head = f"<details><summary>{_html(title)}</summary>\n<table>\n<tr><th>example</th>"
+        head += "".join(f"<th>{id_}</th>" for id_ in ids) + "</tr>"
+        end = "<tr><td>and {} more</td></tr>\n</table>\n</details>"
+        rows, left = [head], room - _size(head) - _size(end) - 10
+        for change in changes[:_MOST_ROWS]:
+            row = self._row(change)
+            if (left := left - _size(row) - 1) < 0:
+                break
+            rows.append(row)
+        more = len(changes) - len(rows) + 1
+        return "\n".join([*rows, end.format(more) if more else "</table>\n</details>"])
+
+    def _row(self, change: Change) -> str:
+        cells = []
+        if change.example < len(self.examples):
+            example = self.examples[change.example]
+            wanted = example.reference if isinstance(example.reference, str) else " / ".join(example.reference or ())
+            cells.append(_pre(example.input) + (f"wanted: {_pre(wanted)}" if wanted else ""))
+        else:
+            cells.append(str(change.example))
+        for entry, score in ((self.baseline, change.before), (self.candidate, change.after)):
+            answer = self._answers.get((entry.id, change.example))
+            cells.append(f"{score:.4g}" + ("" if answer is None else _pre(answer)))
+        return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
+    """A loss in points (hundredths) if scores are from 0 to 1, else as it is."""
+    if span != (0.0, 1.0):
+        return f"{loss:g}"
+    return f"{100 * loss:g} point{'s' * (f'{100 * loss:g}' != '1')}"
+
+
+def _count(n: int) -> str:
+    return f"{n} example{'s' * (n != 1)}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _plain(text: str, most: int = _MOST_NAME * 4) -> str:
+    """Text that Markdown takes literally, in one line; nobody is mentioned, and no issue is linked."""
+    flat = _MARKDOWN.sub(r"\\\g<0>", one_line(text, most))
+    return flat.replace("@", "@\u200b").replace("#", "#\u200b")
+
+
+def _html(text: str, most: int = _MOST_TEXT) -> str:
+    return html.escape(one_line(text, most))
+
+
+def _pre(text: str) -> str:
+    """Text as it is, cut, in a block in which GitHub looks for no markup, mention or link."""
+    cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+    return f"<pre>{'&#10;'.join(html.escape(safe(line)) for line in cut.splitlines())}</pre>"
