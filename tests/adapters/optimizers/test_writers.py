@@ -1,7 +1,7 @@
 """Writers of prompts: what they show an LLM, and what they make of its answers."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from asktell import BestFeasible, ParetoSet
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.results import PromptResult
-from asktell_adapters.evaluators import Completion, Example, ScriptedLLM
+from asktell_adapters.evaluators import Completion, CompletionError, Example, Request, ScriptedLLM
 from asktell_adapters.optimizers.briefs import Brief, FailedExample
 from asktell_adapters.optimizers.writers import GEPAWriter, LLMWriter, PromptolutionWriter
 
@@ -52,8 +52,14 @@ def test_the_first_generation_is_written_from_solved_examples() -> None:
     llm = llm_that_says(numbered())
     found = LLMWriter(llm, EXAMPLES)(Brief(0, 3, GOAL))
     assert found == ["Prompt 0", "Prompt 1", "Prompt 2"]
-    assert all(turn.endswith("Please provide the instruction now.") for turn in turns(llm))
-    assert all(3 <= turn.count("Input: ") <= 5 for turn in turns(llm))
+    assert all(request.temperature == 1.0 for request in llm.requests)
+    one = llm_that_says(numbered())
+    LLMWriter(one, EXAMPLES[:1])(Brief(0, 1, GOAL))
+    assert turns(one) == ["Input: input 0\nOutput: wanted 0\n\nPlease provide the instruction now."]
+    LLMWriter(llm, EXAMPLES)(Brief(0, 40, GOAL))
+    shown = [re.findall(r"^Input: .*", turn, re.MULTILINE) for turn in turns(llm)]
+    assert {len(lines) for lines in shown} == {3, 4, 5}
+    assert all(len(set(lines)) == len(lines) for lines in shown)
 
 
 def test_later_ones_are_written_from_winners_and_failures_too() -> None:
@@ -99,6 +105,28 @@ def test_what_was_tried_is_asked_for_again_and_fewer_than_wanted_are_fine() -> N
     answers = iter(["best", "Second", "new", "NEW"] + ["new"] * 20)
     assert LLMWriter(llm_that_says(lambda turn: next(answers)), EXAMPLES)(brief(n=3)) == ["new"]
     assert LLMWriter(llm_that_says(lambda turn: "best"), EXAMPLES)(brief(n=3)) == []
+
+
+def test_failures_and_cut_or_labelled_answers() -> None:
+    answers: Iterator[Completion | Exception] = iter(
+        [
+            Completion("Same."),
+            Completion(" same. "),
+            CompletionError("scripted"),
+            Completion("Cut off he", finish_reason="length"),
+            Completion(""),
+            Completion('Instruction: "Quoted."'),
+            Completion("**Instruction:** Starred."),
+        ]
+    )
+
+    def answer(request: Request) -> Completion:
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    assert LLMWriter(ScriptedLLM(answer), EXAMPLES)(brief(n=3)) == ["Same.", "Quoted.", "Starred."]
 
 
 def test_an_llm_that_fails_is_an_error_with_its_reason() -> None:
