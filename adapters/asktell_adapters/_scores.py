@@ -1,9 +1,22 @@
-"""Converts the return values of third-party metrics to numbers."""
+"""What harnesses have in common: a trial's example, and what third-party metrics return as numbers."""
 
 import math
 from numbers import Real
 
-from asktell import EvaluatorError
+from asktell import EvaluatorError, InvalidArgumentError
+
+
+def checked_example(example: int | None, n: int) -> int:
+    """A trial's example, as an index of the n that there are.
+
+    Raises:
+        InvalidArgumentError: the trial has none, or one that is not there.
+    """
+    if example is None or not 0 <= example < n:
+        raise InvalidArgumentError(
+            f"The trial's example is {example!r}, but there are {n}: make the selector with examples={n}."
+        )
+    return example
 
 
 def number(metric: str, value: object) -> float:

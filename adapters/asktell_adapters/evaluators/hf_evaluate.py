@@ -7,6 +7,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import import_extra
+from asktell_adapters._scores import checked_example
 from asktell_adapters.llms.base import LLM, Example, Request
 from asktell_adapters.metrics.hf import load_module
 from asktell_adapters.prompts import TEMPLATE, Template, render
@@ -85,11 +86,7 @@ class TaskEvaluator:
         return _numbers(result)
 
     def _row(self, prompt: str, example: int | None) -> dict[str, Any]:
-        if example is None or not 0 <= example < self.n_examples:
-            raise InvalidArgumentError(
-                f"The trial's example is {example!r}; make the selector with examples=evaluator.n_examples."
-            )
-        row = dict(self.data[example])
+        row = dict(self.data[checked_example(example, self.n_examples)])
         return {**row, self._column: render(self._template, prompt, Example(str(row[self._column]), fields=row))}
 
     def _made(self, model: str) -> Any:

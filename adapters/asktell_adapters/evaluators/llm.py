@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import in_words
+from asktell_adapters._scores import checked_example
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import (
     LLM,
@@ -95,13 +96,7 @@ class _Scoring(Generic[_LLM]):
         """
         if isinstance(example, Example):
             return example
-        if example is None:
-            raise InvalidArgumentError(
-                "The trial names no example; make the selector with examples=len(evaluator.examples)."
-            )
-        if not 0 <= example < len(self.examples):
-            raise InvalidArgumentError(f"Example {example!r} is not in range({len(self.examples)}).")
-        return self.examples[example]
+        return self.examples[checked_example(example, len(self.examples))]
 
     def request(self, prompt: str, example: int | Example | None, repeat: int = 0) -> Request:
         """The request for a prompt and an example.

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
@@ -115,9 +114,7 @@ class Crew(Generic[_Batch]):
     def __enter__(self) -> "Crew[_Batch]":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         for worker in self._workers:
             self._kill(worker)
 

@@ -11,7 +11,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import in_words, needs_extra
-from asktell_adapters._scores import number
+from asktell_adapters._scores import checked_example, number
 from asktell_adapters.evaluators import Price
 from asktell_adapters.harnesses.dspy_candidates import candidates_of
 
@@ -101,7 +101,7 @@ class DSPyEvaluator:
             InvalidArgumentError: there is no such candidate, or no such example.
         """
         program = self._built(prompt)
-        row = self._row(example)
+        row = self._dataset[checked_example(example, len(self._dataset))]
         spent = _Usage()
         try:
             with _metered(spent):
@@ -120,14 +120,6 @@ class DSPyEvaluator:
         except EvaluatorError as error:
             raise DSPyEvaluationError(str(error), self._cost_so_far(spent)) from error.__cause__
         return scores
-
-    def _row(self, example: int | None) -> Any:
-        if example is None or not 0 <= example < len(self._dataset):
-            raise InvalidArgumentError(
-                f"There is no example {example!r}: the data set has {len(self._dataset)}. Make the selector with "
-                f"examples={len(self._dataset)}."
-            )
-        return self._dataset[example]
 
     def _check(self, scores: Mapping[str, float], spent: "_Usage") -> None:
         missing = [name for name in self._wanted if name not in scores]

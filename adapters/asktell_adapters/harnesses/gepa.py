@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
+from asktell_adapters._scores import checked_example
 from asktell_adapters.harnesses.gepa_policy import AsktellPolicy
 
 __all__ = ["AsktellPolicy", "Candidate", "GEPAEvaluator"]
@@ -97,13 +98,13 @@ class GEPAEvaluator:
                 f"GEPA keeps scores by example for 'score' only, but the goal has {', '.join(selector.metrics)}."
             )
         known = getattr(selector, "selector", selector).prompts
-        position = {id_: i for i, id_ in enumerate(self._ids())}
+        places = {id_: i for i, id_ in enumerate(self._ids())}
         told = 0
         for candidate, scores in zip(result.candidates, result.val_subscores, strict=True):
             prompt = known.texted(_text(candidate))
             for id_, score in scores.items():
-                if prompt is not None and id_ in position and math.isfinite(score):
-                    selector.observe(prompt, [score], position[id_])
+                if prompt is not None and id_ in places and math.isfinite(score):
+                    selector.observe(prompt, [score], places[id_])
                     told += 1
         return told
 
@@ -133,13 +134,7 @@ class GEPAEvaluator:
 
     def _fetch(self, examples: Sequence[int | None]) -> list[Any]:
         ids = self._ids()
-        for example in examples:
-            if example is None or not 0 <= example < len(ids):
-                raise InvalidArgumentError(
-                    f"There is no example {example!r}: the data set has {len(ids)}. Make the selector with "
-                    f"examples={len(ids)}."
-                )
-        chosen = [ids[example] for example in examples if example is not None]
+        chosen = [ids[checked_example(example, len(ids))] for example in examples]
         if hasattr(self._dataset, "fetch"):
             return list(self._dataset.fetch(chosen))
         return [self._dataset[id_] for id_ in chosen]

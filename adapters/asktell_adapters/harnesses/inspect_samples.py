@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from asktell import InvalidArgumentError, Trial
 from asktell.extend import import_extra
+from asktell_adapters._scores import checked_example
 from asktell_adapters.harnesses.inspect_scores import KEY, USAGE
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import render
@@ -53,14 +54,10 @@ def sample_of(trial: Trial, examples: Sequence[Any], taken: Collection[str]) -> 
     Raises:
         InvalidArgumentError: there is no such example.
     """
-    if trial.example is None or not 0 <= trial.example < len(examples):
-        raise InvalidArgumentError(
-            f"The trial's example is {trial.example!r}, but the task has {len(examples)} samples; make the "
-            f"selector with examples={len(examples)}."
-        )
-    sample = examples[trial.example]
+    number = checked_example(trial.example, len(examples))
+    sample = examples[number]
     # Inspect numbers samples without an id from 1.
-    name = id_ = f"{trial.prompt_id}|{trial.example + 1 if sample.id is None else sample.id}"
+    name = id_ = f"{trial.prompt_id}|{number + 1 if sample.id is None else sample.id}"
     times = 1
     while id_ in taken:
         times += 1

@@ -14,7 +14,7 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words
-from asktell_adapters._scores import number
+from asktell_adapters._scores import checked_example, number
 from asktell_adapters.harnesses.lm_eval_tasks import load_task, per_document_metrics
 from asktell_adapters.harnesses.lm_eval_templates import literal, rendered
 
@@ -110,17 +110,13 @@ class LMEvalTask:
         return outcomes
 
     def _requests(self, trial: Trial, place: int) -> list[Any] | Exception:
-        if trial.example is None or not 0 <= trial.example < len(self.examples):
-            return InvalidArgumentError(
-                f"the trial's example is {trial.example!r}, but the task has {len(self.examples)} documents; make the "
-                "selector with examples=len(evaluator.examples)"
-            )
-        doc = self.examples[trial.example]
         config = self.task.config
         try:
+            number = checked_example(trial.example, len(self.examples))
+            doc = self.examples[number]
             with self._inserted(trial.prompt, doc) as system:
                 # Not one random state for all: a document's examples would depend on what was asked before.
-                self.task.set_fewshot_seed(self._seed + trial.example)
+                self.task.set_fewshot_seed(self._seed + number)
                 context = self.task.fewshot_context(
                     doc,
                     num_fewshot=self._num_fewshot,

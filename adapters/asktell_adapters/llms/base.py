@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import in_words
 
 Message = Mapping[str, Any]
 """One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""
@@ -35,6 +36,15 @@ class CompletionError(EvaluatorError):
         super().__init__(message)
         self.cost = cost
         self.attempts = attempts
+
+
+def failure_of(library: str, error: Exception) -> CompletionError:
+    """What a library raised, as the failure of one request."""
+    if isinstance(error, CompletionError):
+        return error
+    failure = CompletionError(f"{library} failed: {in_words(error)}")
+    failure.__cause__ = error
+    return failure
 
 
 @dataclass(frozen=True)

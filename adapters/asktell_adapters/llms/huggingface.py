@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import check_extra, import_extra, in_words
+from asktell.extend import check_extra, import_extra
 from asktell_adapters.llms._machine import which_model
-from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
+from asktell_adapters.llms.base import Completion, CompletionError, Request, failure_of, without_system
 
 _Row = tuple[int, list[int], Request]  # position among the requests, prompt's token ids, request
 
@@ -93,7 +93,7 @@ class HuggingFace:
                 try:
                     rows.append((position, self._token_ids(request), request))
                 except Exception as error:
-                    answers[position] = _failure(error)
+                    answers[position] = failure_of("transformers", error)
             # Longest first: a batch size that fits the longest fits all, so memory runs out early or never.
             rows.sort(key=lambda row: -len(row[1]))
             for batch in _alike(rows):
@@ -220,7 +220,7 @@ class HuggingFace:
                 done = self._generate(batch)
             except Exception as error:
                 if len(batch) == 1:
-                    answers[batch[0][0]] = _failure(error)
+                    answers[batch[0][0]] = failure_of("transformers", error)
                     todo = todo[1:]
                 elif _out_of_memory(error):
                     self.batch_size = size = len(batch) // 2
@@ -307,11 +307,3 @@ def _out_of_memory(error: Exception) -> bool:
     # On a CPU, and from some CUDA libraries, it is a plain RuntimeError.
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
-
-
-def _failure(error: Exception) -> Exception:
-    if isinstance(error, CompletionError):
-        return error
-    failure = CompletionError(f"transformers failed: {in_words(error)}")
-    failure.__cause__ = error
-    return failure

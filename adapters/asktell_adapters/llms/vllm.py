@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import check_extra, import_extra, in_words
+from asktell.extend import check_extra, import_extra
 from asktell_adapters.llms._machine import which_model
-from asktell_adapters.llms.base import Completion, CompletionError, Request, said, without_system
+from asktell_adapters.llms.base import Completion, CompletionError, Request, failure_of, said, without_system
 
 _Row = tuple[int, Request]  # position among the requests, request
 _SECONDS_BETWEEN_LOOKS = 0.5  # at the engine's process
@@ -152,7 +152,7 @@ class VLLM:
                 if answers is not None:
                     return answers
             if len(rows) == 1:
-                return {rows[0][0]: _failure(error)}
+                return {rows[0][0]: failure_of("vLLM", error)}
         # A request that is refused takes its whole batch with it, before anything was computed: look for it.
         middle = len(rows) // 2
         return {**self._answer(rows[:middle]), **self._answer(rows[middle:])}
@@ -275,12 +275,4 @@ def _completion(output: Any, seconds: float) -> Completion | Exception:
             finish_reason=answer.finish_reason,
         )
     except Exception as error:
-        return _failure(error)
-
-
-def _failure(error: Exception) -> Exception:
-    if isinstance(error, CompletionError):
-        return error
-    failure = CompletionError(f"vLLM failed: {in_words(error)}")
-    failure.__cause__ = error
-    return failure
+        return failure_of("vLLM", error)

@@ -6,7 +6,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Selector
 from asktell.extend import import_extra, in_words
-from asktell_adapters._scores import number
+from asktell_adapters._scores import checked_example, number
 from asktell_adapters.evaluators.llm import TrialLike
 
 TOKENS = ("input_tokens", "output_tokens")
@@ -59,18 +59,11 @@ class PromptolutionEvaluator:
                 f"The task had {self.n_examples} rows when the evaluator was made, and now {len(self.task.xs)}. Make "
                 "optimizers that take rows out of it first."
             )
-        pairs = [(trial.prompt, self._row(trial.example)) for trial in trials]
+        pairs = [(trial.prompt, checked_example(trial.example, self.n_examples)) for trial in trials]
         return [
             answer if isinstance(answer, Exception) else self._score(pair, *answer)
             for pair, answer in zip(pairs, self._predict(pairs), strict=True)
         ]
-
-    def _row(self, example: int | None) -> int:
-        if example is None or not 0 <= example < self.n_examples:
-            raise InvalidArgumentError(
-                f"The trial's example is {example!r}; make the selector with examples=evaluator.n_examples."
-            )
-        return example
 
     def _predict(self, pairs: list[tuple[str, int]]) -> list[tuple[str, str] | Exception]:
         """Prediction, and input with answer, of each pair."""

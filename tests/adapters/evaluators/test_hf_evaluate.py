@@ -254,5 +254,5 @@ def test_wrong_set_ups(tmp_path: Path) -> None:
         TaskEvaluator("text-generation", str(tmp_path), rows, Words())
     evaluator = TaskEvaluator("translation", summarizer, rows, Says())
     for example in (None, 1):
-        with pytest.raises(InvalidArgumentError, match=r"examples=evaluator\.n_examples"):
+        with pytest.raises(InvalidArgumentError, match="make the selector with examples="):
             evaluator("p", example)

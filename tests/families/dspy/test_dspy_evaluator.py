@@ -186,7 +186,7 @@ def test_bad_set_ups_are_refused_early() -> None:
     with pytest.raises(InvalidArgumentError, match="must be a str"):
         DSPyEvaluator(program, [3], exact, DATASET)
     evaluator = DSPyEvaluator(Scripted(good), PROMPTS, as_number, DATASET)
-    with pytest.raises(InvalidArgumentError, match="no example 4: the data set has 4"):
+    with pytest.raises(InvalidArgumentError, match="example is 4, but there are 4"):
         evaluator.evaluate(PROMPTS[0], 4)
     with pytest.raises(InvalidArgumentError, match="No candidate"):
         evaluator.evaluate("unknown", 0)

@@ -120,7 +120,7 @@ def test_wrong_set_ups() -> None:
         PromptolutionEvaluator(repeated, marker(Scripted(str)))
     task = sentiment()
     evaluator = PromptolutionEvaluator(task, marker(Scripted(str)))
-    with pytest.raises(InvalidArgumentError, match=r"examples=evaluator\.n_examples"):
+    with pytest.raises(InvalidArgumentError, match="make the selector with examples="):
         evaluator.evaluate_batch([asktell.Trial(0, 0, "p", None)])
     task.pop_datapoints(n=1)
     with pytest.raises(InvalidArgumentError, match="had 4 rows when the evaluator was made, and now 3"):

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError
+from asktell_adapters._scores import checked_example
 from asktell_adapters.evaluators.llm import TrialLike
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
@@ -136,10 +136,12 @@ class PromptfooEvaluator:
         outcomes: list[dict[str, float] | Exception] = []
         pairs: list[dict[str, Any]] = []
         for text, name, example in wanted:
-            error = self._misfit(example)
-            outcomes.append(error or {})
-            if error is None:
-                pairs.append({"prompt": self._index.get(text, {"raw": text, "label": name}), "test": example})
+            try:
+                test = checked_example(example, len(self._suite["tests"]))
+                pairs.append({"prompt": self._index.get(text, {"raw": text, "label": name}), "test": test})
+                outcomes.append({})
+            except InvalidArgumentError as error:
+                outcomes.append(error)
         with self._lock:
             results = iter(self._evaluate(pairs) if pairs else [])
             for position, (_, _, example) in enumerate(wanted):
@@ -165,14 +167,6 @@ class PromptfooEvaluator:
             append_row(path, row)
         except OSError as error:  # the scores are good all the same
             _log.warning("A result of promptfoo could not be kept in %s: %s", path, error)
-
-    def _misfit(self, example: int | None) -> Exception | None:
-        count = len(self._suite["tests"])
-        if example is None:
-            return InvalidArgumentError("the trial names no test; make the selector with examples=len(evaluator.tests)")
-        if not 0 <= example < count:
-            return InvalidArgumentError(f"test {example!r} is not in range({count})")
-        return None
 
     def _evaluate(self, pairs: list[dict[str, Any]]) -> list[Row | Exception]:
         """A row or a failure for each pair; those that a batch was left without are tried alone."""
@@ -218,9 +212,7 @@ class PromptfooEvaluator:
     def __enter__(self) -> "PromptfooEvaluator":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
