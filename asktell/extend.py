@@ -63,12 +63,13 @@ if TYPE_CHECKING:
     from asktell.problem.examples import changes
     from asktell.problem.goals import Goal, parse_goal
     from asktell.results.evaluations import Evaluation
-    from asktell.running.board import Board, MaxFailures, OnTell, n_repeats, open_board
+    from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import Calling, Evaluator, Outcome, attempt, details_of, goal_scores
     from asktell.running.run import outside_of_loops
     from asktell.selector import at_state
     from asktell.service.server import serve
     from asktell.state import State, apply, decide, events
+    from asktell.state.repeats import n_repeats
     from asktell.studies.base import AbstractStudy
     from asktell.studies.watching import LiveReport
     from asktell.studies.worker import Worker
@@ -86,12 +87,13 @@ _HOMES = {
     "problem.examples": ("changes",),
     "problem.goals": ("Goal", "parse_goal"),
     "results.evaluations": ("Evaluation",),
-    "running.board": ("Board", "MaxFailures", "OnTell", "n_repeats", "open_board"),
+    "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
     "running.evaluator": ("Calling", "Evaluator", "Outcome", "attempt", "details_of", "goal_scores"),
     "running.run": ("outside_of_loops",),
     "selector": ("at_state",),
     "service.server": ("serve",),
     "state": ("State", "apply", "decide"),
+    "state.repeats": ("n_repeats",),
     "studies.base": ("AbstractStudy",),
     "studies.watching": ("LiveReport",),
     "studies.worker": ("Worker",),

@@ -367,8 +367,9 @@ class Selector(Selection):
         repeats: how often the same prompt may be asked on the same example, for scores that differ from one evaluation
             to the next (a temperature above 0, an LLM as a judge). What counts is then the mean over the examples of
             the expected score; a prompt that has seen every example is evaluated on them again, up to so many times.
-        profile: what earlier studies know of these examples, as of `asktell.ExampleProfile.of(study, ...)`; "auto" then
-            evaluates on those that tell most, and other methods take no notice. Needs ids of the examples.
+        profile: what earlier studies know of these examples, as of `asktell.ExampleProfile.of(study, ...)`, or the data
+            of its JSON; "auto" then evaluates on those that tell most, and other methods take no notice. Needs ids of
+            the examples.
 
     A selector may be used from several threads. It saves to JSON text and continues from it exactly.
 
@@ -392,7 +393,7 @@ class Selector(Selection):
         max_failure_rate: float = 0.5,
         baseline: AnyPrompt | None = None,
         repeats: int = 1,
-        profile: ExampleProfile | None = None,
+        profile: ExampleProfile | Mapping[str, Any] | None = None,
     ) -> None:
         named = Prompts(*check_prompts(prompts))
         problem = checked_problem(

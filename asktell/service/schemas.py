@@ -14,13 +14,13 @@ from pydantic import (
     model_validator,
 )
 
-from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.methods import stopping
-from asktell.posterior.profile import ExampleProfile
 from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Trial
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import Goal, parse_goal
+from asktell.results import PromptResult
+from asktell.results.entries import FailureGroup
 from asktell.selector import Selector
 
 # Requests
@@ -197,14 +197,8 @@ class NewStudy(StrictRequest):
             self.max_failure_rate,
             self.baseline,
             self.repeats,
-            self._profile(),
+            self.profile,
         )
-
-    def _profile(self) -> ExampleProfile | None:
-        try:
-            return None if self.profile is None else ExampleProfile.from_data(self.profile)
-        except InvalidStateError as error:
-            raise InvalidArgumentError(f"profile: {error}") from error
 
 
 class TrialReference(StrictRequest):
@@ -488,24 +482,6 @@ class Workers(BaseModel):
     holdings: list[HoldingModel]
 
 
-class PromptModel(BaseModel):
-    """The result for one prompt; see `asktell.PromptResult`."""
-
-    id: int | str
-    prompt: str
-    estimate: dict[str, float | None]
-    standard_error: dict[str, float | None]
-    standard_error_population: dict[str, float | None] = {}
-    pulls: int
-    status: str
-    round: int | None
-    reason: str | None
-    feasible: bool | None
-    failures: int
-    p_feasible: float | None
-    p_optimal: float | None
-
-
 class DifferenceModel(BaseModel):
     """The difference of two prompts in one metric, in its own units; see `asktell.Difference`."""
 
@@ -531,22 +507,14 @@ class ComparisonModel(BaseModel):
     differences: dict[str, DifferenceModel]
 
 
-class FailureModel(BaseModel):
-    """Failures with the same reason: their number and the ids of their prompts."""
-
-    reason: str
-    count: int
-    prompts: list[int | str]
-
-
 class ResultModel(BaseModel):
     """The current answer, final if `done`; see `asktell.Result`."""
 
     goal: str
     metrics: list[str]
-    selected: list[PromptModel]
-    prompts: list[PromptModel]
-    unresolved: list[PromptModel]
+    selected: list[PromptResult]
+    prompts: list[PromptResult]
+    unresolved: list[PromptResult]
     spent: int
     budget: int
     spent_cost: float
@@ -554,7 +522,7 @@ class ResultModel(BaseModel):
     done: StrictBool
     stopped_early: StrictBool
     finished_early: StrictBool = False
-    failures: Annotated[list[FailureModel], Field(description="Grouped by reason, most frequent first.")] = []
+    failures: Annotated[list[FailureGroup], Field(description="Grouped by reason, most frequent first.")] = []
     notes: list[str]
     feasible: bool | None
     examples: int | None

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from asktell._util.cached import cached_property
-from asktell.errors import InvalidArgumentError, InvalidScoresError
+from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Indices, Vector
 from asktell.posterior.profile import ExampleProfile
@@ -228,7 +228,7 @@ def checked_problem(
     max_failure_rate: object,
     baseline: AnyPrompt | None,
     repeats: int,
-    profile: ExampleProfile | None,
+    profile: ExampleProfile | Mapping[str, Any] | None,
 ) -> Problem:
     """The problem that a selector's arguments describe; see `asktell.Selector`.
 
@@ -289,6 +289,11 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
 def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfile | None:
     if profile is None:
         return None
+    if isinstance(profile, Mapping):
+        try:
+            profile = ExampleProfile.from_data(profile)
+        except InvalidStateError as error:
+            raise InvalidArgumentError(f"profile: {error}") from error
     if not isinstance(profile, ExampleProfile):
         raise InvalidArgumentError(
             f"profile must be an asktell.ExampleProfile, as of ExampleProfile.of(study, ...) or from_json; got "

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
-from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from asktell.errors import InvalidArgumentError
@@ -238,7 +237,5 @@ class AbstractStudy(Selection):
     def __enter__(self: _Self) -> _Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()

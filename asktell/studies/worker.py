@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any, TypeAlias, TypeVar, overload
 
 from asktell.errors import AsktellError, StorageError, TellManyError
@@ -104,9 +103,7 @@ class Worker:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._blocks -= 1
         if self._blocks == 0 and self._thread is not None:
             self._stop.set()

@@ -9,8 +9,8 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, Race, Selector, Study, maximize
-from asktell.running.board import n_repeats, to_repeat
 from asktell.state.history import repeated
+from asktell.state.repeats import n_repeats, to_repeat
 from asktell.storages.memory import MemoryStorage
 
 GOAL = BestFeasible(maximize("a", range=(0, 1)))

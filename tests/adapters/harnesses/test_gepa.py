@@ -13,7 +13,7 @@ import pytest
 
 import asktell
 from asktell.errors import InvalidArgumentError
-from asktell.running.board import n_repeats
+from asktell.state.repeats import n_repeats
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script, good
 from asktell_adapters.harnesses.gepa import AsktellPolicy, GEPAEvaluator
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import asktell
-from asktell.running.board import n_repeats
+from asktell.state.repeats import n_repeats
 from asktell.testing.fakes import Table
 from asktell_adapters.tracking import core
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
