@@ -107,7 +107,7 @@ class Estimate:
             longest = f"at most {amount(self.most_cost, self.currency)}"
             money = longest if self.cost is None else f"about {self.cost:.4g}, {longest}"
             yield "money", money + _shares(self.judges)
-        yield "time", "unknown until something is asked" if self.seconds is None else f"about {_duration(self.seconds)}"
+        yield "time", "unknown until something is asked" if self.seconds is None else f"about {in_time(self.seconds)}"
 
 
 def amount(cost: float, currency: str) -> str:
@@ -353,7 +353,8 @@ def _no_more(cost: float, money: float | None) -> float:
     return cost if money is None else min(cost, money)
 
 
-def _duration(seconds: float) -> str:
+def in_time(seconds: float) -> str:
+    """A duration, in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

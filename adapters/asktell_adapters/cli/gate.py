@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from asktell import (
     AsktellError,
+    Budget,
     EvaluatorError,
     InvalidArgumentError,
     ParetoSet,
@@ -28,11 +29,14 @@ from asktell.extend import (
     reports,
     write_atomically,
 )
+from asktell_adapters.cli.gate_estimate import GateEstimate
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.price import confirm
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling
 from asktell_adapters.cli.work import TimedBatches, TimedCalls
+from asktell_adapters.config.harness import Harness
+from asktell_adapters.estimate import estimate
 from asktell_adapters.metrics import range_of
 
 if TYPE_CHECKING:
@@ -84,6 +88,9 @@ def _gate(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.config)
     baseline, candidate = _pair(config, arguments)
     judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
+    if arguments.estimate is not None:
+        _say_estimate(config, judge, baseline, candidate, arguments)
+        return 0
     try:
         ruling = _judge(config, judge, baseline, candidate, arguments)
     except AsktellError:
@@ -117,23 +124,8 @@ def _judge(
     config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> Ruling:
     """What `settle` says of two prompts of a configuration."""
-    problem = config.selector.state.problem
     evaluator = config.harness or config.evaluator()
-    n, repeats = len(config.examples), problem.repeats
-    if not evaluator.repeatable:  # what the budget has beyond the examples goes to further rounds of them
-        repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(problem.budget / (2 * n))))
-    selector = Selector(
-        {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt},
-        judge.goal,
-        max(2, min(2 * n * repeats, problem.budget)),
-        "uniform",
-        config.dataset.ids,
-        seed=problem.seed,
-        on_failure=problem.on_failure,
-        max_failure_rate=problem.max_failure_rate,
-        baseline=str(baseline.id),
-        repeats=repeats,
-    )
+    selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, selector, evaluator, arguments.yes)
     progress = not arguments.no_progress and sys.stderr.isatty()
     answers: dict[tuple[str, int | None], str] = {}
@@ -145,7 +137,7 @@ def _judge(
 
     in_batches = callable(getattr(evaluator, "evaluate_batch", None))
     timed = TimedBatches(evaluator, keep) if in_batches else TimedCalls(evaluator, keep)
-    verdict, selector, remarks = settle(judge, selector, timed, config.concurrency, progress, problem.max_cost)
+    verdict, selector, remarks = settle(judge, selector, timed, config.concurrency, progress, config.selector.max_cost)
     result, texts = selector.result(), {candidate.id: candidate.prompt, baseline.id: baseline.prompt}
     evaluations = [
         each._replace(details={"output": answers[texts[each.prompt], each.example]})
@@ -176,6 +168,58 @@ def _judge(
     )
 
 
+def _selector(
+    config: "Config",
+    goal: Goal,
+    baseline: PromptResult,
+    candidate: PromptResult,
+    repeatable: bool,
+    max_cost: float | None = None,
+) -> Selector:
+    """Of the candidate and the baseline, in that order, which take the same examples."""
+    problem = config.selector.state.problem
+    n, repeats = len(config.examples), problem.repeats
+    if not repeatable:  # what the budget has beyond the examples goes to further rounds of them
+        repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(problem.budget / (2 * n))))
+    return Selector(
+        {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt},
+        goal,
+        Budget(max(2, min(2 * n * repeats, problem.budget)), max_cost),
+        "uniform",
+        config.dataset.ids,
+        seed=problem.seed,
+        on_failure=problem.on_failure,
+        max_failure_rate=problem.max_failure_rate,
+        baseline=str(baseline.id),
+        repeats=repeats,
+    )
+
+
+def _say_estimate(
+    config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
+) -> None:
+    evaluator = config.harness or config.evaluator()
+    selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable, config.selector.max_cost)
+    price = None
+    if not isinstance(evaluator, Harness):
+        price = estimate(evaluator, selector, real_calls=arguments.estimate, concurrency=config.concurrency)
+    most = (selector.budget if price is None else price.evaluations) // 2
+    if not evaluator.repeatable:
+        selector = noisy(selector)
+    for line in GateEstimate(
+        selector, judge.goal, judge.margin, judge.confidence, arguments.differ, most, price
+    ).lines():
+        show(line)
+
+
+def noisy(selector: Selector) -> Selector:
+    """The same, whose scores may differ when an evaluation is repeated."""
+    if selector.state.problem.is_noisy:
+        return selector
+    differs = selector.state.problem.with_noise
+    return at_state(selector, selector.state._replace(origin=differs, problem=differs))
+
+
 def settle(
     judge: Judge,
     selector: Selector,
@@ -190,9 +234,8 @@ def settle(
     noisy from the start: whatever a few repeats show, other evaluations may differ.
     """
     verdict = UNDECIDED
-    if not getattr(evaluator, "repeatable", False) and selector.state.problem.repeats == 1:
-        noisy = selector.state.problem.with_noise
-        selector = at_state(selector, selector.state._replace(origin=noisy, problem=noisy))
+    if not getattr(evaluator, "repeatable", False):
+        selector = noisy(selector)
 
     def is_enough(selector: Selector) -> bool:
         nonlocal verdict

@@ -288,8 +288,9 @@ class Ruling:
 def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
     """A loss in points (hundredths) if scores are from 0 to 1, else as it is."""
     if span != (0.0, 1.0):
-        return f"{loss:g}"
-    return f"{100 * loss:g} point{'s' * (f'{100 * loss:g}' != '1')}"
+        return f"{loss:.3g}"
+    points = f"{100 * loss:.3g}"
+    return f"{points} point{'s' * (points != '1')}"
 
 
 def _count(n: int) -> str:

@@ -49,6 +49,11 @@ class LLM:
 def load():
     return LLM()
 """
+PRICED = """type = "openai"
+model = "m"
+base_url = "http://127.0.0.1:9/v1"
+max_retries = 0
+price = { input = 1000, output = 1000, currency = "EUR" } #"""
 
 
 @pytest.fixture
@@ -184,9 +189,7 @@ def test_a_gate_that_may_cost_too_much_is_asked_about(
     project: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    model = 'type = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\nmax_retries = 0\n'
-    price = "price = { input = 1000, output = 1000 } #"
-    project(**{"loader =": model + price, "budget =": "confirm_above = 0.5\nbudget ="})
+    project(**{"loader =": PRICED, "budget =": "confirm_above = 0.5\nbudget ="})
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     assert command("asktell gate gate.toml --baseline mine") == 2
     assert "more than confirm_above = 0.5" in capsys.readouterr().err
