@@ -29,7 +29,7 @@ Methods
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
     not_worse(state, candidate, baseline, ...): what is certain by now
-    when_decided(problem, differences, ...), Decisions: after how many examples it would be, and how it decided
+    when_decided(problem, differences, ...): after how many examples it would be
 Evaluation
     Evaluator, Outcome: what `asktell.run` takes, and what one evaluation returns
     Calling: how an evaluator is called: async or not, in batches or one by one
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, one_line, safe
     from asktell.methods.certainty import not_worse
-    from asktell.methods.power import Decisions, when_decided
+    from asktell.methods.power import when_decided
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
@@ -83,7 +83,7 @@ _HOMES = {
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "one_line", "safe"),
     "methods.certainty": ("not_worse",),
-    "methods.power": ("Decisions", "when_decided"),
+    "methods.power": ("when_decided",),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
@@ -108,7 +108,6 @@ __all__ = [
     "AbstractStudy",
     "Board",
     "Calling",
-    "Decisions",
     "Evaluation",
     "Evaluator",
     "Goal",

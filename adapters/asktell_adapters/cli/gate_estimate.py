@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from asktell import InvalidArgumentError, Selector
-from asktell.extend import Decisions, Goal, aligned, when_decided
+from asktell.extend import Goal, aligned, when_decided
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, loss_in_words
 from asktell_adapters.estimate import Estimate, amount, in_time
 
@@ -85,13 +85,10 @@ class GateEstimate:
         population = made_up(n, difference, self.differ)
         orders = rng.permuted(np.tile(population, (draws, 1)), axis=1)
         found = when_decided(problem, np.tile(orders, rounds)[:, : self.most], *self._rule())
-        counts = {
-            PASSED: found.passed.mean(),
-            FAILED: found.failed.mean(),
-            UNDECIDED: 1 - (found.passed | found.failed).mean(),
-        }
+        decided = found.passed | found.failed
+        counts = {PASSED: found.passed.mean(), FAILED: found.failed.mean(), UNDECIDED: 1 - decided.mean()}
         verdict = max(counts, key=lambda each: counts[each])
-        median, most = (_quantile(found, q) for q in (0.5, 0.9))
+        median, most = (_quantile(found.examples, decided, q) for q in (0.5, 0.9))
         return Expected(difference, verdict, float(counts[verdict]), median, most, self.for_new(difference))
 
     def for_new(self, difference: float, margin: float | None = None) -> int | None:
@@ -102,7 +99,8 @@ class GateEstimate:
         endless = Selector(["0", "1"], self.selector.goal, 2 * _MOST_NEW, "uniform").state.problem
         rng = np.random.default_rng(1)
         draws = rng.choice(made_up(1000, difference, self.differ), (_FEWEST_DRAWS, _MOST_NEW))
-        return _quantile(when_decided(endless, draws, *rule), 0.5)
+        found = when_decided(endless, draws, *rule)
+        return _quantile(found.examples, found.passed | found.failed, 0.5)
 
     def lines(self) -> Iterator[str]:
         """For a terminal."""
@@ -207,10 +205,9 @@ class GateEstimate:
             yield f"With --margin {enough * (high - low):g}, they are enough to pass an equal prompt for new requests."
 
 
-def _quantile(found: Decisions, part: float) -> int | None:
+def _quantile(examples: np.ndarray, decided: np.ndarray, part: float) -> int | None:
     """The number of examples that is enough in so large a part of the cases; None if there is none."""
-    decided = found.passed | found.failed
-    n = np.quantile(np.where(decided, found.examples, np.inf), part, method="higher")
+    n = np.quantile(np.where(decided, examples, np.inf), part, method="higher")
     return int(n) if np.isfinite(n) else None
 
 
