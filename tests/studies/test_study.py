@@ -1,7 +1,6 @@
 """Studies: the Selector's behaviour, kept; and leases."""
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -126,16 +125,6 @@ def test_a_selector_taken_out_is_independent(study: Study) -> None:
     assert selector.state.history.scores_of(0) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("wrong", [[float("nan"), 1], [1], {"a": 1}, {"a": 1, "b": float("inf")}, {"a": 1, "c": 2}])
-def test_unusable_scores_leave_the_trial_open(wrong: Any, study: Study, storage: AbstractStorage) -> None:
-    trial = study.ask(worker="w", lease=60)
-    with pytest.raises(asktell.InvalidScoresError):
-        study.tell(trial, wrong, worker="w")
-    assert Study.open(storage, "s").pending == [trial]
-    assert study.ask(worker="w") == trial
-    study.tell(trial, [1, 2])
-
-
 def test_mistakes_change_nothing(study: Study, storage: AbstractStorage) -> None:
     trial = study.ask()
     before = study.selector.to_json()
@@ -195,24 +184,6 @@ def test_a_method_of_ones_own_cannot_be_kept(storage: AbstractStorage) -> None:
         Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 4, method))
     Study.create(storage, "other", small())
     assert Study.names(storage) == ["other"]
-
-
-def test_threads_may_share_a_study(study: Study, storage: AbstractStorage) -> None:
-    told: list[int] = []
-
-    def work(name: str) -> None:
-        while not study.done:
-            for trial in study.ask(2, worker=name):
-                study.tell(trial, scores(trial), worker=name)
-                told.append(trial.id)
-
-    threads = [threading.Thread(target=work, args=(f"w{i}",)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(told) == list(range(study.spent))
-    assert Study.open(storage, "s").result().to_dict() == study.result().to_dict()
 
 
 # Leases

@@ -209,10 +209,14 @@ def test_any_error_of_one_operation_is_no_concern_of_another(random_table: Any) 
 # Threads
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite"])
-def test_threads_may_do_anything_at_once(where: str, tmp_path: Path, random_table: Any) -> None:
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgresql"])
+def test_threads_may_do_anything_at_once(
+    where: str, tmp_path: Path, random_table: Any, request: pytest.FixtureRequest
+) -> None:
     table = random_table(8, 60, seed=1)
     location: Any = MemoryStorage() if where == "memory" else tmp_path / "x.db"
+    if where == "postgresql":
+        location = request.getfixturevalue("postgresql_url")
     study = Study.create(location, "s", Selector(table.prompts, BestFeasible("a", {"b": 0.3}), 150, examples=60))
     stop, errors = threading.Event(), []
 
