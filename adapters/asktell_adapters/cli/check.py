@@ -32,7 +32,6 @@ class Checked:
     request: Request
     answer: Completion | None = None
     scores: dict[str, float] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
     paid: float = 0.0
     seconds: float = 0.0
     is_priced: bool = True  # or it costs nothing, as on this machine
@@ -50,7 +49,7 @@ class Checked:
             "completion_tokens": 0 if answer is None else answer.completion_tokens,
             "from_cache": answer is not None and answer.from_cache,
             "scores": self.scores,
-            "judged": self.details.get("judged", {}),
+            "judged": getattr(self.scores, "details", {}).get("judged", {}),
             "cost": self.paid,
             "seconds": round(self.seconds, 3),
         }
@@ -147,17 +146,16 @@ def _evaluate(evaluator: "LLMEvaluator | AsyncLLMEvaluator", checked: Checked, e
             return
         (answer,) = evaluator.answers.complete([checked.request])
         _took(checked, answer)
-        _score(evaluator, checked, example, None)
+        with _scored(checked):
+            checked.scores = evaluator.scores(answer, example)
     finally:
         checked.seconds = time.perf_counter() - start
 
 
 async def _ask_async(evaluator: Any, checked: Checked, example: Example) -> None:
     _took(checked, await evaluator.answers.acomplete(checked.request))
-    judges = {name: metric for name, metric in evaluator.metrics.items() if hasattr(metric, "ascore")}
-    opinions = (judge.ascore(checked.answer, example, 0) for judge in judges.values())
-    values = await asyncio.gather(*opinions, return_exceptions=True)
-    _score(evaluator, checked, example, dict(zip(judges, values, strict=True)))
+    with _scored(checked):
+        checked.scores = await evaluator.ascores(checked.answer, example)
 
 
 def _took(checked: Checked, answer: Completion | Exception) -> None:
@@ -167,14 +165,15 @@ def _took(checked: Checked, answer: Completion | Exception) -> None:
     checked.paid = 0.0 if answer.from_cache else answer.cost
 
 
-def _score(evaluator: Any, checked: Checked, example: Example, judged: Any) -> None:
+@contextlib.contextmanager
+def _scored(checked: Checked) -> Iterator[None]:
+    """Note what the scores have cost."""
     try:
-        scores = evaluator.scores(checked.answer, example, 0, judged)
+        yield
     except EvaluatorError as error:
         checked.paid = getattr(error, "cost", checked.paid)
         raise
-    checked.scores, checked.details = dict(scores), getattr(scores, "details", {})
-    paid = getattr(scores, "paid", None)
+    paid = getattr(checked.scores, "paid", None)
     checked.paid = checked.paid if paid is None else paid
 
 
@@ -192,7 +191,7 @@ def _lines(checked: Checked) -> Iterator[str]:
     yield answer.text
     yield "--- scores"
     width = max(map(len, checked.scores), default=0)
-    judged = checked.details.get("judged", {})
+    judged = getattr(checked.scores, "details", {}).get("judged", {})
     for name, score in checked.scores.items():
         yield f"{name:<{width}}  {score:.4g}{_of_judge(judged.get(name))}"
     yield "---"

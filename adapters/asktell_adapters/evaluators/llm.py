@@ -261,7 +261,10 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
 
     async def __call__(self, prompt: str, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
         """Scores of one prompt on one example; raises what the LLM or a metric raised."""
-        completion = await self.answers.acomplete(self.request(prompt, example, repeat))
+        return await self.ascores(await self.answers.acomplete(self.request(prompt, example, repeat)), example, repeat)
+
+    async def ascores(self, completion: Completion, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
+        """The same as `scores`; judges are asked without blocking."""
         judges = {name: metric for name, metric in self.metrics.items() if hasattr(metric, "ascore")}
         opinions = (judge.ascore(completion, self.example(example), repeat) for judge in judges.values())
         values = await asyncio.gather(*opinions, return_exceptions=True)

@@ -78,7 +78,7 @@ def test_one_trials_failure_is_its_own() -> None:
     kinds = [type(result) for result in results]
     assert kinds == [dict, CompletionError, InvalidArgumentError, InvalidArgumentError, InvalidArgumentError, dict]
     assert "there are 4" in str(results[2])
-    assert "examples=len" in str(results[3])
+    assert "examples=4" in str(results[3])
     assert evaluator.evaluate_batch([]) == []
     with pytest.raises(CompletionError, match="scripted"):
         evaluator("bad", 0)
