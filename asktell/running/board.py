@@ -2,18 +2,17 @@
 
 import contextlib
 import logging
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError, TellManyError
-from asktell.problem.candidates import AnyPrompt, Tell, Trial
+from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import cause_of, check_reason, in_words, whole
-from asktell.problem.goals import Scores
 from asktell.results.entries import kind_of
 from asktell.running.evaluator import (
     Outcome,
-    Scored,
     cost_of_failure,
     details_of,
     failure_of,
@@ -21,8 +20,8 @@ from asktell.running.evaluator import (
     missing_extra,
     one_each,
 )
-from asktell.running.progress import Bar, Cell, Shown, progress_of
-from asktell.selector import Selector
+from asktell.running.progress import Bar, Cell, progress_of
+from asktell.selector import Selection, Selector
 from asktell.state.repeats import to_repeat
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
@@ -39,63 +38,28 @@ _PROMPTS = 3
 _OF_ONE_EXAMPLE = 20  # failures, after which it is believed that other examples fail, too
 
 
-class SelectionWorker(Scored, Shown, Protocol):
-    """A worker of a selection that several processes share, as `study.worker(name)` gives it; see `Study`."""
+class SelectionWorker(Selection):
+    """A worker of a selection that several processes share, as `study.worker(name)` gives it."""
 
+    @abstractmethod
     def __enter__(self) -> Any:
         """Begin to extend its leases."""
 
-    def __exit__(self, *exc_info: Any) -> None:
+    @abstractmethod
+    def __exit__(self, *exc_info: object) -> None:
         """End it."""
 
-    def ask(self, n: int) -> list[Trial]:
-        """Up to n trials beyond those that are `pending`."""
-
-    def tell(
-        self, trial: Trial, scores: Scores, cost: float | None = None, *, details: Mapping[str, Any] | None = None
-    ) -> bool:
-        """See `Study.tell`."""
-
-    def tell_many(self, tells: Iterable[Tell]) -> list[bool]:
-        """See `Study.tell_many`."""
-
-    def fail(
-        self,
-        trial: Trial,
-        reason: str | BaseException,
-        cost: float | None = None,
-        *,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """See `Study.fail`."""
-
-    def release(self, trial: Trial) -> bool:
-        """See `Study.release`."""
-
-    def observe(
-        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
-    ) -> object:
-        """See `Study.observe`."""
-
-    def repeat_of(self, trial: Trial) -> int:
-        """See `Study.repeat_of`."""
-
+    @abstractmethod
     def wait(self) -> bool:
         """Wait a little for what other workers hold, or for the end of a pause; False if the study is done."""
 
     @property
-    def pending(self) -> list[Trial]:
-        """Its own trials."""
-
-    @property
+    @abstractmethod
     def paused(self) -> bool:
         """See `Study.paused`."""
 
     @property
-    def done(self) -> bool:
-        """See `Study.done`."""
-
-    @property
+    @abstractmethod
     def selector(self) -> Selector:
         """See `Study.selector`."""
 
@@ -128,7 +92,7 @@ def open_board(
             asked = selector
         else:
             asked = selector.worker() if isinstance(selector, SharedSelection) else selector
-            if not callable(getattr(asked, "wait", None)):
+            if not isinstance(asked, SelectionWorker):
                 raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
             stack.enter_context(asked)
         for trial in asked.pending:

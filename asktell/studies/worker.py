@@ -1,6 +1,8 @@
 """One worker of a study, in the Selector's own words: its name, its leases and their heartbeat go without saying."""
 
 import contextlib
+import functools
+import inspect
 import logging
 import os
 import socket
@@ -9,19 +11,21 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Event, Thread
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, overload
 
 from asktell.errors import AsktellError, StorageError, TellManyError
-from asktell.problem.candidates import AnyPrompt, Tell, Trial
+from asktell.methods import Method
+from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import check_name, check_seconds, whole
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Result
-from asktell.selector import Features, NewPrompts, Selector
+from asktell.running.board import SelectionWorker
+from asktell.selector import Selection, Selector
 from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.base import AbstractStudy
 from asktell.studies.leases import Holding, this_process
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 Details: TypeAlias = Mapping[str, Any]
 _log = logging.getLogger("asktell")
 _PATIENCE = 60.0  # seconds for which a storage may be out of reach before a worker gives up
@@ -55,7 +59,21 @@ def _of_study(name: str) -> Any:
     return property(lambda self: self._persist(lambda: getattr(self.study, name)), doc=f"See `Study.{name}`.")
 
 
-class Worker:
+def _persisted(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
+    """A method of the study, for which the worker waits as for everything else; one with a key has one key for all."""
+    has_key = "key" in inspect.signature(method).parameters
+
+    @functools.wraps(method, updated=())
+    def persisted(self: "Worker", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if has_key:
+            kwargs["key"] = kwargs.get("key") or uuid.uuid4().hex  # it may be done twice
+        call: Callable[_P, _T] = getattr(self.study, method.__name__)
+        return self._persist(lambda: call(*args, **kwargs))
+
+    return persisted
+
+
+class Worker(SelectionWorker):
     """Asks and tells for one worker; used in a `with` block, in which a thread extends its leases.
 
     Made by `Study.worker`. `asktell.run` takes it in the place of a selector. `pending` are its own trials. A storage
@@ -71,7 +89,8 @@ class Worker:
 
     selector: Selector = _of_study("selector")
     goal: Goal = _of_study("goal")
-    metrics: tuple[str, ...] = _of_study("metrics")
+    method: Method = _of_study("method")
+    example_ids: tuple[str, ...] | None = _of_study("example_ids")
     done: bool = _of_study("done")
     paused: bool = _of_study("paused")
     spent: int = _of_study("spent")
@@ -150,7 +169,6 @@ class Worker:
         return self._report(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
-        """See `Study.tell_many`."""
         batch = list(tells)
         outcomes: Sequence[bool | Exception] = ()
         try:
@@ -182,56 +200,22 @@ class Worker:
         self._end(trial)
         return self.study.release(trial, worker=self.name)
 
-    def observe(
-        self,
-        prompt: AnyPrompt,
-        scores: Scores | None,
-        example: int | str | None = None,
-        cost: float | None = None,
-    ) -> bool:
-        """See `Study.observe`; if the storage goes away in the middle, it may be recorded twice."""
-        return self._persist(lambda: self.study.observe(prompt, scores, example, cost))
-
-    def repeat_of(self, trial: Trial) -> int:
-        """See `Study.repeat_of`."""
-        return self._persist(lambda: self.study.repeat_of(trial))
-
-    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
-        """See `Study.add`."""
-        key = key or uuid.uuid4().hex  # it may be done twice
-        return self._persist(lambda: self.study.add(prompts, features, key=key))
-
-    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
-        """See `Study.retire`."""
-        key = key or uuid.uuid4().hex
-        self._persist(lambda: self.study.retire(prompt, reason, key=key))
-
-    def extend(
-        self,
-        evaluations: int | None = None,
-        cost: float | None = None,
-        examples: int | Sequence[str] | None = None,
-        *,
-        key: str | None = None,
-    ) -> None:
-        """See `Study.extend`."""
-        key = key or uuid.uuid4().hex
-        self._persist(lambda: self.study.extend(evaluations, cost, examples, key=key))
-
-    def result(self) -> Result:
-        """See `Study.result`."""
-        return self._persist(self.study.result)
+    # What is observed while the storage goes away may be recorded twice.
+    observe = _persisted(Selection.observe)
+    repeat_of = _persisted(Selection.repeat_of)
+    add = _persisted(Selection.add)
+    retire = _persisted(Selection.retire)
+    extend = _persisted(Selection.extend)
+    result = _persisted(Selection.result)
+    compare = _persisted(Selection.compare)
+    evaluations = _persisted(Selection.evaluations)
+    report = _persisted(Selection.report)
 
     @property
     def pending(self) -> list[Trial]:
-        """The pending trials of this worker, oldest first."""
         return sorted(self._out.values())
 
     def wait(self) -> bool:
-        """Wait a little for what other workers hold, or for the end of a pause.
-
-        False if there is nothing to wait for: the study is done.
-        """
         if self.done:
             return False
         if not self._waits and self.paused:

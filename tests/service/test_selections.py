@@ -76,9 +76,7 @@ def signature(kind: type, name: str, *without: str) -> inspect.Signature:
 @pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy, Worker])
 @pytest.mark.parametrize("name", public(Selection))
 def test_what_is_shared_has_one_signature(name: str, kind: type) -> None:
-    if kind is Worker and not hasattr(Worker, name):
-        assert name in ("compare", "evaluations", "example_ids", "method", "report"), "for a study, not for a worker"
-    elif isinstance(getattr(Selection, name), property):
+    if isinstance(getattr(Selection, name), property):
         assert isinstance(getattr(kind, name), property)
     else:
         assert signature(kind, name, *_OF_WORKERS) == signature(Selection, name)
