@@ -41,6 +41,7 @@ lint: $(VENV)/.test lint-files
 lint-files: $(TOOLS)/.made
 	$(TOOLS)/bin/zizmor --offline --quiet --persona=pedantic .github
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(TOOLS)/bin/validate-pyproject pyproject.toml --disable setuptools distutils

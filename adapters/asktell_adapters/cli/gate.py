@@ -4,9 +4,11 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asktell import (
@@ -145,6 +147,7 @@ def _judge(
         else each
         for each in selector.evaluations()
     ]
+    link = None
     if arguments.report is not None:
         about = {"gate": verdict, **config.setup}
         document = reports.document(
@@ -152,6 +155,7 @@ def _judge(
             name=config.path.stem, evaluations=evaluations, about=about,
         )  # fmt: skip
         reports.write(arguments.report, document)
+        link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
     return Ruling(
         verdict,
         judge.verdicts,
@@ -164,7 +168,7 @@ def _judge(
         config.examples,
         getattr(getattr(getattr(evaluator, "llm", None), "price", None), "currency", ""),
         "price" in config.model,
-        arguments.report,
+        link,
     )
 
 

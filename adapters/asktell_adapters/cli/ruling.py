@@ -54,7 +54,7 @@ class Ruling:
         examples: the data set.
         currency: of costs; empty if unknown.
         is_priced: whether evaluations are known to cost something.
-        report: the HTML page about them, if one was written.
+        report: the HTML page about them, if one was written; from the folder of the summary.
     """
 
     verdict: str
