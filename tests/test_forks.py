@@ -124,8 +124,7 @@ def test_what_a_child_tells_after_its_parent_closed_is_kept(tmp_path: Path) -> N
 FORK_IN_THE_MIDDLE = """
 import os, sys
 from asktell import StorageError
-from asktell.storages import open_storage
-from asktell.storages.base import Line
+from asktell.storages import Line, open_storage
 
 storage = open_storage(sys.argv[1])
 key = storage.create("s", b"")

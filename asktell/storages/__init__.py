@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem.checks import short
-from asktell.storages.base import AbstractStorage
+from asktell.storages.base import MOST, AbstractStorage, Line, Snapshot, Transaction
 
-__all__ = ["AbstractStorage", "Location", "open_storage"]
+__all__ = ["MOST", "AbstractStorage", "Line", "Location", "Snapshot", "Transaction", "open_storage"]
 
 Location: TypeAlias = str | Path | AbstractStorage
 """A URL, the path of a SQLite file, or a storage."""

@@ -14,8 +14,7 @@ from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, InvalidStateError, StorageError
 from asktell.selector import Selector
 from asktell.state import State
-from asktell.storages import AbstractStorage
-from asktell.storages.base import Line
+from asktell.storages import AbstractStorage, Line
 from asktell.studies import log, snapshots
 from asktell.studies.log import LoggedSelector, Mark
 

@@ -16,8 +16,7 @@ from typing import TypeAlias
 import pytest
 
 from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
-from asktell.storages import AbstractStorage
-from asktell.storages.base import Line
+from asktell.storages import AbstractStorage, Line
 
 Connect: TypeAlias = Callable[[], AbstractStorage]
 

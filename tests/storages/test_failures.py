@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
-from asktell.storages.base import Line
+from asktell.storages import Line
 from asktell.storages.postgresql import _LOCK_OF_SCHEMA, _TABLES, PostgreSQLStorage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.postgresql_server import Server

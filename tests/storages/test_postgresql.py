@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
-from asktell.storages import AbstractStorage
-from asktell.storages.base import Line
+from asktell.storages import AbstractStorage, Line
 from asktell.testing.storage_contract import Connect, StorageContract
 from tests.elsewhere import FORKING
 

@@ -12,7 +12,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, InvalidStateError, Selector, Study
-from asktell.storages.base import Line
+from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import leases, replica
 from asktell.studies import worker as workers

@@ -9,7 +9,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, InvalidStateError, Selector, StorageError, Study
-from asktell.storages.base import Line
+from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 
 

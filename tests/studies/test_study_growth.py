@@ -11,7 +11,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Budget, Race, Selector, Study
 from asktell.errors import InvalidArgumentError, InvalidStateError
-from asktell.storages.base import Line
+from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica as replicas
 from tests.studies.test_study_plays import Clock, facts

@@ -10,7 +10,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Selector, Study
 from asktell.errors import InvalidStateError
-from asktell.storages.base import Line
+from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica as replicas
 from tests.studies.test_study_plays import Clock, facts

@@ -14,7 +14,7 @@ from immutables import Map
 import asktell
 from asktell import BestFeasible, Budget, ParetoSet, Selector, Study
 from asktell.methods import METHODS
-from asktell.storages.base import Line
+from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import log, snapshots
 from asktell.studies.leases import Lease, Leases
