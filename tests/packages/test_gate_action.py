@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import threading
+import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -78,6 +79,22 @@ def test_every_step_has_the_variables_that_it_reads() -> None:
             read = set(re.findall(r"[\"']([A-Z_]{4,})[\"']", functions[step["run"].split()[-1]]))
             ours = {name for name in read if not name.startswith(("GITHUB_", "RUNNER_")) and name not in METHODS}
             assert ours == set(step["env"])
+
+
+def test_the_workflow_of_the_page_runs_it_with_no_more_than_it_needs() -> None:
+    page = (ROOT / "docs" / "how-to" / "fail-a-build.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    workflow, pinned = yaml.safe_load(text), (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (job,) = workflow["jobs"].values()
+    checkout, gate = job["steps"]
+    needed = dict(re.findall(r"^#   ([\w-]+): (\w+)  ", (FOLDER / "action.yml").read_text(), re.MULTILINE))
+    assert (workflow["permissions"], job["permissions"]) == ({}, needed)
+    assert f"uses: {checkout['uses']} # v" in pinned
+    assert gate["uses"].partition("@")[0] == "asktell/asktell/" + FOLDER.relative_to(ROOT).as_posix()
+    assert set(gate["with"]) <= set(ACTION["inputs"])
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(gate["with"]["extras"].split(",")) <= set(extras)
+    assert not [name for name, each in ACTION["inputs"].items() if each.get("required") and name not in gate["with"]]
 
 
 @pytest.fixture

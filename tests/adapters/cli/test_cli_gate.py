@@ -83,7 +83,7 @@ def command(line: str) -> int:
 
 
 def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gate, compare = (c.strip() for c in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    gate, estimate, compare = (c.strip() for c in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
     assert command(gate) == 0
     out = capsys.readouterr().out
     assert "passed    exact_match not worse by more than 5 points" in out
@@ -96,6 +96,16 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.Cap
     assert "| exact_match |" in summary
     suite = ElementTree.fromstring((tmp_path / "gate.xml").read_text())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "0", "0")
+    assert "[Full report](gate.html)" in summary
+    assert "<pre>no</pre></td><td>1<pre>yes</pre>" in summary
+    assert (tmp_path / "gate.html").stat().st_size > 10_000
+    assert command(estimate) == 0
+    printed, shown = (
+        [re.split(r" {2,}", line.strip()) for line in text.splitlines() if re.match("  (true|equal|\\d+ points)", line)]
+        for text in (capsys.readouterr().out, PAGE.read_text())
+    )
+    assert set(printed[0]) <= set(shown[0])  # no money: the model has no price
+    assert [row[0] for row in printed] == [row[0] for row in shown]
     selector = Selector({"mine": "m", "new": "n"}, BestFeasible("x"), 20, "uniform", examples=20)
     (tmp_path / "runs").mkdir()
     text = (tmp_path / "gate.toml").read_text()
