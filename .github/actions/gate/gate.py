@@ -77,7 +77,7 @@ def _summary(run: str) -> str:
     if os.environ["VERDICT"] not in _VERDICTS.values() or not file.is_file():
         return f"## ⚠️ The gate could not be decided\n\nThe [log]({run}) says why.\n"
     text = file.read_text(encoding="utf-8")
-    # The page lies in the artifact. Brackets of names and answers are escaped, so that this is no other's link.
+    # The page lies in the artifact. Nothing else is a link: brackets are escaped, or in a block of HTML.
     return text.replace("[Full report](report.html)", f"[Full report]({os.environ['REPORT_URL'] or run})")
 
 

@@ -303,12 +303,16 @@ def _size(text: str) -> int:
 
 def _plain(text: str, most: int = _MOST_NAME * 4) -> str:
     """Text that Markdown takes literally, in one line; nobody is mentioned, and no issue is linked."""
-    flat = _MARKDOWN.sub(r"\\\g<0>", one_line(text, most))
-    return flat.replace("@", "@\u200b").replace("#", "#\u200b")
+    return _unlinked(_MARKDOWN.sub(r"\\\g<0>", one_line(text, most)))
+
+
+def _unlinked(text: str) -> str:
+    """Text in which GitHub finds nobody to notify and no issue."""
+    return text.replace("@", "@\u200b").replace("#", "#\u200b")
 
 
 def _html(text: str, most: int = _MOST_TEXT) -> str:
-    return html.escape(one_line(text, most))
+    return _unlinked(html.escape(one_line(text, most), quote=False))
 
 
 def _pre(text: str) -> str:

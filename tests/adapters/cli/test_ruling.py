@@ -138,6 +138,7 @@ def test_nothing_that_a_model_wrote_is_taken_for_markup() -> None:
         assert page.texts.count(EVIL) == 2 * (block.count("<tr>") - 1) > 4  # both answers, as they are
     outside = re.sub(r"<details>.*?</details>", "", said, flags=re.DOTALL)
     assert outside != said
+    assert "@me" not in said  # in no block: it would notify somebody
     assert not re.search(r"(?<!\\)[<`*]|(?<!\\)\[(?!\d)|@\w|(?<!#)#\d|^# ", outside.replace("[-", ""), re.MULTILINE)
     assert "1 (" in outside
     assert "no \\<b\\>connection" in outside
