@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple, final
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -22,8 +23,10 @@ _OF_INTERVALS = (
     "The intervals hold on both sides and for all metrics at once; a verdict asks for one side, and may come sooner."
 )
 _MOST_BYTES = 60_000  # GitHub refuses comments of more than 65,536 characters; a link and a marker are added
-_MOST_ROWS = 20  # of a table of examples
+_MOST_EXAMPLES = 20  # of those that broke, and of those that were mended
+_MOST_WANTED = 3  # of several references
 _MOST_TEXT = 600  # characters of one answer
+_WIDTH = 80  # of its lines; GitHub wraps none in a table
 _MOST_NAME = 60
 _MOST_REASONS = 5
 _MARKDOWN = re.compile(r"[\\|<>`*\[\]&]")
@@ -258,31 +261,28 @@ class Ruling:
 
     def _table(self, title: str, changes: Sequence[Change], room: int) -> str:
         """Examples with both answers. Without an empty line, it is HTML to the end and none of it Markdown."""
-        ids = [_html(str(entry.id), _MOST_NAME) for entry in (self.baseline, self.candidate)]
-        head = f"<details><summary>{_html(title)}</summary>\n<table>\n<tr><th>example</th>"
-        head += "".join(f"<th>{id_}</th>" for id_ in ids) + "</tr>"
-        end = "<tr><td>and {} more</td></tr>\n</table>\n</details>"
-        rows, left = [head], room - _size(head) - _size(end) - 10
-        for change in changes[:_MOST_ROWS]:
-            row = self._row(change)
-            if (left := left - _size(row) - 1) < 0:
+        head, end = f"<details><summary>{_html(title)}</summary>", "and {} more\n</details>"
+        blocks, left = [head], room - _size(head) - _size(end) - 10
+        for change in changes[:_MOST_EXAMPLES]:
+            block = "\n".join(["<table>", *self._rows(change), "</table>"])
+            if (left := left - _size(block) - 1) < 0:
                 break
-            rows.append(row)
-        more = len(changes) - len(rows) + 1
-        return "\n".join([*rows, end.format(more) if more else "</table>\n</details>"])
+            blocks.append(block)
+        more = len(changes) - len(blocks) + 1
+        return "\n".join([*blocks, end.format(more) if more else "</details>"])
 
-    def _row(self, change: Change) -> str:
-        cells = []
+    def _rows(self, change: Change) -> Iterator[str]:
+        """One below the other: side by side, answers are wider than a page."""
+        said = [("example", str(change.example + 1))]
         if change.example < len(self.examples):
             example = self.examples[change.example]
-            wanted = example.reference if isinstance(example.reference, str) else " / ".join(example.reference or ())
-            cells.append(_pre(example.input) + (f"wanted: {_pre(wanted)}" if wanted else ""))
-        else:
-            cells.append(str(change.example))
+            wanted = (example.reference,) if isinstance(example.reference, str) else example.reference or ()
+            said = [("example", _pre(example.input)), *(("wanted", _pre(text)) for text in wanted[:_MOST_WANTED])]
         for entry, score in ((self.baseline, change.before), (self.candidate, change.after)):
             answer = self._answers.get((entry.id, change.example))
-            cells.append(f"{score:.4g}" + ("" if answer is None else _pre(answer)))
-        return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+            said.append((f"{_html(str(entry.id), _MOST_NAME)}: {score:.4g}", "" if answer is None else _pre(answer)))
+        for name, text in said:
+            yield f"<tr><th>{name}</th><td>{text}</td></tr>"
 
 
 def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
@@ -318,4 +318,5 @@ def _html(text: str, most: int = _MOST_TEXT) -> str:
 def _pre(text: str) -> str:
     """Text as it is, cut, in a block in which GitHub looks for no markup, mention or link."""
     cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
-    return f"<pre>{'&#10;'.join(html.escape(safe(line)) for line in cut.splitlines())}</pre>"
+    lines = (each for line in cut.splitlines() for each in wrap(safe(line), _WIDTH, drop_whitespace=False) or [""])
+    return f"<pre>{'&#10;'.join(map(html.escape, lines))}</pre>"

@@ -97,7 +97,8 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.Cap
     suite = ElementTree.fromstring((tmp_path / "gate.xml").read_text())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "0", "0")
     assert "[Full report](gate.html)" in summary
-    assert "<pre>no</pre></td><td>1<pre>yes</pre>" in summary
+    both = "<tr><th>mine: 0</th><td><pre>no</pre></td></tr>\n<tr><th>new: 1</th><td><pre>yes</pre></td></tr>\n"
+    assert both in summary
     assert (tmp_path / "gate.html").stat().st_size > 10_000
     assert command(estimate) == 0
     printed, shown = (

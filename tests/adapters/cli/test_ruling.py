@@ -135,7 +135,9 @@ def test_nothing_that_a_model_wrote_is_taken_for_markup() -> None:
         assert "\n\n" not in block  # after an empty line, Markdown would begin
         page = Tags(block)
         assert page.tags == {"details", "summary", "table", "tr", "th", "td", "pre"}
-        assert page.texts.count(EVIL) == 2 * (block.count("<tr>") - 1) > 4  # both answers, as they are
+        unwrapped = [text.replace("\n", "") for text in page.texts]
+        assert unwrapped.count(EVIL.replace("\n", "")) == 3 * block.count("<table>") > 6  # reference and both answers
+        assert max(len(line) for text in page.texts for line in text.splitlines()) <= 80
     outside = re.sub(r"<details>.*?</details>", "", said, flags=re.DOTALL)
     assert outside != said
     assert "@me" not in said  # in no block: it would notify somebody
@@ -152,7 +154,7 @@ def test_a_summary_fits_into_a_comment() -> None:
     said = ruling(GOALS["best"], scores, 0.5, details={"output": "<\n" * 9000}, examples=examples).markdown()
     assert len(said.encode()) <= 60_000
     both = [re.search(rf"a: (\d+) examples {word}", said) for word in ("broke", "mended")]
-    shown = [block.count("<tr>") - 2 for block in re.findall(r"<details>.*?</details>", said, re.DOTALL)]
+    shown = [block.count("<table>") for block in re.findall(r"<details>.*?</details>", said, re.DOTALL)]
     more = [int(k) for k in re.findall(r"and (\d+) more", said)]
     assert [int(b[1]) for b in both if b] == [k + left for k, left in zip(shown, more, strict=True)]
     assert min(shown) > 2
