@@ -306,12 +306,6 @@ COMMANDS = (
                 metavar="ADDRESS",
                 help="IP address of a reverse proxy whose X-Forwarded-For and -Proto are trusted; repeatable",
             ),
-            _a(
-                "--rate",
-                type=float,
-                default=500.0,
-                help="maximum requests per second of a client; 0: unlimited (default: %(default)s)",
-            ),
             _a("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)"),
             _a("--access-log", action="store_true", help="log every request to stderr"),
         ),

@@ -1,6 +1,5 @@
 """GGUF files: the packaged SmolLM2, and conversion to a type that the CPU computes with faster."""
 
-import hashlib
 import importlib.util
 import os
 import tempfile
@@ -11,7 +10,7 @@ import numpy as np
 
 from asktell import EvaluatorError, InvalidArgumentError, MissingExtraError
 from asktell.extend import import_extra
-from asktell_adapters.llms._machine import cache_dir
+from asktell_adapters.llms._machine import cache_dir, fingerprint
 
 _DTYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 
@@ -39,7 +38,7 @@ def requantize(path: str | Path, dtype: str = "bf16", *, cache: str | Path | Non
     if not source.is_file():
         raise InvalidArgumentError(f"There is no GGUF file {str(source)!r}.")
     folder = cache_dir() / "gguf" if cache is None else Path(cache)
-    target = folder / f"{source.stem}-{_fingerprint(source)}-{dtype}.gguf"
+    target = folder / f"{source.stem}-{fingerprint(source)[:12]}-{dtype}.gguf"
     if not target.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         _convert(source, target, dtype)
@@ -67,17 +66,6 @@ def smollm2(dtype: str | None = "q8_0") -> Path:
 
 def _ggufs(folder: str) -> list[Path]:
     return sorted(Path(folder).glob("*.gguf"))
-
-
-def _fingerprint(path: Path) -> str:
-    """A digest of the size and the first and last megabyte: a new file of the same name gets its own copy."""
-    size = path.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        digest.update(file.read(2**20))
-        file.seek(max(0, size - 2**20))
-        digest.update(file.read())
-    return digest.hexdigest()[:12]
 
 
 def _convert(source: Path, target: Path, dtype: str) -> None:
