@@ -238,27 +238,6 @@ def test_a_failure_costs_no_budget_and_the_prompt_goes_on_with_its_next_example(
         selector.tell(trial, [1, 1])
 
 
-def test_a_prompt_that_fails_too_often_leaves_with_the_reason(play: Play, random_table: RandomTable) -> None:
-    table = random_table(4, 10)
-    selector = four(prompts=table.prompts, max_failure_rate=0.2)
-    for attempt in range(2):
-        trial = ask(selector)
-        while trial.prompt_id != 0:
-            selector.tell(trial, table(trial.prompt, trial.example))
-            trial = ask(selector)
-        selector.fail(trial, ValueError(f"attempt {attempt}"))
-    entry = selector.result().prompts[0]
-    assert entry.status == "failed"
-    assert entry.reason == "2 of 2 evaluations failed, last: ValueError: attempt 1"
-    asked = play(selector, table)
-    assert all(trial.prompt_id != 0 for trial in asked)
-    result = selector.result()
-    assert selector.done
-    assert 0 not in [entry.id for entry in result.selected]
-    assert 0 not in [entry.id for entry in result.unresolved]
-    assert result.spent == 16
-
-
 def test_failures_of_a_prompt_that_has_left_are_taken_and_its_late_scores_too() -> None:
     selector = four(method="uniform", max_failure_rate=1e-6)
     trials = [t for t in sorted(selector.ask(16)) if t.prompt_id == 0]

@@ -289,6 +289,7 @@ def test_messages_stay_short_whatever_came() -> None:
         ('{"format": "optuna.study", "version": 1}', "not a saved asktell selector: its format is 'optuna.study'"),
         ('{"format": ["asktell.selector"]}', "its format is ['asktell.selector']"),
         ('{"format": "asktell.selector"}', "version None"),
+        ('{"format": "asktell.selector", "version": 0}', "version 0"),
         ('{"format": "asktell.selector", "version": 3, "asktell": "9.1"}', "version 3, this asktell reads 1"),
         ('{"format": "asktell.selector", "version": "1"}', "version '1'"),
         ('{"format": "asktell.selector", "version": 1}', "prompts must be an object"),

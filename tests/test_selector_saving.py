@@ -87,28 +87,6 @@ def test_reloading_before_every_step_changes_nothing(
     assert straight.result() == reloaded.result()
 
 
-@pytest.mark.parametrize(("method", "sampling"), [("csr", "shared"), ("ege-sr", "iid"), ("ege-sh", "shared")])
-def test_interrupting_once_anywhere_changes_nothing(
-    method: str, sampling: str, new_selector: New, random_table: RandomTable
-) -> None:
-    table = random_table(5, 6, seed=1)
-    straight = new_selector(table, method, budget=15, sampling=sampling)
-    rng = random.Random(3)
-    points = []
-    log: list[Any] = []
-    while not straight.done:
-        points.append((straight.to_json(), rng.getstate(), len(log)))
-        log.append(step(straight, table, rng))
-    assert len(points) > 30
-    kinds = {entry[0] for entry in log if isinstance(entry, tuple) and isinstance(entry[0], str)}
-    assert kinds == {"told", "released", "failed", "observed"}
-    for text, state, done in points:
-        rng.setstate(state)
-        interrupted = Selector.from_json(text)
-        assert finish(interrupted, table, rng) == log[done:]
-        assert interrupted.to_json() == straight.to_json()
-
-
 @settings(max_examples=40)
 @given(
     st.sampled_from(CASES),
@@ -242,13 +220,6 @@ def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
     assert loaded.features.tolist() == problem.features.tolist()
     assert (loaded.seed, loaded.sampling, loaded.max_failure_rate, loaded.n_examples) == (2**64 - 1, "iid", 1, None)
     assert [(e.id, e.prompt) for e in again.result().prompts] == list(prompts.items())
-
-
-@pytest.mark.parametrize("change", [*[{"version": v} for v in (3, 0, None, "1")], {"format": "x"}])
-def test_unknown_versions_and_formats_are_refused(change: dict[str, Any]) -> None:
-    data = json.loads(midway().to_json()) | change
-    with pytest.raises(InvalidStateError, match=r"version|format"):
-        Selector.from_json(json.dumps(data))
 
 
 @final

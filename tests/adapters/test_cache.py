@@ -104,29 +104,6 @@ def test_an_evaluator_scores_the_same_and_pays_nothing(tmp_path: Path) -> None:
     assert asked == [6, 0]
 
 
-def test_a_run_with_another_goal_asks_for_what_is_new_only(tmp_path: Path) -> None:
-    cache = AnswerCache(tmp_path / "answers.db")
-    examples = [Example(f"text {n}") for n in range(20)]
-    prompts = [f"prompt {'x' * n}" for n in range(6)]
-    pulls: list[set[tuple[str, int | None]]] = []
-
-    def run(goal: Any) -> int:
-        llm = ScriptedLLM(answer)
-        metrics = {"tokens": output_tokens, "shortness": lambda c, _: 100.0 - len(c.text)}
-        evaluator = LLMEvaluator(llm, examples, metrics, cache=cache)
-        selector = asktell.Selector(prompts, goal, budget=30, examples=20, method="uniform", seed=0)
-        seen: set[tuple[str, int | None]] = set()
-        asktell.run(
-            selector, evaluator, progress=False, on_tell=lambda _, trial: seen.add((trial.prompt, trial.example))
-        )
-        pulls.append(seen)
-        return len(llm.requests)
-
-    assert run(asktell.BestFeasible("shortness", subject_to={"tokens": asktell.at_least(1.0)})) == 30
-    assert run(asktell.ParetoSet("tokens", "shortness")) == len(pulls[1] - pulls[0])
-    assert not pulls[1] - pulls[0]
-
-
 def test_answers_age(tmp_path: Path) -> None:
     now = [1000.0]
     llm, asked = cached(tmp_path, max_age=10.0, clock=lambda: now[0])

@@ -7,19 +7,21 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 
+import psycopg
 import pytest
 
 from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
-from asktell.storages import AbstractStorage, Line
+from asktell.storages import AbstractStorage, Line, postgresql
+from asktell.storages.postgresql import CONNECTIONS, PostgreSQLStorage
 from asktell.testing.storage_contract import Connect, StorageContract
 from tests.elsewhere import FORKING
+from tests.storages.test_failures import terminate
 
 
 @pytest.fixture
 def open_storage(postgresql_url: str) -> Iterator[Callable[..., Any]]:
-    from asktell.storages.postgresql import PostgreSQLStorage
-
     made: list[AbstractStorage] = []
 
     def open_(url: str = postgresql_url, **options: Any) -> AbstractStorage:
@@ -43,24 +45,11 @@ def selector() -> Selector:
 
 def sessions(url: str) -> list[int]:
     """The processes of the server that serve asktell in this test's schema."""
-    import psycopg
-
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE application_name = %s", (application(url),)
         ).fetchall()
     return [pid for (pid,) in rows]
-
-
-def terminate(url: str) -> None:
-    """End every other session of the server."""
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
-        )
 
 
 def application(url: str) -> str:
@@ -90,8 +79,6 @@ def test_all_studies_of_a_process_share_so_many_connections(postgresql_url: str,
             most.append(len(sessions(postgresql_url)))
         for one in working:
             one.result()
-    from asktell.storages.postgresql import CONNECTIONS
-
     assert 1 < max(most) <= CONNECTIONS + 1  # and the one that looked first whether the server is there
     for study in studies[1:]:
         study.close()
@@ -144,8 +131,6 @@ def test_a_process_ends_without_closing(options: list[str], postgresql_url: str)
 def test_the_server_s_default_isolation_does_not_matter(
     level: str, postgresql_url: str, open_storage: Callable[..., Any]
 ) -> None:
-    from urllib.parse import quote
-
     url = postgresql_url + quote(f" -cdefault_transaction_isolation={level}")
     key = open_storage().create("s", b"")
 
@@ -178,8 +163,6 @@ def test_a_statement_has_time_limits(open_storage: Callable[..., Any]) -> None:
 def test_who_pauses_in_a_transaction_loses_it(
     open_storage: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asktell.storages import postgresql
-
     monkeypatch.setattr(postgresql, "_SECONDS_PAUSED", 0.2)
     pausing, other = open_storage(connections=1), open_storage(connections=2)
     key = other.create("s", b"")
@@ -220,8 +203,6 @@ def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
     open_storage: Callable[..., Any], postgresql_url: str
 ) -> None:
     """A study's row is free as soon as it is committed; what must be durable is flushed when its end has come."""
-    import psycopg
-
     storage = open_storage(connections=1)
     key = storage.create("s", b"")
     positions, flushed = itertools.count(1), "SELECT pg_current_wal_flush_lsn() = pg_current_wal_insert_lsn()"

@@ -215,7 +215,9 @@ def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, capsys:
 
 
 @pytest.mark.parametrize(("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)])
-def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, code: int, undisturbed: Any) -> None:
+def test_after_a_signal_the_same_command_goes_on(
+    project: Project, signal: str, code: int, undisturbed: Any, capsys: Any
+) -> None:
     project.write(stop_at=14, stop_by=signal)
     # A background job ignores SIGINT, and so would its children.
     main = (
@@ -226,12 +228,16 @@ def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    assert project.spent == 13
-    if signal != "SIGKILL":
-        assert len(project.lines) == 13
+    with project.folder.open_study() as study:
+        outputs = [each.details["output"] for each in study.evaluations() if each.details]
+    assert len([text for text in outputs if text.startswith("word")]) == 13
+    assert project.folder.log_file.exists() == (signal != "SIGKILL")
+    assert cli.main(["status", str(project.config)]) == 0
+    assert "13 of 24" in capsys.readouterr().out
     project.write()
     assert project.run() == 0
-    assert len(project.paid) == len(set(project.paid)) == 24
+    assert "Resuming after 13 of 24" in capsys.readouterr().err
+    assert len(project.paid) == len(project.lines) == len(set(project.paid)) == 24
     assert project.result == undisturbed
 
 

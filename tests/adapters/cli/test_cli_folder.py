@@ -1,7 +1,5 @@
 """The output folder of `asktell run`: what joins it, and what reads it."""
 
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -74,22 +72,6 @@ def test_a_folder_or_a_configuration_stands_for_its_study(project: Project, what
         assert list(copy.evaluations()) == list(study.evaluations())
     assert asktell.Study.names(location(where)) == ["a"]  # what `serve` serves
     assert location("postgresql://me@nowhere/x") == "postgresql://me@nowhere/x"
-
-
-def test_what_was_killed_is_in_the_study_before_it_is_in_the_files(project: Project, capsys: Any) -> None:
-    project.write(stop_at=14, stop_by="SIGKILL")
-    command = [sys.executable, "-m", "asktell_adapters.cli.main", "run", str(project.config)]
-    assert subprocess.run(command, capture_output=True, timeout=60).returncode == -9
-    with project.folder.open_study() as study:
-        kept = list(study.evaluations())
-    assert [e.details["output"][:4] for e in kept if e.details] == ["word"] * 13
-    assert not project.folder.log_file.exists()
-    assert cli.main(["status", str(project.config)]) == 0
-    assert "13 of 24" in capsys.readouterr().out
-    project.write()
-    assert project.run() == 0
-    assert "Resuming after 13 of 24" in capsys.readouterr().err
-    assert len(project.paid) == len(project.lines) == 24
 
 
 def test_a_run_at_a_url_keeps_the_answers_too(project: Project) -> None:
