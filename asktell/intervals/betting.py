@@ -18,7 +18,7 @@ it is the sign test of those. A prior-posterior ratio over the three counts take
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ _PRIOR_WEIGHT, _PRIOR_VARIANCE = 2.0, 0.05  # observations; in squared widths of
 _ROUNDING = 1e-9  # of a mean, in widths of the range; numerical
 _REFUTED = 1e9  # logarithm of the capital against a mean that cannot be; numerical: infinities would give NaN
 _HALVINGS = 24  # numerical: bounds to 6e-8 of the range
+
+Bets: TypeAlias = npt.NDArray[np.bool_]
 
 
 @final
@@ -52,11 +54,12 @@ class Betting(AbstractBounded):
     def lower(self, observations: npt.ArrayLike, error: Error) -> Floats:
         """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any of n looks."""
         needed = -np.log(checked_error(error))
-        log_capital = self._bets(observations)
-        refuted, open_ = self.certain(observations)
+        values = self.checked(observations, self.population)
+        log_capital, prices = self._bets(values, None), self._prices_of(values)
+        refuted, open_ = self.certain(values)
         for _ in range(_HALVINGS):
             middle = (refuted + open_) / 2
-            out = log_capital(self.scaled(middle)[..., None]).max(axis=-1, initial=0.0) >= needed
+            out = log_capital(prices(middle)).max(axis=-1, initial=0.0) >= needed
             refuted, open_ = np.where(out, middle, refuted), np.where(out, open_, middle)
         return refuted
 
@@ -74,27 +77,52 @@ class Betting(AbstractBounded):
 
         It reaches log(1 / error) with probability at most `error` if the mean is at most the claim.
         """
-        return self._bets(observations)(self.scaled(np.asarray(mean, dtype=np.float64))[..., None])
+        values = self.checked(observations, self.population)
+        return self._bets(values, None)(self._prices_of(values)(np.asarray(mean, dtype=np.float64)))
 
-    def _bets(self, observations: npt.ArrayLike) -> Callable[[Floats], Floats]:
-        """The logarithm of the capital after each of n observations, (..., n), against scaled claims (..., 1)."""
-        y = self.scaled(self.checked(observations, self.population))
-        seen = np.arange(y.shape[-1], dtype=np.float64)
+    def log_capital_at(self, observations: Floats, prices: Floats, bets: Bets) -> Floats:
+        """(..., n) observations, prices and whether there is a bet -> (..., n): the same, at prices named one by one.
+
+        A price is what the claim makes of the mean of what is left, -infinity if the claim cannot be right.
+        """
+        return self._bets(np.where(bets, observations, self.low), bets)(prices)
+
+    def prices(self, mean: npt.ArrayLike, seen: npt.ArrayLike, total: Floats) -> Floats:
+        """The mean of what is left, by a claim, after so many observations of that total; -infinity if it cannot be."""
+        mean, width = np.asarray(mean, dtype=np.float64), self.high - self.low
+        if self.population is None:
+            low = mean < self.low - _ROUNDING * width
+            return np.where(low, -np.inf, np.maximum(mean, self.low) + np.zeros_like(total))
+        left = self.population - np.asarray(seen)
+        rest = self.population * mean - total - left * self.low
+        possible = self.low + np.maximum(rest, 0.0) / np.maximum(left, 1)
+        return np.where(rest < -_ROUNDING * self.population * width, -np.inf, possible)
+
+    def _prices_of(self, values: Floats) -> Callable[[Floats], Floats]:
+        """The prices of all n observations, (..., n), by claims (...)."""
+        seen, total = np.arange(values.shape[-1]), np.cumsum(values, axis=-1) - values
+        return lambda mean: self.prices(mean[..., None], seen, total)
+
+    def _bets(self, values: Floats, bets: Bets | None) -> Callable[[Floats], Floats]:
+        """The logarithm of the capital after each of n observations, (..., n), at prices (..., n)."""
+        y = self.scaled(values)
+        gone = np.arange(y.shape[-1], dtype=np.float64)
+        seen = gone if bets is None else np.cumsum(bets, axis=-1) - bets
         total, squares = np.cumsum(y, axis=-1) - y, np.cumsum(y**2, axis=-1) - y**2
         # What each bet wins per unit above the price, from what was seen before.
         spread = np.maximum(0.0, squares - total**2 / np.maximum(seen, 1))
         variance = (spread + _PRIOR_WEIGHT * _PRIOR_VARIANCE) / (seen + _PRIOR_WEIGHT)
-        growth = 1.0 if self.population is None else self.population / np.maximum(self.population - seen, 1)
+        growth = 1.0 if self.population is None else self.population / np.maximum(self.population - gone, 1)
         sizes = np.sqrt(_EVIDENCE / (variance[..., None] * self._horizons()))
         rates = np.asarray(sizes * np.expand_dims(growth, -1))
 
-        def log_capital(mean: Floats) -> Floats:
-            prices = self._prices(mean, seen, total)[..., None]
-            possible = np.isfinite(prices)
-            prices = np.where(possible, prices, 1.0)
+        def log_capital(prices: Floats) -> Floats:
+            possible = np.isfinite(prices)[..., None]
+            prices = np.where(possible, self.scaled(prices)[..., None], 1.0)
             # Every gain falls with the price, so what refutes a mean refutes all smaller ones.
             stakes = np.minimum(rates, _CAP / np.maximum(prices, _ROUNDING))
-            logs = np.cumsum(np.where(possible, np.log1p(stakes * (y[..., None] - prices)), _REFUTED), axis=-2)
+            gains = np.where(possible, np.log1p(stakes * (y[..., None] - prices)), _REFUTED)
+            logs = np.cumsum(gains if bets is None else gains * bets[..., None], axis=-2)
             most = logs.max(axis=-1)
             return np.asarray(most + np.log(np.exp(logs - most[..., None]).mean(axis=-1)))
 
@@ -107,11 +135,3 @@ class Betting(AbstractBounded):
         while horizons[-1] < last:
             horizons.append(horizons[-1] * _FACTOR)
         return horizons
-
-    def _prices(self, mean: Floats, seen: Floats, total: Floats) -> Floats:
-        """The mean of what is left if the claim is right; -infinity if it would be below the range."""
-        if self.population is None:
-            return np.where(mean < -_ROUNDING, -np.inf, np.maximum(mean, 0.0) + np.zeros_like(total))
-        rest = self.population * mean - total
-        possible = np.maximum(rest, 0.0) / np.maximum(self.population - seen, 1)
-        return np.where(rest < -_ROUNDING * self.population, -np.inf, possible)

@@ -1,4 +1,20 @@
-"""Proofs about means and differences, from scores in one shared order of the examples."""
+"""Proofs about means and differences, from scores in one shared order of the examples.
+
+Where the error goes, for the best feasible prompt of K under C constraints. Where every range is known and scores are
+not noisy, a race is run (`asktell.intervals.racing`). An answer is wrong only if the true best is lost, or if one of
+the others is taken for what it is not. The best is lost in 1 + C ways: it looks worse than a rival, or seems to miss
+one of the constraints. Each of the K - 1 others can do harm in a single way: if it is infeasible, by seeming to keep
+what it misses, for only who certainly keeps all constraints is a rival or an answer; if it is feasible, by seeming to
+be within the tolerance of the best, once the run ends with several left. So the best has half of the error for its
+1 + C claims, and the others have the other half for K - 1; without constraints and tolerance nothing is left for the
+others to claim, and the best has all of it. So it is with two prompts and no constraint, where both claims are about
+the same lead: whoever refutes the smaller tolerance has refuted the larger one.
+
+Elsewhere (ranges that are unknown, noisy scores) there are bounds for pairs alone, and 1 / (K - 1 + C) of the error for
+each of these: one of the K - 1 others is ahead of the true best, or keeps a constraint that it misses; the best misses
+one of C. For a Pareto set of m objectives: that one prompt is ahead of another in one of them, K (K - 1) m, and
+that a prompt keeps or misses one of C constraints, K C: it does one of the two, so only the other can be wrong.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,13 +25,15 @@ import numpy as np
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import NoisyBetting, bounded
+from asktell.intervals.racing import certainly_worse, first_above
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.posterior.two_way import Cells
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.state import Failures, Problem, State
+from asktell.state import Added, Failures, Problem, State
 from asktell.state.history import in_turns, repeated, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
+_NONE = float(np.finfo(np.float64).tiny)  # of the error: what it proves is certain by arithmetic
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
 
 
@@ -25,19 +43,27 @@ class Column(NamedTuple):
     limits: tuple[float, float] | None
 
 
+class Shares(NamedTuple):
+    """How the error is divided; see above."""
+
+    own: float  # for each way in which a race may lose the true best
+    each: float  # for every other statement
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Values of every arm on the first examples of the shared order, larger is better; round by round if noisy.
 
-    Each statement is ever wrong with probability `error`. Of examples of which some scores are out nothing is used,
-    nor of those behind them, so that it does not matter if scores come late because of what they are.
+    Each statement is ever wrong with probability `error.each`, but for `lost`. Of examples of which some scores are out
+    nothing is used, nor of those behind them, so that it does not matter if scores come late because of what they are.
     """
 
     problem: Problem
-    error: float
+    error: Shares
     columns: tuple[Column, ...]
     counts: Counts  # (K,)
+    known: Counts  # (K,) how many of the first examples have a score or have failed, if scores are not noisy
     means: Means  # (K, q), NaN without scores
     _starts: Indices  # (K + 1,) where each arm's rows begin
     _places: Indices  # (n,) by arm, ascending
@@ -54,7 +80,7 @@ class Evidence:
         values: Values,
         columns: tuple[Column, ...],
         reach: int | None,
-        error: float,
+        error: Shares,
     ) -> "Evidence":
         """The evidence in rows of scores.
 
@@ -70,9 +96,52 @@ class Evidence:
             arms, places, values = in_turns(problem, missing, trials, arms, examples, values, reach)
             starts = np.searchsorted(arms, np.arange(problem.n_arms + 1))
         counts = np.diff(starts)
+        known = counts
+        if problem.exhausted_at is not None:
+            told = np.zeros((problem.n_arms, problem.exhausted_at + 1), dtype=bool)
+            told[arms, places] = True
+            failed = missing.examples() >= 0
+            told[missing.arms()[failed], problem.place[missing.examples()[failed]]] = True
+            known = np.minimum(told.argmin(axis=1), told.shape[1] if reach is None else reach)
         totals = np.stack([np.bincount(arms, column, minlength=problem.n_arms) for column in values.T], axis=1)
         means = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
-        return cls(problem, error, columns, counts, means, starts, places, values)
+        return cls(problem, error, columns, counts, known, means, starts, places, values)
+
+    @property
+    def has_race(self) -> bool:
+        """True if scores are not noisy and all their ranges are known, so that `lost` can tell."""
+        return self.problem.rounds is None and all(column.limits is not None for column in self.columns)
+
+    def lost(self, arms: Indices, stays: Mask, joined: Counts) -> Indices:
+        """(A,) the column by which each arm is certainly not the best that is feasible, -1 if it may be.
+
+        The first column if it is worse than another. The true best is lost with the probability `error.own` for that
+        and for each of its slacks, if none that misses a constraint looks feasible.
+
+        Args:
+            arms: all that have not failed or been retired.
+            stays: (A,) which of them are still evaluated.
+            joined: (A,) how many examples had been seen when each joined.
+        """
+        n, population = int(self.known[arms].max(initial=0)), self.problem.population
+        never = n + 1
+        rows = np.full((len(arms), n, len(self.columns)), np.nan)
+        for row, arm in zip(rows, arms, strict=True):
+            part = slice(self._starts[arm], self._starts[arm + 1])
+            here = self._places[part] < self.known[arm]
+            row[self._places[part][here]] = self._values[part][here]
+        known = self.known[arms]
+        since, gone = np.zeros(len(arms), dtype=np.int64), np.where(stays, never, known)
+        by = np.full(len(arms), -1)
+        for q, column in enumerate(self.columns[1:], start=1):
+            low, high = column.limits or (-np.inf, np.inf)
+            since = np.maximum(since, first_above(Betting(low, high, population), rows[:, :, q], self.error.each, True))
+            missed = first_above(Betting(-high, -low, population), -rows[:, :, q], self.error.own, False)
+            by, gone = np.where(missed < gone, q, by), np.minimum(missed, gone)
+        low, high = self.columns[0].limits or (-np.inf, np.inf)
+        leads = Betting(low - high, high - low, population)
+        worse = certainly_worse(leads, rows[:, :, 0], known, joined, since, gone, self.error.own)
+        return np.where((worse < never) & (worse <= gone), 0, by)
 
     def ahead(self, arms: Indices, others: Indices, column: int, claim: float, or_equal: bool = False) -> Mask:
         """(P,) whether each arm is certainly ahead of the other of its pair by more than the claim."""
@@ -81,12 +150,12 @@ class Evidence:
         pairs = [self._pair(int(i), int(j), column) for i, j in zip(arms, others, strict=True)]
         return self._above(pairs, None if width is None else (-width, width), claim, column, or_equal)
 
-    def all_at_least(self, arms: Indices, columns: Iterable[int]) -> Mask:
-        """(A,) whether an arm's mean is certainly 0 or more in each of the columns."""
+    def all_at_least(self, arms: Indices, columns: Iterable[int], claim: float = 0.0) -> Mask:
+        """(A,) whether an arm's mean is certainly at least the claim in each of the columns."""
         kept = np.ones(len(arms), dtype=bool)
         for q in columns:
             own = [self._own(int(arm), q) for arm in arms[kept]]
-            kept[kept] = self._above(own, self.columns[q].limits, 0.0, q, or_equal=True)
+            kept[kept] = self._above(own, self.columns[q].limits, claim, q, or_equal=True)
         return kept
 
     def below(self, arms: Indices, column: int) -> Mask:
@@ -137,11 +206,11 @@ class Evidence:
                     found[chunk] = self._asymptotically_above(x, claim, column)
                 elif problem.population is not None and problem.rounds is not None:
                     noisy = NoisyBetting(*limits, problem.population, problem.rounds)
-                    found[chunk] = noisy.refutes(x, claim, self.error)
+                    found[chunk] = noisy.refutes(x, claim, self.error.each)
                 else:
                     betting = Betting(*limits, problem.population)
                     certain = betting.certain(x)
-                    refuted = betting.log_capital(x, np.full(len(x), claim)).max(axis=1) >= -np.log(self.error)
+                    refuted = betting.log_capital(x, np.full(len(x), claim)).max(axis=1) >= -np.log(self.error.each)
                     found[chunk] = (refuted & (certain.high > claim)) | (certain.low > claim + rounding)
         return found
 
@@ -149,7 +218,38 @@ class Evidence:
         values = self._values[:, column]
         x = decimal(x, float(np.abs(values).max()))
         scale = np.where(mostly_equal(x), np.ptp(values), 0.0)
-        return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error, scale) > claim)
+        return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error.each, scale) > claim)
+
+
+def shares(error: float, n_arms: int, n_constraints: int, tolerance: float, has_race: bool) -> Shares:
+    """Of an error: for an answer within a tolerance, and with a race or only bounds for pairs."""
+    if not has_race:
+        part = error / max(1, n_arms - 1 + n_constraints)
+        return Shares(part, part)
+    if not n_constraints and (not tolerance or n_arms <= 2):
+        return Shares(error, error if n_arms <= 2 else _NONE)
+    return Shares(error / 2 / (1 + n_constraints), error / 2 / max(1, n_arms - 1))
+
+
+def lost(evidence: Evidence, state: State) -> dict[int, int]:
+    """The arms that are certainly not the best feasible one, by the column that tells it; for goals of one metric."""
+    arms = np.setdiff1d(np.arange(state.problem.n_arms), state.no_rivals())
+    by = evidence.lost(arms, np.isin(arms, state.active), _joined(state)[arms])
+    return {arm: column for arm, column in zip(arms.tolist(), by.tolist(), strict=True) if column >= 0}
+
+
+def _joined(state: State) -> Counts:
+    """(K,) how many of the first examples others had seen when each arm joined; 0 for those of the beginning."""
+    joined = np.zeros(state.problem.n_arms, dtype=np.int64)
+    first = state.origin.n_arms
+    for _, n_rows, _, event in state.growth:
+        if isinstance(event, Added):
+            arms, examples = state.history.arms()[:n_rows], state.history.examples()[:n_rows]
+            shared = state.problem.population is not None
+            seen = 1 + state.problem.place[examples[examples >= 0]] if shared else np.bincount(arms)
+            joined[first : first + len(event.texts)] = seen.max(initial=0)
+            first += len(event.texts)
+    return joined
 
 
 def columns_of(goal: Goal, scores: Values) -> tuple[Column, ...]:
@@ -186,7 +286,7 @@ class Proofs:
         problem, history = state.seen, state.history
         self.goal: Goal = problem.goal
         self.population, self.exhausted_at = problem.population, problem.exhausted_at
-        self._rounds = problem.rounds
+        self.rounds = problem.rounds
         rows = history.arms(), history.examples(), history.scores()
         if self.population is None:
             arms, _, scores, _ = Cells.of(*rows, None)
@@ -197,6 +297,7 @@ class Proofs:
         self._ends = np.searchsorted(arms, np.arange(problem.n_arms + 1))
         columns = columns_in(self.goal, self.goal.ranges)
         self._ranges = [_range(column, values) for column, values in zip(columns, self._values.T, strict=True)]
+        self.columns = tuple(Column((r.low, r.high) if np.isfinite(r.high) else None) for r in self._ranges)
 
     def count(self, arm: int) -> int:
         """The number of examples that a prompt has seen."""
@@ -230,7 +331,7 @@ class Proofs:
             # That all scores agree so far tells nothing of how far another may be off.
             return float(observed.mean()) if len(observed) == self.exhausted_at else -np.inf
         if np.isfinite(high):
-            return float(bounded(low, high, self.population, self._rounds).lower(np.clip(observed, low, high), error))
+            return float(bounded(low, high, self.population, self.rounds).lower(np.clip(observed, low, high), error))
         squares = (observed - observed.mean()) ** 2
         if len(observed) != self.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
             return -np.inf
@@ -276,30 +377,46 @@ def unproven(state: State, answer: list[int], means: Means, error: float, tolera
     It is then wrong in the sense of `asktell.posterior.membership.settled` with a probability of at most `error`, at
     whatever look. `means` (K, m) only decide what is tried.
     """
-    evidence, rivals = Proofs(state), np.setdiff1d(state.active, answer)
+    proofs, rivals = Proofs(state), np.setdiff1d(state.active, answer)
     if isinstance(state.problem.goal, BestFeasible):
-        return _unproven_best(evidence, answer[0], rivals, error, tolerance)
+        return _unproven_best(state, proofs, answer[0], error, tolerance)
     values = state.problem.goal.values(means)
-    return _unproven_front(evidence, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
+    return _unproven_front(proofs, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
 
 
-def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
-    """An answer is wrong if it misses a constraint, or one prompt is better: of its claims one must be wrong."""
-    n_constraints = len(evidence.goal.constraints)
-    part = error / 2 if n_constraints else error
-    of_rival = part / max(1, len(rivals) + n_constraints)
-    slacks = range(1, n_constraints + 1)
-    open_ = [
-        int(rival)
-        for rival in rivals
-        if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival)
-        and not any(evidence.misses(rival, k, of_rival) for k in slacks)
-    ]
-    if open_ or not all(
-        evidence.keeps(best, k, -tolerance, part / ((len(rivals) + 1) * n_constraints)) for k in slacks
-    ):
-        open_.append(best)
-    return np.array(open_, dtype=np.int64)
+def _unproven_best(state: State, proofs: Proofs, best: int, error: float, tolerance: float) -> Indices:
+    """The prompts that may be better than the answer; and the answer, if there are any or it may be infeasible."""
+    rivals, slacks = np.setdiff1d(state.active, [best]), range(1, len(proofs.columns))
+    has_race = proofs.rounds is None and all(column.limits is not None for column in proofs.columns)
+    parts = shares(error, state.problem.n_arms, len(slacks), tolerance, has_race)
+    if has_race:
+        evidence = _in_order(state, proofs.columns, parts)
+        rivals = np.setdiff1d(rivals, list(lost(evidence, state)))
+        near = evidence.ahead(np.full(len(rivals), best), rivals, 0, -tolerance, or_equal=True)
+        open_ = rivals[~near].tolist()
+        kept = bool(evidence.all_at_least(np.array([best]), slacks, -tolerance)[0])
+    else:
+        open_ = [
+            rival
+            for rival in rivals.tolist()
+            if not proofs.lead_is_at_most(rival, best, 0, tolerance, parts.each)
+            and not any(proofs.misses(rival, k, parts.each) for k in slacks)
+        ]
+        kept = all(proofs.keeps(best, k, -tolerance, parts.each) for k in slacks)
+    return np.array(open_ if kept and not open_ else [*open_, best], dtype=np.int64)
+
+
+def _in_order(state: State, columns: tuple[Column, ...], error: Shares) -> Evidence:
+    """The evidence in the first examples of each prompt, up to one that is out, or was not asked for."""
+    problem, history = state.seen, state.history
+    rows = [history.trials(), history.arms(), history.examples(), problem.goal.values(history.scores())]
+    if problem.population is None:
+        out = [pull.trial for pull in (*state.pending.values(), *state.returned) if pull.trial is not None]
+        return Evidence.of(problem, state.missing, *rows, columns, min(out, default=None), error)
+    known = Evidence.of(problem, state.missing, *rows, columns, None, error).known
+    told = rows[2] >= 0
+    told[told] = problem.place[rows[2][told]] < known[rows[1][told]]
+    return Evidence.of(problem, state.missing, *(row[told] for row in rows), columns, None, error)
 
 
 def _unproven_front(
@@ -364,7 +481,7 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
     margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
     margins |= {str(constraint): None for constraint in goal.constraints}
     sure, surer = (
-        Evidence.of(problem, state.missing, *rows, min(out, default=None), level)
+        Evidence.of(problem, state.missing, *rows, min(out, default=None), Shares(level, level))
         for level in (error, error / len(margins))
     )
     if repeated(problem, history).has_drifted:

@@ -3,18 +3,15 @@
 Prompts that join first take the examples that the others have seen.
 
 Fixed confidence by confidence sequences (Waudby-Smith & Ramdas 2020, 2023; racing as in Maron & Moore 1994). Prompts
-are compared by paired differences on common examples, and leave once certainly worse; they are compared only with the
-one that is ahead of them by most, since any certain comparison will do. Where scores are noisy, all examples are gone
+are compared by paired differences on common examples, and leave once certainly worse. For one best prompt whose metrics
+have ranges, each is tested once against whoever is ahead (`asktell.intervals.racing`); elsewhere each is compared with
+the one that is ahead of it by most, since any certain comparison will do. Where scores are noisy, all examples are gone
 through again, as often as they may be repeated; no number of them makes a prompt known exactly.
 
-Where the error goes. The answer is wrong only if one of few things is wrongly taken for certain. Best feasible prompt,
-of K prompts with C constraints: for each of the K - 1 others that it beats the true best (or keeps a constraint that it
-misses, if that is why it is no rival), and that the true best misses one of C. Pareto set, of m objectives: that one
-prompt is ahead of another in one of them, K (K - 1) m, and that a prompt keeps or misses one of C constraints, K C: it
-does one of the two, so only the other can be wrong. `confidence` is divided among these, however many were tested.
+Where the error goes is said in `asktell.methods.certainty`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import final
 
@@ -22,7 +19,7 @@ import numpy as np
 
 from asktell.elimination import rule_of
 from asktell.errors import InvalidArgumentError
-from asktell.methods.certainty import Evidence, columns_of
+from asktell.methods.certainty import Evidence, Shares, columns_of, lost, shares
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
@@ -87,7 +84,7 @@ class Race:
             departures = _departures(dict.fromkeys(best, _RUNNER_UP), state, best)
             return Decided(number, departures, finished=True, answer=tuple(best))
         evidence = self._evidence(state)
-        verdicts = _worse(evidence, state.active, state.problem)
+        verdicts = _worse(evidence, state)
         stays = np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64)
         answer = self._certain_answer(evidence, stays, state)
         leaving = _departures({a: v for a, v in verdicts.items() if a != state.problem.baseline}, state)
@@ -101,30 +98,31 @@ class Race:
 
     def answer(self, state: State) -> list[int]:
         """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
-        verdicts = _worse(self._evidence(state), state.active, state.problem)
+        verdicts = _worse(self._evidence(state), state)
         return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
 
     def open(self, state: State) -> list[int]:
         """The prompts that may be in the answer for all that is certain."""
         if not state.finished:
-            verdicts = _worse(self._evidence(state), state.active, state.problem)
+            verdicts = _worse(self._evidence(state), state)
             return [arm for arm in state.active.tolist() if arm not in verdicts]
         left = [arm for arm, (_, d) in state.left.items() if d.status == ACCEPTED or d.reason == OPEN]
         return left if state.decisions[-1][1].settled else [*left, *state.active.tolist()]
 
     def _evidence(self, state: State) -> Evidence:
-        goal, n_arms = state.problem.goal, state.problem.n_arms
-        if isinstance(goal, BestFeasible):
-            n_events = max(1, n_arms - 1 + len(goal.constraints))
-        else:
-            n_events = max(1, n_arms * ((n_arms - 1) * len(goal.objectives) + len(goal.constraints)))
         out = [pull for pull in (*state.pending.values(), *state.returned) if pull.arm not in state.left]
         if state.problem.population is None:
             behind = [pull.trial for pull in out if pull.trial is not None]
         else:
             behind = turns_out(state.problem, state.history, state.missing, out)
         reach = min(behind, default=None)
-        return _gathered(state.seen, _Rows(state), reach, (1 - self.confidence) / n_events)
+        goal, n_arms, error = state.problem.goal, state.problem.n_arms, 1 - self.confidence
+        n_slacks = len(goal.constraints)
+        evidence = _gathered(state.seen, _Rows(state), reach)
+        if isinstance(goal, BestFeasible):
+            return replace(evidence, error=shares(error, n_arms, n_slacks, self.tolerance, evidence.has_race))
+        each = error / max(1, n_arms * ((n_arms - 1) * len(goal.objectives) + n_slacks))
+        return replace(evidence, error=Shares(each, each))
 
     def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
         """The answer if it is certain that it is right, up to the tolerance."""
@@ -286,10 +284,13 @@ def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tup
     return tuple(departures)
 
 
-def _worse(evidence: Evidence, active: Indices, problem: Problem) -> dict[int, str]:
+def _worse(evidence: Evidence, state: State) -> dict[int, str]:
     """Who is certainly not in the answer, and why."""
-    goal = problem.goal
-    reasons: dict[int, str] = {}
+    goal, active = state.problem.goal, state.active
+    worse, reasons = "certainly worse than another prompt", dict[int, str]()
+    if isinstance(goal, BestFeasible) and evidence.has_race:
+        why = [worse, *(f"certainly misses {constraint}" for constraint in goal.constraints)]
+        return {arm: why[column] for arm, column in lost(evidence, state).items() if arm in active}
     for q, constraint in zip(_slacks(goal), goal.constraints, strict=True):
         missed = active[evidence.below(active, q)]
         reasons |= {arm: f"certainly misses {constraint}" for arm in missed.tolist() if arm not in reasons}
@@ -301,7 +302,7 @@ def _worse(evidence: Evidence, active: Indices, problem: Problem) -> dict[int, s
             leader = rivals[evidence.means[rivals, 0].argmax()]
             others = open_[open_ != leader]
             behind = evidence.ahead(np.full(len(others), leader), others, 0, 0.0)
-            reasons |= dict.fromkeys(others[behind].tolist(), "certainly worse than another prompt")
+            reasons |= dict.fromkeys(others[behind].tolist(), worse)
         return reasons
     others = np.array([arm for arm in seen.tolist() if arm not in reasons], dtype=np.int64)
     columns = range(len(goal.objectives))
@@ -349,7 +350,7 @@ class _Rows:
 
 
 @lru_cache(maxsize=4)
-def _gathered(problem: Problem, rows: _Rows, reach: int | None, error: float) -> Evidence:
+def _gathered(problem: Problem, rows: _Rows, reach: int | None) -> Evidence:
     history = rows.history
     scores = history.scores()
     columns = columns_of(problem.goal, scores)
@@ -362,5 +363,5 @@ def _gathered(problem: Problem, rows: _Rows, reach: int | None, error: float) ->
         problem.goal.values(scores),
         columns,
         reach,
-        error,
+        Shares(np.nan, np.nan),
     )
