@@ -1,23 +1,23 @@
 """Proofs about means and differences, from scores in one shared order of the examples.
 
-Where the error goes, for the best feasible prompt of K under C constraints. Where every range is known and scores are
-not noisy, a race is run (`asktell.intervals.racing`). An answer is wrong only if the true best is lost, or if one of
-the others is taken for what it is not. The best is lost in 1 + C ways: it looks worse than a rival, or seems to miss
-one of the constraints. Each of the K - 1 others can do harm in a single way: if it is infeasible, by seeming to keep
-what it misses, for only who certainly keeps all constraints is a rival or an answer; if it is feasible, by seeming to
-be within the tolerance of the best, once the run ends with several left. So the best has half of the error for its
-1 + C claims, and the others have the other half for K - 1; without constraints and tolerance nothing is left for the
-others to claim, and the best has all of it. So it is with two prompts and no constraint, where both claims are about
-the same lead: whoever refutes the smaller tolerance has refuted the larger one.
+Where the error goes. The answer is wrong only if one of few things is wrongly taken for certain.
 
-Elsewhere (ranges that are unknown, noisy scores) there are bounds for pairs alone, and 1 / (K - 1 + C) of the error for
-each of these: one of the K - 1 others is ahead of the true best, or keeps a constraint that it misses; the best misses
-one of C. For a Pareto set of m objectives: that one prompt is ahead of another in one of them, K (K - 1) m, and
-that a prompt keeps or misses one of C constraints, K C: it does one of the two, so only the other can be wrong.
+Best of K prompts, if the metric's range is known and scores are not noisy: that the true best is worse than another.
+That is one claim with the whole error, however many others there are (`asktell.intervals.racing`). With a tolerance
+there is a second one, at the end: nobody is ahead of the answer by more. It may be false of any of the K - 1 others, so
+each has 1 / (K - 1) of one half of the error, and the true best has the other half. With few prompts that costs more
+than it saves, and they are compared in pairs.
+
+Best feasible prompt in pairs, under C constraints: for each of the K - 1 others that it beats the true best (or keeps a
+constraint that it misses, if that is why it is no rival), and that the true best misses one of C. A race does not go
+with constraints: only who is certainly feasible is a rival, so that all of its bets would come late.
+
+Pareto set of m objectives: that one prompt is ahead of another in one of them, K (K - 1) m, and that a prompt keeps or
+misses one of C constraints, K C: it does one of the two, so only the other can be wrong.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -25,7 +25,7 @@ import numpy as np
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import NoisyBetting, bounded
-from asktell.intervals.racing import certainly_worse, first_above
+from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.posterior.two_way import Cells
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
@@ -33,8 +33,8 @@ from asktell.state import Added, Failures, Problem, State
 from asktell.state.history import in_turns, repeated, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
-_NONE = float(np.finfo(np.float64).tiny)  # of the error: what it proves is certain by arithmetic
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
+_FEW = 6  # prompts for whom a race with a tolerance does not pay, by simulation
 
 
 class Column(NamedTuple):
@@ -43,31 +43,26 @@ class Column(NamedTuple):
     limits: tuple[float, float] | None
 
 
-class Shares(NamedTuple):
-    """How the error is divided; see above."""
-
-    own: float  # for each way in which a race may lose the true best
-    each: float  # for every other statement
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Values of every arm on the first examples of the shared order, larger is better; round by round if noisy.
 
-    Each statement is ever wrong with probability `error.each`, but for `lost`. Of examples of which some scores are out
+    Each statement is ever wrong with probability `error`; at 0, it rests on what is known exactly. `race`: with what
+    probability the best of all is ever lost in one; at 0, there is none. Of examples of which some scores are out
     nothing is used, nor of those behind them, so that it does not matter if scores come late because of what they are.
     """
 
     problem: Problem
-    error: Shares
+    error: float
     columns: tuple[Column, ...]
     counts: Counts  # (K,)
-    known: Counts  # (K,) how many of the first examples have a score or have failed, if scores are not noisy
+    known: Counts  # (K,) how many of the first examples have a score or have failed, unless scores are noisy
     means: Means  # (K, q), NaN without scores
     _starts: Indices  # (K + 1,) where each arm's rows begin
     _places: Indices  # (n,) by arm, ascending
     _values: Values  # (n, q)
+    race: float = 0.0
 
     @classmethod
     def of(
@@ -80,7 +75,7 @@ class Evidence:
         values: Values,
         columns: tuple[Column, ...],
         reach: int | None,
-        error: Shares,
+        error: float,
     ) -> "Evidence":
         """The evidence in rows of scores.
 
@@ -95,8 +90,7 @@ class Evidence:
         else:
             arms, places, values = in_turns(problem, missing, trials, arms, examples, values, reach)
             starts = np.searchsorted(arms, np.arange(problem.n_arms + 1))
-        counts = np.diff(starts)
-        known = counts
+        counts = known = np.diff(starts)
         if problem.exhausted_at is not None:
             told = np.zeros((problem.n_arms, problem.exhausted_at + 1), dtype=bool)
             told[arms, places] = True
@@ -107,41 +101,30 @@ class Evidence:
         means = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
         return cls(problem, error, columns, counts, known, means, starts, places, values)
 
-    @property
-    def has_race(self) -> bool:
-        """True if scores are not noisy and all their ranges are known, so that `lost` can tell."""
-        return self.problem.rounds is None and all(column.limits is not None for column in self.columns)
+    def for_best(self, error: float, tolerance: float) -> "Evidence":
+        """The same with an error divided among what could make the best feasible prompt wrong."""
+        n_others, n_constraints = self.problem.n_arms - 1, len(self.columns) - 1
+        races = self.problem.rounds is None and not n_constraints and self.columns[0].limits is not None
+        if not races or (tolerance and n_others < _FEW):
+            return replace(self, error=error / max(1, n_others + n_constraints))
+        if tolerance:
+            return replace(self, error=error / 2 / n_others, race=error / 2)
+        return replace(self, error=0.0, race=error)
 
-    def lost(self, arms: Indices, stays: Mask, joined: Counts) -> Indices:
-        """(A,) the column by which each arm is certainly not the best that is feasible, -1 if it may be.
-
-        The first column if it is worse than another. The true best is lost with the probability `error.own` for that
-        and for each of its slacks, if none that misses a constraint looks feasible.
-
-        Args:
-            arms: all that have not failed or been retired.
-            stays: (A,) which of them are still evaluated.
-            joined: (A,) how many examples had been seen when each joined.
-        """
-        n, population = int(self.known[arms].max(initial=0)), self.problem.population
-        never = n + 1
-        rows = np.full((len(arms), n, len(self.columns)), np.nan)
-        for row, arm in zip(rows, arms, strict=True):
-            part = slice(self._starts[arm], self._starts[arm + 1])
-            here = self._places[part] < self.known[arm]
-            row[self._places[part][here]] = self._values[part][here]
+    def worse(self, state: State) -> Indices:
+        """The arms that have lost the race: certainly worse than another that has not failed or been retired."""
+        arms = np.setdiff1d(np.arange(self.problem.n_arms), state.no_rivals())
         known = self.known[arms]
-        since, gone = np.zeros(len(arms), dtype=np.int64), np.where(stays, never, known)
-        by = np.full(len(arms), -1)
-        for q, column in enumerate(self.columns[1:], start=1):
-            low, high = column.limits or (-np.inf, np.inf)
-            since = np.maximum(since, first_above(Betting(low, high, population), rows[:, :, q], self.error.each, True))
-            missed = first_above(Betting(-high, -low, population), -rows[:, :, q], self.error.own, False)
-            by, gone = np.where(missed < gone, q, by), np.minimum(missed, gone)
-        low, high = self.columns[0].limits or (-np.inf, np.inf)
-        leads = Betting(low - high, high - low, population)
-        worse = certainly_worse(leads, rows[:, :, 0], known, joined, since, gone, self.error.own)
-        return np.where((worse < never) & (worse <= gone), 0, by)
+        scores = np.full((len(arms), known.max(initial=0)), np.nan)
+        for row, n, arm in zip(scores, known, arms, strict=True):
+            part = slice(self._starts[arm], self._starts[arm + 1])
+            n_told = int(np.searchsorted(self._places[part], n))
+            row[self._places[part][:n_told]] = self._values[part][:n_told, 0]
+        low, high = self.columns[0].limits or (0.0, 1.0)
+        betting = Betting(low - high, high - low, self.problem.population)
+        stays, joined = np.isin(arms, state.active), _joined(state)[arms]
+        found = certainly_worse(betting, scores, known, joined, stays, self.race)
+        return np.asarray(arms[found <= scores.shape[1]])
 
     def ahead(self, arms: Indices, others: Indices, column: int, claim: float, or_equal: bool = False) -> Mask:
         """(P,) whether each arm is certainly ahead of the other of its pair by more than the claim."""
@@ -150,12 +133,12 @@ class Evidence:
         pairs = [self._pair(int(i), int(j), column) for i, j in zip(arms, others, strict=True)]
         return self._above(pairs, None if width is None else (-width, width), claim, column, or_equal)
 
-    def all_at_least(self, arms: Indices, columns: Iterable[int], claim: float = 0.0) -> Mask:
-        """(A,) whether an arm's mean is certainly at least the claim in each of the columns."""
+    def all_at_least(self, arms: Indices, columns: Iterable[int]) -> Mask:
+        """(A,) whether an arm's mean is certainly 0 or more in each of the columns."""
         kept = np.ones(len(arms), dtype=bool)
         for q in columns:
             own = [self._own(int(arm), q) for arm in arms[kept]]
-            kept[kept] = self._above(own, self.columns[q].limits, claim, q, or_equal=True)
+            kept[kept] = self._above(own, self.columns[q].limits, 0.0, q, or_equal=True)
         return kept
 
     def below(self, arms: Indices, column: int) -> Mask:
@@ -202,15 +185,17 @@ class Evidence:
                 if n == problem.exhausted_at:
                     mean = x.mean(axis=1)
                     found[chunk] = mean >= claim - rounding if or_equal else mean > claim + rounding
+                elif not self.error:
+                    continue
                 elif limits is None:
                     found[chunk] = self._asymptotically_above(x, claim, column)
                 elif problem.population is not None and problem.rounds is not None:
                     noisy = NoisyBetting(*limits, problem.population, problem.rounds)
-                    found[chunk] = noisy.refutes(x, claim, self.error.each)
+                    found[chunk] = noisy.refutes(x, claim, self.error)
                 else:
                     betting = Betting(*limits, problem.population)
                     certain = betting.certain(x)
-                    refuted = betting.log_capital(x, np.full(len(x), claim)).max(axis=1) >= -np.log(self.error.each)
+                    refuted = betting.log_capital(x, np.full(len(x), claim)).max(axis=1) >= -np.log(self.error)
                     found[chunk] = (refuted & (certain.high > claim)) | (certain.low > claim + rounding)
         return found
 
@@ -218,30 +203,12 @@ class Evidence:
         values = self._values[:, column]
         x = decimal(x, float(np.abs(values).max()))
         scale = np.where(mostly_equal(x), np.ptp(values), 0.0)
-        return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error.each, scale) > claim)
-
-
-def shares(error: float, n_arms: int, n_constraints: int, tolerance: float, has_race: bool) -> Shares:
-    """Of an error: for an answer within a tolerance, and with a race or only bounds for pairs."""
-    if not has_race:
-        part = error / max(1, n_arms - 1 + n_constraints)
-        return Shares(part, part)
-    if not n_constraints and (not tolerance or n_arms <= 2):
-        return Shares(error, error if n_arms <= 2 else _NONE)
-    return Shares(error / 2 / (1 + n_constraints), error / 2 / max(1, n_arms - 1))
-
-
-def lost(evidence: Evidence, state: State) -> dict[int, int]:
-    """The arms that are certainly not the best feasible one, by the column that tells it; for goals of one metric."""
-    arms = np.setdiff1d(np.arange(state.problem.n_arms), state.no_rivals())
-    by = evidence.lost(arms, np.isin(arms, state.active), _joined(state)[arms])
-    return {arm: column for arm, column in zip(arms.tolist(), by.tolist(), strict=True) if column >= 0}
+        return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error, scale) > claim)
 
 
 def _joined(state: State) -> Counts:
     """(K,) how many of the first examples others had seen when each arm joined; 0 for those of the beginning."""
-    joined = np.zeros(state.problem.n_arms, dtype=np.int64)
-    first = state.origin.n_arms
+    joined, first = np.zeros(state.problem.n_arms, dtype=np.int64), state.origin.n_arms
     for _, n_rows, _, event in state.growth:
         if isinstance(event, Added):
             arms, examples = state.history.arms()[:n_rows], state.history.examples()[:n_rows]
@@ -286,7 +253,7 @@ class Proofs:
         problem, history = state.seen, state.history
         self.goal: Goal = problem.goal
         self.population, self.exhausted_at = problem.population, problem.exhausted_at
-        self.rounds = problem.rounds
+        self._rounds = problem.rounds
         rows = history.arms(), history.examples(), history.scores()
         if self.population is None:
             arms, _, scores, _ = Cells.of(*rows, None)
@@ -331,7 +298,7 @@ class Proofs:
             # That all scores agree so far tells nothing of how far another may be off.
             return float(observed.mean()) if len(observed) == self.exhausted_at else -np.inf
         if np.isfinite(high):
-            return float(bounded(low, high, self.population, self.rounds).lower(np.clip(observed, low, high), error))
+            return float(bounded(low, high, self.population, self._rounds).lower(np.clip(observed, low, high), error))
         squares = (observed - observed.mean()) ** 2
         if len(observed) != self.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
             return -np.inf
@@ -377,46 +344,51 @@ def unproven(state: State, answer: list[int], means: Means, error: float, tolera
     It is then wrong in the sense of `asktell.posterior.membership.settled` with a probability of at most `error`, at
     whatever look. `means` (K, m) only decide what is tried.
     """
-    proofs, rivals = Proofs(state), np.setdiff1d(state.active, answer)
+    evidence, rivals = Proofs(state), np.setdiff1d(state.active, answer)
     if isinstance(state.problem.goal, BestFeasible):
-        return _unproven_best(state, proofs, answer[0], error, tolerance)
+        ordered = _in_order(state, evidence.columns).for_best(error, tolerance)
+        if ordered.race:
+            left = np.setdiff1d(rivals, ordered.worse(state))
+            near = ordered.ahead(np.full(len(left), answer[0]), left, 0, -tolerance, or_equal=True)
+            return np.union1d(left[~near], answer) if not near.all() else left[:0]
+        return _unproven_best(evidence, answer[0], rivals, error, tolerance)
     values = state.problem.goal.values(means)
-    return _unproven_front(proofs, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
+    return _unproven_front(evidence, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
 
 
-def _unproven_best(state: State, proofs: Proofs, best: int, error: float, tolerance: float) -> Indices:
-    """The prompts that may be better than the answer; and the answer, if there are any or it may be infeasible."""
-    rivals, slacks = np.setdiff1d(state.active, [best]), range(1, len(proofs.columns))
-    has_race = proofs.rounds is None and all(column.limits is not None for column in proofs.columns)
-    parts = shares(error, state.problem.n_arms, len(slacks), tolerance, has_race)
-    if has_race:
-        evidence = _in_order(state, proofs.columns, parts)
-        rivals = np.setdiff1d(rivals, list(lost(evidence, state)))
-        near = evidence.ahead(np.full(len(rivals), best), rivals, 0, -tolerance, or_equal=True)
-        open_ = rivals[~near].tolist()
-        kept = bool(evidence.all_at_least(np.array([best]), slacks, -tolerance)[0])
-    else:
-        open_ = [
-            rival
-            for rival in rivals.tolist()
-            if not proofs.lead_is_at_most(rival, best, 0, tolerance, parts.each)
-            and not any(proofs.misses(rival, k, parts.each) for k in slacks)
-        ]
-        kept = all(proofs.keeps(best, k, -tolerance, parts.each) for k in slacks)
-    return np.array(open_ if kept and not open_ else [*open_, best], dtype=np.int64)
-
-
-def _in_order(state: State, columns: tuple[Column, ...], error: Shares) -> Evidence:
+def _in_order(state: State, columns: tuple[Column, ...]) -> Evidence:
     """The evidence in the first examples of each prompt, up to one that is out, or was not asked for."""
     problem, history = state.seen, state.history
-    rows = [history.trials(), history.arms(), history.examples(), problem.goal.values(history.scores())]
+    trials, arms, examples = history.trials(), history.arms(), history.examples()
+    values = problem.goal.values(history.scores())
     if problem.population is None:
         out = [pull.trial for pull in (*state.pending.values(), *state.returned) if pull.trial is not None]
-        return Evidence.of(problem, state.missing, *rows, columns, min(out, default=None), error)
-    known = Evidence.of(problem, state.missing, *rows, columns, None, error).known
-    told = rows[2] >= 0
-    told[told] = problem.place[rows[2][told]] < known[rows[1][told]]
-    return Evidence.of(problem, state.missing, *(row[told] for row in rows), columns, None, error)
+        reach = min(out, default=None)
+        return Evidence.of(problem, state.missing, trials, arms, examples, values, columns, reach, 0.0)
+    known = Evidence.of(problem, state.missing, trials, arms, examples, values, columns, None, 0.0).known
+    told = np.flatnonzero(examples >= 0)
+    told = told[problem.place[examples[told]] < known[arms[told]]]
+    rows = trials[told], arms[told], examples[told], values[told]
+    return Evidence.of(problem, state.missing, *rows, columns, None, 0.0)
+
+
+def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
+    """An answer is wrong if it misses a constraint, or one prompt is better: of its claims one must be wrong."""
+    n_constraints = len(evidence.goal.constraints)
+    part = error / 2 if n_constraints else error
+    of_rival = part / max(1, len(rivals) + n_constraints)
+    slacks = range(1, n_constraints + 1)
+    open_ = [
+        int(rival)
+        for rival in rivals
+        if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival)
+        and not any(evidence.misses(rival, k, of_rival) for k in slacks)
+    ]
+    if open_ or not all(
+        evidence.keeps(best, k, -tolerance, part / ((len(rivals) + 1) * n_constraints)) for k in slacks
+    ):
+        open_.append(best)
+    return np.array(open_, dtype=np.int64)
 
 
 def _unproven_front(
@@ -481,7 +453,7 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
     margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
     margins |= {str(constraint): None for constraint in goal.constraints}
     sure, surer = (
-        Evidence.of(problem, state.missing, *rows, min(out, default=None), Shares(level, level))
+        Evidence.of(problem, state.missing, *rows, min(out, default=None), level)
         for level in (error, error / len(margins))
     )
     if repeated(problem, history).has_drifted:

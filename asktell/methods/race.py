@@ -3,10 +3,10 @@
 Prompts that join first take the examples that the others have seen.
 
 Fixed confidence by confidence sequences (Waudby-Smith & Ramdas 2020, 2023; racing as in Maron & Moore 1994). Prompts
-are compared by paired differences on common examples, and leave once certainly worse. For one best prompt whose metrics
-have ranges, each is tested once against whoever is ahead (`asktell.intervals.racing`); elsewhere each is compared with
-the one that is ahead of it by most, since any certain comparison will do. Where scores are noisy, all examples are gone
-through again, as often as they may be repeated; no number of them makes a prompt known exactly.
+are compared by paired differences on common examples, and leave once certainly worse. For a single best prompt each has
+to show only once that it is worse than whoever is ahead, where ranges are known (`asktell.intervals.racing`); elsewhere
+each is compared with the one that is ahead of it by most, since any certain comparison will do. Where scores are noisy,
+all examples are gone through again, as often as they may be repeated; no number of them makes a prompt known exactly.
 
 Where the error goes is said in `asktell.methods.certainty`.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 from asktell.elimination import rule_of
 from asktell.errors import InvalidArgumentError
-from asktell.methods.certainty import Evidence, Shares, columns_of, lost, shares
+from asktell.methods.certainty import Evidence, columns_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
@@ -33,6 +33,7 @@ _DECIMALS = 12  # of means of decimal fractions; a double has 15, the last ones 
 OPEN = "not told apart from the answer"
 """Why a prompt that is not selected leaves in the end, if nothing is certain about it."""
 
+_WORSE = "certainly worse than another prompt"
 _RUNNER_UP = "the best of those rejected, for all others have failed or were retired"
 
 
@@ -116,13 +117,12 @@ class Race:
         else:
             behind = turns_out(state.problem, state.history, state.missing, out)
         reach = min(behind, default=None)
-        goal, n_arms, error = state.problem.goal, state.problem.n_arms, 1 - self.confidence
-        n_slacks = len(goal.constraints)
-        evidence = _gathered(state.seen, _Rows(state), reach)
+        evidence, goal = _gathered(state.seen, _Rows(state), reach), state.problem.goal
         if isinstance(goal, BestFeasible):
-            return replace(evidence, error=shares(error, n_arms, n_slacks, self.tolerance, evidence.has_race))
-        each = error / max(1, n_arms * ((n_arms - 1) * len(goal.objectives) + n_slacks))
-        return replace(evidence, error=Shares(each, each))
+            return evidence.for_best(1 - self.confidence, self.tolerance)
+        n_arms = state.problem.n_arms
+        n_events = n_arms * ((n_arms - 1) * len(goal.objectives) + len(goal.constraints))
+        return replace(evidence, error=(1 - self.confidence) / max(1, n_events))
 
     def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
         """The answer if it is certain that it is right, up to the tolerance."""
@@ -287,10 +287,9 @@ def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tup
 def _worse(evidence: Evidence, state: State) -> dict[int, str]:
     """Who is certainly not in the answer, and why."""
     goal, active = state.problem.goal, state.active
-    worse, reasons = "certainly worse than another prompt", dict[int, str]()
-    if isinstance(goal, BestFeasible) and evidence.has_race:
-        why = [worse, *(f"certainly misses {constraint}" for constraint in goal.constraints)]
-        return {arm: why[column] for arm, column in lost(evidence, state).items() if arm in active}
+    reasons: dict[int, str] = {}
+    if evidence.race:
+        return dict.fromkeys(np.intersect1d(active, evidence.worse(state)).tolist(), _WORSE)
     for q, constraint in zip(_slacks(goal), goal.constraints, strict=True):
         missed = active[evidence.below(active, q)]
         reasons |= {arm: f"certainly misses {constraint}" for arm in missed.tolist() if arm not in reasons}
@@ -302,7 +301,7 @@ def _worse(evidence: Evidence, state: State) -> dict[int, str]:
             leader = rivals[evidence.means[rivals, 0].argmax()]
             others = open_[open_ != leader]
             behind = evidence.ahead(np.full(len(others), leader), others, 0, 0.0)
-            reasons |= dict.fromkeys(others[behind].tolist(), worse)
+            reasons |= dict.fromkeys(others[behind].tolist(), _WORSE)
         return reasons
     others = np.array([arm for arm in seen.tolist() if arm not in reasons], dtype=np.int64)
     columns = range(len(goal.objectives))
@@ -363,5 +362,5 @@ def _gathered(problem: Problem, rows: _Rows, reach: int | None) -> Evidence:
         problem.goal.values(scores),
         columns,
         reach,
-        Shares(np.nan, np.nan),
+        0.0,
     )
