@@ -8,7 +8,7 @@ then; trials that are out are not planned again, and count as information that w
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, TypeAlias, final, get_args
 
 import numpy as np
 
@@ -34,6 +34,9 @@ _LEAST_INTEREST = 1e-3  # of a contender that no draw has on top: less than one 
 _MOST_DRAWS = 10_000  # a probability is then known to .005
 
 
+ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
+
+
 @final
 @dataclass(frozen=True)
 class Adaptive:
@@ -43,10 +46,13 @@ class Adaptive:
     to be held against a threshold. `batch`: pulls planned by one decision at most, as a part of the prompts.
     `draws`: joint draws from the posterior per decision, at most 10,000; fewer for large pools.
 
-    `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability,
-    by the posterior; None: never. `tolerance`: how much worse than right counts as right, in the metrics' own units
-    (for a Pareto set, in units of a metric's range where the goal names one). Without a tolerance, prompts that are
-    equally good keep it going. Trials that are out when it ends may still be told, and change the answer no more.
+    `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability;
+    None: never. `confidence_kind`: "proof": by the posterior, and by a proof that holds without its model at every
+    look; "posterior": by the posterior alone, which needs fewer evaluations, but is right so often only on average over
+    problems like those that the model expects. `tolerance`: how much worse than right counts as right, in the metrics'
+    own units (for a Pareto set, in units of a metric's range where the goal names one). Without a tolerance, prompts
+    that are equally good keep it going. Trials that are out when it ends may still be told, and change the answer no
+    more.
     """
 
     share: float | None = None
@@ -54,6 +60,7 @@ class Adaptive:
     draws: int = 256
     confidence: float | None = None
     tolerance: float = 0.0
+    confidence_kind: ConfidenceKind = "proof"
 
     def __post_init__(self) -> None:
         """Validate the parameters."""
@@ -71,8 +78,12 @@ class Adaptive:
             raise InvalidArgumentError(
                 f"tolerance of Adaptive must be a number of at least 0, got {short(self.tolerance)}."
             )
-        if self.tolerance and self.confidence is None:
-            raise InvalidArgumentError("tolerance of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
+        if self.confidence_kind not in get_args(ConfidenceKind):
+            kind = short(self.confidence_kind)
+            raise InvalidArgumentError(f'confidence_kind of Adaptive must be "proof" or "posterior", got {kind}.')
+        for name, is_given in (("tolerance", self.tolerance), ("confidence_kind", self.confidence_kind != "proof")):
+            if is_given and self.confidence is None:
+                raise InvalidArgumentError(f"{name} of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
         """Accepts every problem: any goal, any budget, with or without features."""
@@ -115,7 +126,7 @@ class Adaptive:
         return _answer(state, self.belief(state))
 
     def _unproven(self, state: State, belief: Belief | None) -> Indices | None:
-        """Who keeps the answer from being certain, empty if it is; None as long as the posterior doubts it too."""
+        """Who keeps the answer from being certain, empty if it is; None as long as the posterior doubts it itself."""
         if self.confidence is None or belief is None:
             return None
         active = state.active
@@ -131,6 +142,8 @@ class Adaptive:
         right = membership.settled(statement.values[:, active], places, best, self.tolerance, n_objectives)
         if float(right.mean()) < self.confidence:
             return None
+        if self.confidence_kind == "posterior":
+            return active[:0]
         return unproven(state, answer, statement.means, 1.0 - self.confidence, self.tolerance)
 
     def _finish(self, state: State, number: int, belief: Belief | None) -> Decided:

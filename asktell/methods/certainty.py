@@ -34,7 +34,8 @@ from asktell.state.history import in_turns, repeated, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
-_FEW = 6  # prompts for whom a race with a tolerance does not pay, by simulation
+FEW = 6
+"""Prompts, at most, for whom a race does not pay if there is a tolerance; by simulation."""
 
 
 class Column(NamedTuple):
@@ -105,7 +106,7 @@ class Evidence:
         """The same with an error divided among what could make the best feasible prompt wrong."""
         n_others, n_constraints = self.problem.n_arms - 1, len(self.columns) - 1
         races = self.problem.rounds is None and not n_constraints and self.columns[0].limits is not None
-        if not races or (tolerance and n_others < _FEW):
+        if not races or (tolerance and n_others < FEW):
             return replace(self, error=error / max(1, n_others + n_constraints))
         if tolerance:
             return replace(self, error=error / 2 / n_others, race=error / 2)

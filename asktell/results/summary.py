@@ -205,6 +205,9 @@ def _certainty(state: State, method: Method) -> str:
         widened=state.was_widened,
     )
     within = f", within {method.tolerance:g}" if method.tolerance else ""
+    if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
+        sure = f"The answer is right with probability {method.confidence:g}{within}, by the model's average"
+        return f"{sure}: that is not guaranteed."
     unless = f" {rests_on.unless}" if rests_on.unless else ""
     return (
         f"The answer is right with confidence {method.confidence:g}{within}{',' if within and unless else ''}{unless}."

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
-from asktell.methods.certainty import LARGEST_PART
+from asktell.intervals.racing import certainly_worse
+from asktell.methods.certainty import FEW, LARGEST_PART
 from benchmarks.selection.simulated import GOALS, KINDS, table
 
 Array = npt.NDArray[np.float64]
@@ -43,6 +44,15 @@ def wrong(kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_exam
     n_constraints = values.shape[2] - 1
     part = _ERROR / 2 if n_constraints else _ERROR
     of_rival = part / (n_arms - 1 + n_constraints)
+    seen = np.unique(values[:, :, 0])
+    if not n_constraints and 1 < len(seen) <= _FEW_VALUES and (not tolerance or n_arms > FEW):
+        leads = Betting(seen[0] - seen[-1], seen[-1] - seen[0], n_examples)
+        zero, most, own = np.zeros(n_arms, dtype=np.int64), n_examples - 1, _ERROR / (2 if tolerance else 1)
+        if certainly_worse(leads, values[:, :most, 0], zero + most, zero, zero == 0, own)[best] <= most:
+            return True
+        if not tolerance:
+            return False
+        of_rival /= 2
     behind = np.flatnonzero(means[best, 0] - means[:, 0] > tolerance)
     lead = [values[arm, :, 0] - values[best, :, 0] for arm in behind]
     if lead and _proven(np.array(lead), -tolerance, of_rival, values[:, :, 0], True):

@@ -11,9 +11,17 @@ from asktell import Adaptive, BestFeasible, ParetoSet, Selector
 from asktell.methods.certainty import unproven
 
 
-def play(scores: Any, goal: Any, tolerance: float = 0.0, seed: int = 0, together: int = 1, **options: Any) -> Selector:
+def play(
+    scores: Any,
+    goal: Any,
+    tolerance: float = 0.0,
+    seed: int = 0,
+    together: int = 1,
+    confidence_kind: Any = "proof",
+    **options: Any,
+) -> Selector:
     k, n, _ = scores.shape
-    method = Adaptive(confidence=0.95, tolerance=tolerance)
+    method = Adaptive(confidence=0.95, tolerance=tolerance, confidence_kind=confidence_kind)
     selector = Selector([f"p{i}" for i in range(k)], goal, k * n, method, **({"examples": n} | options), seed=seed)
     while batch := selector.ask(together):
         for trial in batch:
@@ -65,6 +73,41 @@ def test_what_is_clear_is_settled_early(goal: Any, ranged: bool) -> None:
     assert selector.result().stopped_early
     assert selector.spent < 140
     assert [entry.id for entry in selector.result().selected] == [2]
+
+
+def test_by_the_posterior_alone_it_ends_sooner_and_says_that_it_is_no_proof() -> None:
+    scores = (np.random.default_rng(4).random((6, 100, 1)) < np.linspace(0.3, 0.9, 6)[:, None, None]).astype(float)
+    goal = BestFeasible(asktell.maximize("right", range=(0, 1)))
+    proven, likely = (play(scores, goal, 0.02, confidence_kind=kind).result() for kind in ("proof", "posterior"))
+    assert proven.stopped_early
+    assert likely.stopped_early
+    assert likely.spent < 0.8 * proven.spent
+    said = "The answer is right with probability 0.95, within 0.02, by the model's average: that is not guaranteed."
+    assert said in likely.notes
+    assert not any("by the model's average" in note for note in proven.notes)
+
+
+def test_what_is_known_of_confidence() -> None:
+    method = Adaptive(confidence=0.9, confidence_kind="posterior")
+    selector = Selector(["a", "b"], BestFeasible("x"), 10, method, examples=5)
+    assert Selector.from_json(selector.to_json()).method == method
+    with pytest.raises(asktell.InvalidArgumentError, match='must be "proof" or "posterior", got \'sure\''):
+        Adaptive(confidence=0.9, confidence_kind="sure")  # type: ignore[arg-type]
+    with pytest.raises(asktell.InvalidArgumentError, match="confidence_kind of Adaptive goes with confidence"):
+        Adaptive(confidence_kind="posterior")
+
+
+def test_scores_behind_one_that_is_out_prove_nothing_yet() -> None:
+    scores = np.stack([np.zeros((60, 1)), np.ones((60, 1))])
+    goal = BestFeasible(asktell.maximize("right", range=(0, 1)))
+    selector = Selector(["a", "b"], goal, 120, Adaptive(confidence=0.95), examples=60)
+    slow = selector.ask()
+    assert slow is not None
+    while not selector.done and (trial := selector.ask()):
+        selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
+    assert selector.spent == 119
+    quick = play(scores, goal).spent
+    assert quick < 40
 
 
 def test_an_infeasible_answer_is_never_settled() -> None:

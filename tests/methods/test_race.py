@@ -9,6 +9,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Budget, InvalidArgumentError, ParetoSet, Race, Selector, Study, at_most, maximize
 from asktell.intervals.betting import Betting
+from asktell.intervals.racing import certainly_worse
 from benchmarks.selection import race as simulated
 
 UNIT = (0.0, 1.0)
@@ -49,6 +50,53 @@ def test_two_prompts_are_told_apart_exactly_when_the_bet_is_won() -> None:
     assert result.compare("x").guaranteed
     # A difference of .1 on 300 examples takes well under half of the cells.
     assert result.spent < 300
+
+
+def test_of_many_each_leaves_when_it_has_lost_its_own_bet() -> None:
+    scores = zero_one(8, 300, 0.05)
+    selector = play(Selector([f"p{i}" for i in range(8)], BEST, 2400, Race(block=1), examples=300), scores)
+    ordered = scores[:, selector.state.problem.order, 0]
+    zero = np.zeros(8, dtype=np.int64)
+    left = certainly_worse(Betting(-1, 1, 300), ordered, zero + 300, zero, zero == 0, 0.05)
+    left[7] = left[:7].max()
+    assert [entry.pulls for entry in selector.result().prompts] == left.tolist()
+    assert len(set(left.tolist())) > 4
+    assert selector.result().spent < 0.4 * 2400
+
+
+def test_within_a_tolerance_many_end_with_a_claim_of_their_own() -> None:
+    scores = zero_one(9, 200, 0.0)
+    scores[8] = zero_one(1, 200, 0.0) + (np.random.default_rng(1).random((1, 200, 1)) < 0.2)
+    np.clip(scores, 0, 1, out=scores)
+    selector = Selector([f"p{i}" for i in range(9)], BEST, 1800, Race(tolerance=0.3), examples=200)
+    result = play(selector, scores).result()
+    assert result.stopped_early
+    assert len(result.unresolved) > 0
+    assert result.spent < 900
+
+
+def test_who_is_retired_is_nobodys_rival_any_more() -> None:
+    scores = np.stack([np.ones((60, 1)), *[zero_one(1, 60)[0]] * 2])
+    selector = play(Selector(["p", "q", "r"], BEST, 180, Race(block=4), examples=60), scores, n=12)
+    assert selector.n_active == 3
+    selector.retire("p", "too expensive")
+    result = play(selector, scores).result()
+    assert result.prompts[0].status == "retired"
+    assert [entry.pulls for entry in result.prompts[1:]] == [60, 60]  # they are equal
+
+
+def test_who_joins_takes_what_the_others_have_seen_and_changes_nothing_of_that() -> None:
+    scores = zero_one(5, 200, 0.08)
+    selector = play(Selector([f"p{i}" for i in range(4)], BEST, 1000, Race(block=5), examples=200), scores, n=160)
+    left = set(range(4)) - set(selector.state.active.tolist())
+    assert 0 < len(left) < 3
+    selector.add(["new"])
+    while trial := selector.ask():
+        selector.tell(trial, scores[int(trial.prompt_id), trial.example].tolist())
+    result = selector.result()
+    assert (result.stopped_early, result.selected[0].prompt) == (True, "new")
+    assert left <= {arm for arm in range(4) if result.prompts[arm].status == "rejected"}
+    assert result.spent < 500
 
 
 def test_everybody_takes_the_same_next_examples() -> None:

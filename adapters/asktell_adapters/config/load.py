@@ -26,6 +26,7 @@ from asktell_adapters.llms.llama_cpp import SLOTS
 from asktell_adapters.optimizers.improving import check_method
 from asktell_adapters.prompts import check_fields
 
+_STOP = ("confidence", "confidence_kind", "tolerance")
 _CONCURRENCY = {"openai": 8, "litellm": 8, "vllm": 64}  # by the model's type; otherwise a batch
 
 
@@ -44,6 +45,12 @@ class TopTable(Table, table=""):
         None,
         "Ends early, once the answer is right with this probability. `auto` and `race` only.",
         said="none; 0.95 for `race`",
+    )
+    confidence_kind: str | None = key(
+        None,
+        "`auto` only. `proof`: ends once the scores prove it. `posterior`: once the model is sure, which is cheaper "
+        "and not guaranteed.",
+        said="`proof`",
     )
     tolerance: float | None = key(None, "How much worse than right counts as right, in the metrics' units.", said="`0`")
     features: str | None = key(None, '`"text"`: features made from the prompts\' texts, for methods that need some.')
@@ -215,7 +222,7 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     settings: dict[str, Any] = {
         name: getattr(top, name) for name in ("method", "seed", "sampling", "on_failure", "max_failure_rate")
     }
-    optional = ("confidence", "tolerance", "baseline", "repeats")
+    optional = (*_STOP, "baseline", "repeats")
     settings |= {name: getattr(top, name) for name in optional if top.has(name)}
     prompts, fields = harness.prompts if harness is not None and top.prompts is None else None, None
     if prompts is None:
@@ -294,10 +301,12 @@ def _budget(top: TopTable, computed: Mapping[str, Any] | None, model: Mapping[st
 
 def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a method that may stop early, if that is wanted."""
-    stop = {key: settings[key] for key in ("confidence", "tolerance") if key in settings}
+    stop = {key: settings[key] for key in _STOP if key in settings}
     others = {key: value for key, value in settings.items() if key not in stop}
     if not stop:
         return others
+    if settings["method"] == "race" and "confidence_kind" in stop:
+        raise top.error("confidence_kind", "is for method = 'auto' only: a race ends with a proof", "race")
     if settings["method"] not in ("auto", "race"):
         raise top.error(next(iter(stop)), "is for method = 'auto' or 'race' only", settings["method"])
     return {**others, "method": {"auto": Adaptive, "race": Race}[settings["method"]](**stop)}

@@ -138,6 +138,12 @@ def test_a_budget_of_cost(write: Any) -> None:
         ("1.5", {}, "must be a whole number, or a table with evaluations, cost or both, got 1.5"),
         ("{ cost = 1 }\nmethod = 'csr'", PRICED, "A budget of cost is for the methods 'auto' and 'race'"),
         ("30\nconfidence = 2", {}, "confidence of Adaptive must be"),
+        ("30\nconfidence = 0.9\nconfidence_kind = 'hope'", {}, 'must be "proof" or "posterior", got \'hope\''),
+        (
+            "30\nmethod = 'race'\nconfidence_kind = 'posterior'",
+            {},
+            "is for method = 'auto' only: a race ends with a proof",
+        ),
         (
             "30\nmethod = 'csr'\nconfidence = 0.9",
             {},
@@ -154,6 +160,8 @@ def test_mistakes_about_the_budget(write: Any, budget: str, parts: dict[str, str
 def test_a_run_may_stop_early(write: Any) -> None:
     config = load_config(write(top="confidence = 0.95\ntolerance = 0.01"))
     assert config.selector.method == asktell.Adaptive(confidence=0.95, tolerance=0.01)
+    by_model = load_config(write(top="confidence = 0.9\nconfidence_kind = 'posterior'"))
+    assert by_model.selector.method == asktell.Adaptive(confidence=0.9, confidence_kind="posterior")
     race = load_config(write(top="method = 'race'\ntolerance = 0.01\nbaseline = 0")).selector
     assert race.method == asktell.Race(tolerance=0.01)
     assert race.result().baseline == 0
