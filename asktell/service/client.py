@@ -48,6 +48,11 @@ _OF_A_RESULT = (
 )  # fmt: skip
 
 
+def _of_info(name: str, key: str = "") -> Any:
+    """A property that the service says."""
+    return property(lambda self: self._info()[key or name], doc=getattr(AbstractStudy, name).__doc__)
+
+
 class RemoteStudy(AbstractStudy):
     """A study that a service keeps (`asktell serve`), with the methods of `asktell.Study`.
 
@@ -289,6 +294,13 @@ class RemoteStudy(AbstractStudy):
 
     # Reading
 
+    done: bool = _of_info("done")
+    paused: bool = _of_info("paused")
+    spent: int = _of_info("spent")
+    budget: int = _of_info("budget")
+    spent_cost: float = _of_info("spent_cost")
+    n_active: int = _of_info("n_active", "active")
+
     @property
     def name(self) -> str:
         return self._name
@@ -299,26 +311,6 @@ class RemoteStudy(AbstractStudy):
 
     def repeat_of(self, trial: Trial) -> int:
         return self._repeats.get(trial.id, 0)  # of a trial that was asked here
-
-    @property
-    def done(self) -> bool:
-        return bool(self._info()["done"])
-
-    @property
-    def paused(self) -> bool:
-        return bool(self._info()["paused"])
-
-    @property
-    def spent(self) -> int:
-        return int(self._info()["spent"])
-
-    @property
-    def budget(self) -> int:
-        return int(self._info()["budget"])
-
-    @property
-    def spent_cost(self) -> float:
-        return float(self._info()["spent_cost"])
 
     @property
     def max_cost(self) -> float | None:
@@ -336,10 +328,6 @@ class RemoteStudy(AbstractStudy):
     @property
     def method(self) -> Method:
         return self._method
-
-    @property
-    def n_active(self) -> int:
-        return int(self._info()["active"])
 
     @property
     def selector(self) -> Selector:

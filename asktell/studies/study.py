@@ -63,6 +63,16 @@ class Standing(NamedTuple):
     paused: bool = False
 
 
+def _committed(name: str) -> Any:
+    """A property of the selector, with everything that was committed by now; nothing is decided for it."""
+
+    def read(self: "Study") -> Any:
+        with self._replica.reading() as logged:
+            return getattr(logged.selector, name)
+
+    return property(read, doc=getattr(AbstractStudy, name).__doc__)
+
+
 class Study(AbstractStudy):
     """A selector whose every step is kept in a storage, for long runs, many workers, and crashes.
 
@@ -367,10 +377,11 @@ class Study(AbstractStudy):
     def name(self) -> str:
         return self._name
 
-    @property
-    def pending(self) -> list[Trial]:
-        with self._replica.reading() as logged:
-            return logged.selector.pending
+    pending: list[Trial] = _committed("pending")
+    spent: int = _committed("spent")
+    budget: int = _committed("budget")
+    spent_cost: float = _committed("spent_cost")
+    example_ids: tuple[str, ...] | None = _committed("example_ids")
 
     def repeat_of(self, trial: Trial) -> int:
         if not self._replica.logged.state.problem.is_noisy:
@@ -388,30 +399,11 @@ class Study(AbstractStudy):
             return logged.leases.paused is not None
 
     @property
-    def spent(self) -> int:
-        with self._replica.reading() as logged:
-            return logged.selector.spent
-
-    @property
-    def budget(self) -> int:
-        with self._replica.reading() as logged:
-            return logged.selector.budget
-
-    @property
-    def spent_cost(self) -> float:
-        with self._replica.reading() as logged:
-            return logged.selector.spent_cost
-
-    @property
     def max_cost(self) -> float | None:
         if self._replica.logged.selector.max_cost is None:  # there always is one, or never
             return None
         with self._replica.reading() as logged:
             return logged.selector.max_cost
-
-    @property
-    def example_ids(self) -> tuple[str, ...] | None:
-        return self._replica.logged.selector.example_ids
 
     @property
     def goal(self) -> Goal:
