@@ -4,7 +4,7 @@ import importlib.util
 import random
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from asktell import InvalidArgumentError, MissingExtraError
 from asktell.extend import whole
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import text_of
-from asktell_adapters.rows import KINDS, Table, as_text, from_json, jsonl, read_text
+from asktell_adapters.rows import KINDS, Table, as_text, check_column, from_json, jsonl, read_text
 
 ASPECTS = ("challenge", "approach", "outcome")
 _ROLES = "Name the columns with input, reference and id."
@@ -54,20 +54,34 @@ def load_examples(
         InvalidArgumentError: no such file, another kind of file, or a row that does not fit; file and line are named.
         MissingExtraError: a package for this kind of file is missing.
     """
-    wanted = [column for column in (input, reference, id) if column is not None]
-    table = Table(path, wanted, delimiter=delimiter, encoding=encoding, sheet=sheet, split=split)
-    examples = []
-    for row in table.rows:
-        for column in wanted:
-            table.check_column(row, column, _ROLES)
-        others = {name: value for name, value in row.values.items() if name not in wanted}
-        name = str(row.number) if id is None else str(row.values[id])
-        target = None if reference is None else as_text(row.values[reference])
-        try:
-            examples.append(Example(as_text(row.values[input]), target, name, others, input))
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{table.where(row)}: {error}") from error
+    columns = input, reference, id
+    table = Table(
+        path,
+        [column for column in columns if column is not None],
+        delimiter=delimiter,
+        encoding=encoding,
+        sheet=sheet,
+        split=split,
+    )
+    examples = [example_of(row.values, columns, table.where(row), row.number) for row in table.rows]
     return examples if sample is None else draw(examples, sample, seed)
+
+
+def example_of(row: Mapping[str, Any], columns: tuple[str, str | None, str | None], where: str, number: int) -> Example:
+    """The example that a row holds in the columns of its input, its reference and its name, which may be its number.
+
+    Raises:
+        InvalidArgumentError: it does not fit; the message begins with `where` it is.
+    """
+    for column in columns:
+        if column is not None:
+            check_column(row, column, where, _ROLES)
+    text, reference, name = (None if column is None else row[column] for column in columns)
+    others = {str(key): value for key, value in row.items() if key not in columns}
+    try:
+        return Example(as_text(text), as_text(reference), str(number if name is None else name), others, columns[0])
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from error
 
 
 def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
@@ -264,7 +278,7 @@ def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
     column = "id" if any("id" in row.values for row in table.rows) else "name"
     named: dict[str, str] = {}
     for row in table.rows:
-        table.check_column(row, "prompt")
+        check_column(row.values, "prompt", table.where(row))
         if not str(row.values["prompt"]).strip():
             raise InvalidArgumentError(f"{table.where(row)}: 'prompt' is empty.")
         if column in row.values:

@@ -87,22 +87,23 @@ class Table:
         """The file and the row, for a message."""
         return f"{self.path}, {self.place} {row.number}"
 
-    def check_column(self, row: Row, column: str, roles: str = "") -> None:
-        """Check that a row has a value in a column.
 
-        Raises:
-            InvalidArgumentError: it has not; `roles` says how columns are named.
-        """
-        if row.values.get(column) is not None:
-            return
-        names = list(map(str, row.values))
-        if column in row.values:
-            raise InvalidArgumentError(f"{self.where(row)}: {column!r} is empty.")
-        shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-        raise InvalidArgumentError(
-            f"{self.where(row)}: there is no column {column!r}{nearest(column, names)}; there are {shown}."
-            + (f" {roles}" if roles else "")
-        )
+def check_column(row: Mapping[str, Any], column: str, where: str, roles: str = "") -> None:
+    """Check that a row has a value in a column.
+
+    Raises:
+        InvalidArgumentError: it has not; `where` it is, and `roles` says how columns are named.
+    """
+    if row.get(column) is not None:
+        return
+    names = list(map(str, row))
+    if column in row:
+        raise InvalidArgumentError(f"{where}: {column!r} is empty.")
+    shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+    raise InvalidArgumentError(
+        f"{where}: there is no column {column!r}{nearest(column, names)}; there are {shown}."
+        + (f" {roles}" if roles else "")
+    )
 
 
 def as_text(value: Any) -> Any:

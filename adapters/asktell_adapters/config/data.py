@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, final
 
-from asktell import InvalidArgumentError
-from asktell.extend import nearest, one_line
+from asktell.extend import one_line
 from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
-from asktell_adapters.config.tables import Table, key, listed
+from asktell_adapters.config.tables import Table, key
 from asktell_adapters.llms.base import Example
-from asktell_adapters.rows import as_text
 
 Prompts: TypeAlias = list[str] | dict[str, str]
 
@@ -157,13 +155,14 @@ def read_examples(table: DataTable) -> DataSet:
     """The data set of `[data]`."""
     if (table.file is None) == (table.loader is None):
         raise table.mistake("[data] needs either file = '...' or loader = 'package.module:function'.")
-    columns: dict[str, Any] = {"input": table.input, "reference": table.reference or None, "id": table.id}
+    columns = table.input, table.reference or None, table.id
     if table.file is not None:
         if table.arguments is not None:
             raise table.error("arguments", "goes with loader, not with file")
         options = {name: getattr(table, name) for name in _OF_FILES if table.has(name)}
         with table.named():
-            examples = datasets.load_examples(table.beside(table.file), **columns, **options)
+            file = table.beside(table.file)
+            examples = datasets.load_examples(file, input=columns[0], reference=columns[1], id=table.id, **options)
         named = table.id is not None
     else:
         for name in filter(table.has, _OF_FILES):
@@ -210,7 +209,9 @@ def _names(table: Table, examples: Sequence[Example], named: bool, column: str |
     raise AssertionError("one is empty, or comes again")
 
 
-def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, Any]) -> tuple[list[Example], bool]:
+def _as_examples(
+    table: Table, loader: str, found: Any, columns: tuple[str, str | None, str | None]
+) -> tuple[list[Example], bool]:
     """The examples that a loader's rows are, and whether their ids are the data's own and no mere numbers."""
     if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__iter__"):
         raise table.error("loader", f"{loader!r} must return a list of rows (mappings) or Examples", type(found))
@@ -220,24 +221,11 @@ def _as_examples(table: Table, loader: str, found: Any, columns: Mapping[str, An
         if isinstance(row, Example):
             examples.append(row)
             continue
-        named = columns["id"] is not None
+        named = columns[2] is not None
         if not isinstance(row, Mapping):
             raise table.error("loader", f"{loader!r} must return mappings or Examples; row {number} is", type(row))
-        for column in columns.values():
-            if column is not None and row.get(column) is None:
-                raise table.mistake(
-                    f"[data]: row {number} of {loader!r} has no {column!r}"
-                    f"{nearest(column, [str(name) for name in row])}; it has "
-                    f"{listed([str(name) for name in row])}. Name the columns with input, reference (false for "
-                    "none) and id."
-                )
-        reference = None if columns["reference"] is None else row[columns["reference"]]
-        others = {str(name): value for name, value in row.items() if name not in columns.values()}
-        name = str(number) if columns["id"] is None else str(row[columns["id"]])
-        try:
-            examples.append(Example(as_text(row[columns["input"]]), as_text(reference), name, others, columns["input"]))
-        except InvalidArgumentError as error:
-            raise table.mistake(f"[data]: row {number} of {loader!r}: {error}") from error
+        with table.named():
+            examples.append(datasets.example_of(row, columns, f"row {number} of {loader!r}", number))
     if not examples:
         raise table.mistake(f"[data]: {loader!r} returned no rows.")
     return examples, named

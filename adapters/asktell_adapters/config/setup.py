@@ -42,7 +42,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What is not the same in two set-ups, in words."""
     before, after = dict(_flat(saved)), dict(_flat(now))
     found = []
-    if rows := _changed_rows(saved.get("data"), now["data"]):
+    if rows := _changed_rows(saved["data"], now["data"]):
         found.append(f"data ({before['data.count']} examples then, {after['data.count']} now: {rows})")
     for name in dict.fromkeys((*before, *after)):
         section, _, key = name.partition(".")
@@ -61,9 +61,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether the data are those of a set-up with rows behind them, or the same ones."""
-    before, after = saved.get("data"), now["data"]
-    if not isinstance(before, Mapping) or not before.get("rows"):
-        return bool(before == after)
+    before, after = saved["data"], now["data"]
     return all(_begins(after.get(key), before.get(key)) for key in ("rows", "ids"))
 
 
@@ -85,10 +83,8 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", value
 
 
-def _changed_rows(before: object, after: Mapping[str, Any]) -> str:
-    """Which rows of the data are not as they were, in words; empty where that is not known."""
-    if not isinstance(before, Mapping) or not before.get("rows"):  # earlier ones kept one digest of all rows
-        return ""
+def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Which rows of the data are not as they were, in words."""
     if before.get("ids") and after.get("ids"):
         found = changes(before["ids"], after["ids"])
         was = dict(zip(before["ids"], before["rows"], strict=True))
