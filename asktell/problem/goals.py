@@ -386,8 +386,7 @@ def parse_goal(
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
 
     def objective(metric: str, minimized: bool) -> Objective:
-        span = ranges.get(metric)
-        return Objective(metric, minimized, None if span is None else (span[0], span[1]))
+        return Objective(metric, minimized, ranges.get(metric))  # type: ignore[arg-type]  # which checks its range
 
     wanted = [
         objective(name, minimized)

@@ -189,11 +189,6 @@ def reference(table: type[Table]) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
-
-
 def listed(names: Sequence[str]) -> str:
     """The first names, for a message."""
     shown = ", ".join(repr(name) for name in list(names)[:20])

@@ -361,7 +361,14 @@ MISTAKES = [
     ({"goal": ""}, "needs exactly one metric in maximize or minimize, got none"),
     ({"goal": "maximize = ['exact_match', 'brevity']"}, "or take type 'pareto-set'"),
     ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
-    ({"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"}, "must bound 'exact_match' by a finite number"),
+    (
+        {"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"},
+        "a table, METRIC = a finite number, got",
+    ),
+    (
+        {"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"},
+        "[goal]: The range of 'brevity' must be two",
+    ),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"},
         "[goal]: at_least and at_most both bound 'exact_match'; give one of them",
