@@ -13,7 +13,7 @@ from asktell import Elimination, InvalidArgumentError, Selector
 from asktell.extend import State, events
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
-from asktell_adapters.cli.places import AnyStudy, Place
+from asktell_adapters.cli.places import AnyStudy, Place, needs_name
 from asktell_adapters.datasets import load_prompts
 
 _GROWING = ("prompts", "budget", "max_cost", "features", "examples", "example_ids", "state", "version", "asktell")
@@ -117,14 +117,8 @@ def resume(arguments: argparse.Namespace) -> int:
 def _place_and(where: str, words: Sequence[str]) -> tuple[Place, list[str]]:
     """A run, or a study by its URL and the first of the words, which is its name; and the other words."""
     rest = list(words)
-    name = rest.pop(0) if rest and _is_url(where) else None
+    name = rest.pop(0) if rest and needs_name(where) else None
     return Place(where, name), rest
-
-
-def _is_url(where: str) -> bool:
-    from asktell_adapters.cli.places import needs_name
-
-    return needs_name(where)
 
 
 def _named(texts: Sequence[str]) -> dict[str, str]:

@@ -57,9 +57,7 @@ def read_prompts(table: PromptsTable) -> Prompts:
             raise table.error("encoding", "goes with file, not with texts")
         else:
             prompts = datasets.prompts_of(table.texts or [])
-    for name, text in items(prompts):
-        if not text.strip():
-            raise table.mistake(f"[prompts]: prompt {name!r} is empty.")
+    for name, _ in items(prompts):
         if not str(name).isprintable() or not str(name).strip():
             raise table.mistake(f"[prompts]: the id {name!r} cannot be shown; use printable characters.")
     return prompts
