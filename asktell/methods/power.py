@@ -45,9 +45,10 @@ def when_decided(
         values = np.stack([np.maximum(seen, 0.0), np.maximum(-seen, 0.0)], axis=1).reshape(-1, 1)
         arms, places = 2 * np.arange(len(open_)), np.tile(np.arange(n), 2 * len(open_))
         starts = n * np.arange(2 * len(open_) + 1)
+        counts = np.diff(starts)
         means = values.reshape(-1, n).mean(axis=1)[:, None]
         sure, surer = (
-            Evidence(problem, level, (Column((0.0, 1.0)),), np.diff(starts), means, starts, places, values)
+            Evidence(problem, level, (Column((0.0, 1.0)),), counts, counts, means, starts, places, values)
             for level in (error, error / n_claims)
         )
         failed[open_] = surer.ahead(arms + 1, arms, 0, margin)
