@@ -82,12 +82,15 @@ def certainly_worse(
 
 def _won(betting: Betting, leads: Floats, prices: Floats, bets: Bets, error: float) -> Numbers:
     """(K,) after how many of n examples the capital is first 1 / error; n + 1: never."""
-    k, n = leads.shape
-    found = np.full(k, n + 1)
-    size = max(1, _MOST_NUMBERS // n)
-    for rows in (slice(start, start + size) for start in range(0, k, size)):
-        reached = betting.log_capital_at(leads[rows], prices[rows], bets[rows]) >= -np.log(error)
-        found[rows] = np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, n + 1)
+    n = leads.shape[1]
+    found, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
+    length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)  # many have left long before
+    for at_most in np.unique(length[length >= 0]):
+        of_length = np.flatnonzero(length == at_most)
+        end = last[of_length].max()
+        for rows in np.array_split(of_length, 1 + len(of_length) * end // _MOST_NUMBERS):
+            reached = betting.log_capital_at(leads[rows, :end], prices[rows, :end], bets[rows, :end]) >= -np.log(error)
+            found[rows] = np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, n + 1)
     return found
 
 

@@ -29,6 +29,12 @@ def easy_or_hard(rng: np.random.Generator, k: int, n: int) -> Floats:
     return (rng.random((k, n)) < 1 / (1 + np.exp(-(skill[:, None] + easy)))).astype(float)
 
 
+def clear_winner(rng: np.random.Generator, k: int, n: int) -> Floats:
+    """0 and 1: the first solves four of five examples, the others seven of ten; half of them are easy for all."""
+    level = np.where(np.arange(k) > 0, 0.7, 0.8)[:, None]
+    return (rng.random((k, n)) < np.where(rng.random(n) < 0.5, 0.98, 2 * level - 0.98)).astype(float)
+
+
 def gaussian(rng: np.random.Generator, k: int, n: int) -> Floats:
     """Smooth scores clipped to [0, 1]."""
     means = rng.normal(0.5, 0.05, k)[:, None] + rng.normal(0, 0.15, n)
@@ -52,6 +58,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int, int], Floats]] = {
     "Gaussian, clipped": gaussian,
     "0/1, all but equal": equal,
     "constant": constant,
+    "0/1, a clear winner": clear_winner,
 }
 UNIT = (0.0, 1.0)
 A, B = asktell.maximize("a", range=UNIT), asktell.maximize("b", range=UNIT)
