@@ -9,6 +9,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Means, Vector, distinct
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import basis
+from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Problem, State
@@ -74,6 +75,19 @@ def believe(state: State, most_draws: int, averaged: bool, among: Indices | None
     return _belief(most_draws, state.problem, _Known(state, among), averaged) if len(state.history) else None
 
 
+def stated(state: State) -> Statement | None:
+    """What a result may state now, None if nothing is known. The last ones are kept."""
+    return _stated(state.problem, _Known(state, None)) if len(state.history) else None
+
+
+@lru_cache(maxsize=4)
+def _stated(problem: Problem, known: "_Known") -> Statement:
+    cells, n_rows = _cells(problem, known)
+    return statement(
+        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, problem.n_examples, n_rows, problem.seed
+    )
+
+
 def by_chance(problem: Problem, arms: Indices) -> Indices:
     """The arms in the order that decides among equals: the first of several maxima is then chosen by chance."""
     return arms[counters.chance_order(problem.seed, arms)]
@@ -100,11 +114,17 @@ def _alive(problem: Problem, known: _Known) -> Indices:
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
+def _cells(problem: Problem, known: _Known) -> tuple[Cells, int]:
+    """The cells told, and the number of scores by which draws differ: repeats that agree change nothing."""
+    history = known.history
+    cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
+    return cells, len(history) if problem.is_noisy else len(cells.arms)
+
+
 @lru_cache(maxsize=4)
 def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
-    cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
-    n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change nothing
+    cells, n_rows = _cells(problem, known)
     among, of_prompts = problem.n_examples, _basis(problem)
     drawn = draws.joint(
         cells, goal, problem.shapes, of_prompts, n_arms, among, n_rows, most_draws, problem.seed, averaged

@@ -13,7 +13,7 @@ is kept unless another score comes. Where examples have no end, or are asked aga
 counts whether one comes in as many scores as there were.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ _FEWEST_DRAWS = 64  # a probability of a half is then known to .06
 _MOST_NUMBERS = 1 << 20  # in one array of draws, 8 MB: large pools take fewer draws
 _SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale: above rounding, below what anybody could see
 _BLOCK = 1 << 14  # numbers at a time, that stay in the processor's cache
+ENDLESS = 1 << 40
+"""So many examples that those seen are none of them: for means over new examples like those given."""
 _ENDS = (0.0, 1.0)  # of many a range that nobody has named
 _INDEPENDENCE = 10.0  # scores that independence is worth: correlations of a few scores are shrunk to none
 
@@ -53,6 +55,7 @@ def joint(
     most_draws: int,
     seed: int,
     averaged: bool,
+    instead: Mapping[int, Draws] | None = None,
 ) -> Joint:
     """Draw from the posteriors of all metrics, given the cells told.
 
@@ -67,6 +70,7 @@ def joint(
         most_draws: S, fewer for large pools.
         seed: of the draws.
         averaged: over what the variances may be, or given the most likely ones.
+        instead: draws (S, K) of metrics that have another model, by metric.
     """
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
     fits = [
@@ -81,7 +85,11 @@ def joint(
     mixed = correlated(some, of_metrics(cells, n_arms))
     # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
+    for j, own_draws in (instead or {}).items():
+        draws[j] = own_draws[:n_draws]
     values = _values(goal, draws)
+    if n_examples is not None and n_examples >= ENDLESS:
+        n_examples = None
     _hold_unvarying(goal, cells, n_examples, draws, values)
     return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values))
 

@@ -157,7 +157,7 @@ def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None 
     candidates = candidates[probability[candidates] >= 0.5 * _LEAST_PROBABILITY]
     # Where a prompt is feasible, infeasible ones are below 0, and feasible ones not.
     low = np.where(some[:, :, None] & (values < 0), np.inf, values).min(axis=1)
-    covers = _covers(values, candidates, low, seed)  # (S, C, P)
+    covers = covers(values, candidates, low, seed)  # (S, C, P)
     below = np.maximum(covers.any(axis=1).sum(axis=1), 1)
     sizes, optimal = members.sum(axis=1), members[:, candidates]
     hits, covered = np.zeros(n_draws), np.zeros((n_draws, covers.shape[2]), dtype=bool)
@@ -181,7 +181,7 @@ def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None 
     return answer
 
 
-def _covers(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Masks:
+def covers(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Masks:
     """(S, C, P): whether a candidate dominates each of P random points from `low` (S, p) to below the draw's front."""
     high = values.max(axis=1)
     n_draws, _, q = values.shape

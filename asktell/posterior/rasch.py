@@ -1,0 +1,185 @@
+"""A model of right and wrong answers: an ability of each prompt, a difficulty of each example (Rasch 1960).
+
+A score is 1 with probability logistic(ability + ease). Abilities are normal around 0, with unknown variance. What ease
+examples have, no shape is assumed for: it is a distribution on a grid, with a Dirichlet prior around a broad normal
+one. For every guess at the abilities' variance, abilities and that distribution are found by EM (Bock & Aitkin 1981),
+abilities have Laplace's approximation with the examples integrated out, and the guesses are weighted by their
+likelihood and a prior.
+
+The Gaussian model of `asktell.posterior.two_way` serves decisions, which are many and need only be about right. For
+statements it is too narrow for scores of 0 and 1: an example that is right or wrong whoever answers tells nothing of
+prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.verdicts`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
+
+# The ends of the grid are shares of .001 and .999, further than examples can tell.
+_EASE = np.linspace(-7.0, 7.0, 29)
+_BROAD = np.exp(-0.5 * (_EASE / 3.0) ** 2) / np.exp(-0.5 * (_EASE / 3.0) ** 2).sum()
+_BROAD_WEIGHT = 1.0  # of the prior, in examples; of 0.5, 1 and 2 the deviation of a level's error was nearest to 1
+# The log of the abilities' variance: on recorded tables of prompts about -4, of models -1 to 0.
+_LOG_VARIANCES = np.linspace(-5.0, 1.5, 9)
+_LOG_VARIANCE_MEAN, _LOG_VARIANCE_DEVIATION = -2.0, 1.7
+# Metrics that are held against each other pull against each other: correlations of prompts' means in recorded tables
+# are -.8 to -.1. Of 0, .3 and .5, this had the least Brier scores of P(best) and P(feasible) over both kinds of table.
+_TRADE_OFF = 0.3
+_STEPS, _CONVERGED = 60, 0.01
+_MOST_NUMBERS = 1 << 20  # in one array, 8 MB
+
+
+class _Fit(NamedTuple):
+    """What is known, given the abilities' variance."""
+
+    density: float  # log of the likelihood and the prior, up to a constant
+    abilities: Vector  # (K,)
+    root: Matrix  # (K, K) of the precision of abilities, lower triangle
+    ease: Matrix  # (J, Q) posterior of each seen example's
+
+
+class Rasch:
+    """The posterior of every prompt's share of 1, on the examples given and on new ones like them.
+
+    Args:
+        arms: (n,) of every known cell.
+        examples: (n,) of every known cell, below N; with `n_examples` None every cell has one of its own.
+        scores: (n,) 0 or 1.
+        n_arms: K.
+        n_examples: N, or None if they are endless.
+        others: (K,) how good the prompts are in the other metrics, standardized, larger is better; 0 if unknown.
+        minimized: whether less is better.
+    """
+
+    def __init__(
+        self,
+        arms: Indices,
+        examples: Indices,
+        scores: Vector,
+        n_arms: int,
+        n_examples: int | None,
+        others: Vector,
+        minimized: bool = False,
+    ) -> None:
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        loose = examples < 0 if n_examples is not None else np.ones(len(arms), dtype=bool)
+        named = np.where(loose, -1 - np.arange(len(arms)), examples)
+        seen, self._columns = np.unique(named, return_inverse=True)
+        self._arms, self._scores, self._n_arms, self._n_examples = arms, scores, n_arms, n_examples
+        self._given: Mask = seen >= 0
+        shape = (len(seen), n_arms)
+        self._right = sparse.csr_matrix((scores, (self._columns, arms)), shape=shape)
+        self._wrong = sparse.csr_matrix((1.0 - scores, (self._columns, arms)), shape=shape)
+        self._pull = (_TRADE_OFF if minimized else -_TRADE_OFF) * others
+        self._fits = []
+        abilities, distribution = np.zeros(n_arms), _BROAD
+        for log_variance in _LOG_VARIANCES:  # each starts where the last one ended
+            found, distribution = self._fit(float(log_variance), abilities, distribution)
+            abilities = found.abilities
+            self._fits.append(found)
+        densities = np.array([found.density for found in self._fits])
+        self._weights = np.exp(densities - densities.max())
+        self._weights /= self._weights.sum()
+
+    def _fit(self, log_variance: float, abilities: Vector, distribution: Vector) -> tuple[_Fit, Vector]:
+        centre = self._pull * np.exp(0.5 * log_variance)
+        variance = np.exp(log_variance) * ((1.0 - _TRADE_OFF**2) if self._pull.any() else 1.0)
+        both, n_examples = self._right + self._wrong, self._right.shape[0]
+        for _ in range(_STEPS):
+            p = _logistic(abilities)
+            log_ease = self._right @ np.log(p) + self._wrong @ np.log1p(-p) + np.log(distribution)
+            top = log_ease.max(axis=1, keepdims=True)
+            ease = np.exp(log_ease - top)
+            total = ease.sum(axis=1, keepdims=True)
+            ease /= total
+            wrong = self._wrong.T @ ease
+            gradient = ((self._right.T @ ease) * (1.0 - p) - wrong * p).sum(axis=1) - (abilities - centre) / variance
+            curvature = ((both.T @ ease) * p * (1.0 - p)).sum(axis=1) + 1.0 / variance
+            step = np.clip(gradient / curvature, -1.0, 1.0)
+            new = (ease.sum(axis=0) + _BROAD_WEIGHT * _BROAD) / (n_examples + _BROAD_WEIGHT)
+            moved = np.abs(step).max() / max(np.sqrt(variance), 0.05)
+            moved = max(moved, 10.0 * np.abs(new - distribution).max())
+            abilities, distribution = abilities + step, new
+            if moved < _CONVERGED:
+                break
+        root = _triangle(self._precision(p, ease, curvature), 1.0 / variance)
+        off = abilities - centre
+        density = float((np.log(total) + top).sum() - 0.5 * (off @ off) / variance)
+        density -= 0.5 * self._n_arms * np.log(variance) + np.log(np.diag(root)).sum()
+        density += _BROAD_WEIGHT * float(_BROAD @ np.log(distribution))
+        density -= 0.5 * ((log_variance - _LOG_VARIANCE_MEAN) / _LOG_VARIANCE_DEVIATION) ** 2
+        return _Fit(density, abilities, root, ease), distribution
+
+    def _precision(self, p: Matrix, ease: Matrix, curvature: Vector) -> Matrix:
+        """(K, K) of the abilities: what an example's unknown ease takes away is shared by those who have seen it."""
+        result = np.diag(curvature)
+        order = np.argsort(self._columns, kind="stable")
+        ends = np.cumsum(np.bincount(self._columns))
+        for weights, start, end in zip(ease, np.concatenate(([0], ends)), ends, strict=False):
+            mine = self._arms[order[start:end]]
+            off = (p[mine] - (p[mine] @ weights)[:, None]) * np.sqrt(weights)
+            result[np.ix_(mine, mine)] -= off @ off.T
+        return result
+
+    def draws(self, n_draws: int, rng: np.random.Generator) -> tuple[Draws, Draws]:
+        """(S, K) joint draws of the prompts' means over the examples given, and over new examples like them."""
+        which = np.sort(rng.choice(len(self._fits), n_draws, p=self._weights))
+        given, new = np.empty((n_draws, self._n_arms)), np.empty((n_draws, self._n_arms))
+        size = max(1, _MOST_NUMBERS // (self._n_arms * len(_EASE)))
+        for number, found in enumerate(self._fits):
+            rows = np.flatnonzero(which == number)
+            for start in range(0, len(rows), size):
+                some = rows[start : start + size]
+                given[some], new[some] = self._draw(found, len(some), rng)
+        order = rng.permutation(n_draws)
+        return given[order], new[order]
+
+    def _draw(self, found: _Fit, n: int, rng: np.random.Generator) -> tuple[Draws, Draws]:
+        from scipy.linalg import solve_triangular  # here, to keep the import of asktell light
+
+        off = solve_triangular(found.root, rng.normal(size=(self._n_arms, n)), lower=True, trans=1).T
+        p = _logistic(found.abilities + off)  # (S, K, Q)
+        distribution = self._distributions(found.ease, n, rng)
+        new = (p @ distribution[:, :, None])[:, :, 0]
+        if self._n_examples is None:
+            return new, new
+        known, unseen = self._unseen(found.ease[self._given])
+        n_never = self._n_examples - int(self._given.sum())
+        never = rng.multinomial(n_never, distribution) if n_never else np.zeros(distribution.shape)
+        cells = unseen + never[:, None, :]
+        variance = (p * (1.0 - p) * cells).sum(axis=2)
+        right = known + (p * cells).sum(axis=2) + np.sqrt(variance) * rng.normal(size=variance.shape)
+        return np.clip(right / self._n_examples, 0.0, 1.0), new
+
+    def _distributions(self, ease: Matrix, n: int, rng: np.random.Generator) -> Matrix:
+        """(S, Q) draws of what ease examples have: a Bayesian bootstrap (Rubin 1981) of those seen, and the prior."""
+        result = rng.gamma(np.maximum(_BROAD_WEIGHT * _BROAD, 1e-3), size=(n, len(_EASE)))
+        weights = rng.gamma(1.0, size=(n, len(ease)))
+        places = (rng.random((n, len(ease)))[:, :, None] > np.cumsum(ease, axis=1)).sum(axis=2)
+        np.add.at(result, (np.arange(n)[:, None], np.minimum(places, len(_EASE) - 1)), weights)
+        return np.asarray(result / result.sum(axis=1, keepdims=True))
+
+    def _unseen(self, ease: Matrix) -> tuple[Vector, Matrix]:
+        """(K,) right answers on the examples given; (K, Q) expected numbers of cells, on examples seen by others."""
+        mine = self._given[self._columns]
+        known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms)
+        both: Masks = (self._right + self._wrong)[self._given]
+        return known, np.maximum(ease.sum(axis=0) - both.T @ ease, 0.0)
+
+
+def _logistic(abilities: Matrix) -> Draws:
+    """Probabilities of 1 for every ability and ease, within what logarithms can take."""
+    return np.asarray(1.0 / (1.0 + np.exp(-(abilities[..., None] + _EASE))))
+
+
+def _triangle(precision: Matrix, least: float) -> Matrix:
+    """The lower triangle L of L L' = the precision, of which no direction is known less than before any score."""
+    jitter = 0.0
+    while True:
+        try:
+            return np.asarray(np.linalg.cholesky(precision + jitter * np.eye(len(precision))))
+        except np.linalg.LinAlgError:
+            jitter = max(0.2 * least, 3.0 * jitter)

@@ -1,0 +1,132 @@
+"""What a result may state: joint draws of every prompt's means on the examples given, and on new examples like them.
+
+Decisions are many and take the Gaussian model of `asktell.posterior.two_way` for every metric. A statement is a promise:
+scores of 0 and 1 have the model that suits them (`asktell.posterior.rasch`), variances are averaged over, and of a
+constraint's metric it counts where a bound stands. People set a bound near what they think prompts reach. So the level
+that all prompts share is beforehand likely to be near the bound; how likely, and how near, was chosen for the least
+Brier score of P(feasible) on recorded tables (`python -m benchmarks.selection.verdicts`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.numerics.arrays import Draws, Masks, Matrix, Means, Vector
+from asktell.posterior.draws import ENDLESS, joint
+from asktell.posterior.rasch import Rasch
+from asktell.posterior.shape import Shape
+from asktell.posterior.two_way import Cells, posterior
+from asktell.problem.goals import Goal
+
+_DRAWS = 512  # a probability is then known to .02
+_MOST_ARMS = 300  # whose abilities are cheap to tell; of more, the Gaussian model is stated
+_NEAR, _NEAR_WEIGHT = 0.03, 0.8  # of the level about the bound, in units of the scores' range; else it may be anywhere
+
+
+class Statement(NamedTuple):
+    """Draws of the goal's values, and estimates."""
+
+    given: Draws  # (S, K, q) of the means over the examples given
+    new: Draws  # (S, K, q) of the means over new examples like them
+    means: Means  # (K, m) over the examples given
+    errors: Means  # (K, m) their standard deviations; NaN where nothing supports one
+    new_errors: Means  # (K, m) of the means over new examples
+    kept: Masks  # (K, c) who has always kept a bound at an end of the scale
+    example: Vector  # (m,) variances of the example effect
+    residual: Vector  # (m,) and of the residual
+    n_seen: int  # of the examples given
+    is_guess: bool  # after a single evaluation, which supports no error and no probability
+
+
+def statement(
+    cells: Cells,
+    goal: Goal,
+    shapes: Sequence[Shape | None],
+    basis: Matrix | None,
+    n_arms: int,
+    n_examples: int | None,
+    n_rows: int,
+    seed: int,
+) -> Statement:
+    """Draw what can be stated of the cells told; arguments as of `asktell.posterior.draws.joint`."""
+    of_given, of_new = dict[int, Draws](), dict[int, Draws]()
+    rng = np.random.default_rng([seed & 0xFFFFFFFFFFFFFFFF, n_rows])
+    for j, metric in enumerate(goal.metrics):
+        if shapes[j] is None and n_arms <= _MOST_ARMS and cells.noisy is None and _is_binary(cells.scores[:, j]):
+            others, minimized = _others(cells, goal, j, n_arms, n_examples), _sign(goal, metric) < 0
+            model = Rasch(cells.arms, cells.examples, cells.scores[:, j], n_arms, n_examples, others, minimized)
+            of_given[j], of_new[j] = model.draws(_DRAWS, rng)
+    like = cells, goal, shapes, basis, n_arms
+    given = joint(*like, n_examples, n_rows, _DRAWS, seed, True, of_given)
+    new = given if n_examples is None else joint(*like, ENDLESS, n_rows, _DRAWS, seed, True, of_new)
+    means, errors, new_errors = given.means.copy(), given.errors.copy(), new.errors.copy()
+    for j, own in of_given.items():
+        known = np.isfinite(errors[:, j])
+        means[:, j] = own.mean(axis=0)
+        errors[known, j] = own.std(axis=0)[known]
+        new_errors[known, j] = of_new[j].std(axis=0)[known]
+    variances = np.array([fit.variances for fit in given.fits])
+    return Statement(
+        _near_bounds(given.values, cells, goal),
+        _near_bounds(new.values, cells, goal),
+        means,
+        errors,
+        new_errors,
+        given.kept,
+        variances[:, 1],
+        variances[:, 2],
+        len(np.unique(cells.examples[cells.examples >= 0])),
+        len(cells.arms) < 2,
+    )
+
+
+def _is_binary(scores: Vector) -> bool:
+    """True if the scores are only 0 and 1, and both occur."""
+    return bool(np.isin(scores, (0.0, 1.0)).all()) and 0.0 < scores.mean() < 1.0
+
+
+def _sign(goal: Goal, metric: str) -> float:
+    """1 if more of a metric is better, else -1."""
+    for objective in goal.objectives:
+        if objective.metric == metric:
+            return float(objective.sign)
+    return -1.0 if any(c.metric == metric and c.at_most for c in goal.constraints) else 1.0
+
+
+def _others(cells: Cells, goal: Goal, metric: int, n_arms: int, n_examples: int | None) -> Vector:
+    """(K,) how good the prompts are in the other metrics, larger is better, with mean 0 and deviation 1; or all 0."""
+    total = np.zeros(n_arms)
+    for k, name in enumerate(goal.metrics):
+        if k != metric:
+            mean = posterior(cells, k, n_arms, n_examples, averaged=False).mean
+            total += _sign(goal, name) * _standardized(mean)
+    return _standardized(total)
+
+
+def _standardized(x: Vector) -> Vector:
+    off = x - x.mean()
+    spread = float(np.sqrt((off**2).mean()))
+    return off / spread if spread > 1e-9 * max(float(np.abs(x).max()), 1e-290) else np.zeros_like(x)
+
+
+def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Draws:
+    """The draws again, each as often as its levels are likely beforehand."""
+    weights = np.ones(len(values))
+    for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
+        j = goal.metrics.index(constraint.metric)
+        span = _span(goal, constraint.metric, cells.scores[:, j])
+        if span > 0.0:
+            off = values[:, :, k].mean(axis=1) / (span * _NEAR)
+            weights *= _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (_NEAR * np.sqrt(2.0 * np.pi)) + 1.0 - _NEAR_WEIGHT
+    if np.ptp(weights) == 0.0:
+        return values
+    ends = np.cumsum(weights) / weights.sum()
+    n = len(values)
+    return values[np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)]
+
+
+def _span(goal: Goal, metric: str, scores: Vector) -> float:
+    """How far apart scores can be, as far as is known; 0 if all were the same."""
+    ends = goal.limits(metric) or ((0.0, 1.0) if np.isin(scores, (0.0, 1.0)).all() else (scores.min(), scores.max()))
+    return float(ends[1] - ends[0])
