@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Tell, Trial
     from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
-    from asktell.results import Comparison, Difference, PromptResult, Result
+    from asktell.results import Comparison, Difference, Outlook, PromptResult, Result, Verdict
     from asktell.running.run import run
     from asktell.selector import Selector
     from asktell.service.client import RemoteStudy
@@ -64,6 +64,7 @@ __all__ = [
     "InvalidStateError",
     "MissingExtraError",
     "NotPicklableError",
+    "Outlook",
     "ParetoSet",
     "PromptResult",
     "Race",
@@ -80,6 +81,7 @@ __all__ = [
     "TellManyError",
     "Trial",
     "UnknownTrialError",
+    "Verdict",
     "at_least",
     "at_most",
     "maximize",
@@ -95,7 +97,7 @@ _LATE = {
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Tell", "Trial"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
-    "asktell.results": ("Comparison", "Difference", "PromptResult", "Result"),
+    "asktell.results": ("Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"),
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),
     "asktell.service.client": ("RemoteStudy",),

@@ -270,7 +270,8 @@ def test_all_prompts_failing_ends_with_an_empty_result(
         selector.fail(trial, "no")
     result = selector.result()
     assert selector.done
-    assert result.selected == result.unresolved == []
+    assert result.selected == []
+    assert result.verdict.action == "none"
     assert {entry.status for entry in result.prompts} == {"failed"}
     assert (result.spent, result.feasible) == (0, None)
     assert "Nothing selected" in str(result)
@@ -422,11 +423,14 @@ def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_
     pairs = [(trial.prompt_id, trial.example) for trial in asked]
     assert len(pairs) == len(set(pairs)) == 24
     assert selector.done
-    for k, entry in enumerate(selector.result().prompts):
+    result = selector.result()
+    for k, entry in enumerate(result.prompts):
         assert entry.pulls == 4
         assert list(entry.estimate.values()) == pytest.approx(table.means[k].tolist(), abs=1e-12)
         assert list(entry.standard_error.values()) == [0.0, 0.0]
-    assert selector.result().unresolved == []
+    if isinstance(result.goal, BestFeasible):
+        assert result.verdict.given_p_best == 1.0
+    assert len(result.verdict.outlook) == 0
 
 
 @pytest.mark.parametrize("method", PRESETS)

@@ -161,7 +161,7 @@ class Adaptive:
                 Departure(
                     arm=arm,
                     status=ACCEPTED if arm in answer else REJECTED,
-                    reason=_reason(statement, arm),
+                    reason="the answer" if arm in answer else "not the answer",
                     means=tuple(statement.means[arm].tolist()),
                     standard_errors=tuple(None if np.isnan(x) else float(x) for x in statement.errors[arm]),
                 )
@@ -310,15 +310,6 @@ class Adaptive:
 def _is_number(value: object, low: float, high: float) -> bool:
     """True if the value is a number strictly between the two."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and low < value < high
-
-
-def _reason(belief: Belief, arm: int) -> str:
-    if belief.is_guess:
-        return "a single evaluation tells no probability"
-    words = [f"P(best) = {belief.p_optimal[arm]:.3g}"]
-    if belief.p_feasible is not None:
-        words.append(f"P(feasible) = {belief.p_feasible[arm]:.3g}")
-    return ", ".join(words)
 
 
 def _answer(state: State, belief: Belief | None) -> list[int]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Means, Vector, distinct
+from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import basis
 from asktell.posterior.statement import Statement, statement
@@ -23,13 +23,8 @@ class Belief(NamedTuple):
     means: Means  # (K, m)
     errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
     values: Draws  # (S, K, q)
-    p_feasible: Vector | None  # (K,); None without constraints
-    feasible: (
-        Mask | None
-    )  # (K,) whether that is likely, bounds at an end of the scale taken as kept by who has kept them
-    kept: Masks | None  # (K, c) who that is
+    kept: Masks | None  # (K, c) who has always kept a bound at an end of the scale; None without constraints
     members: Masks | None  # (S, K) who is in the Pareto set of each draw, feasible or not; None for best feasible
-    p_optimal: Vector  # (K,) of being the best feasible prompt, or feasible and in the Pareto set
     interest: Vector  # (K,) how much a prompt's membership is in doubt
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
@@ -131,22 +126,19 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     )
     values, kept, n_objectives = drawn.values, drawn.kept, len(goal.objectives)
     n_draws = len(values)
-    keeps = membership.feasible(values, n_objectives)
     alive = _alive(problem, known)
     rivals = values if len(alive) == n_arms else values[:, alive]
-    p_optimal, interest, expected, members = np.zeros(n_arms), np.zeros(n_arms), None, None
+    interest, expected, members = np.zeros(n_arms), None, None
     if isinstance(goal, BestFeasible):
         merits = membership.merit(rivals)
         order = by_chance(problem, alive)
         two = order[membership.ranking(np.take(merits, np.searchsorted(alive, order), axis=1))]
         interest = np.bincount(two.ravel(), minlength=n_arms) / n_draws
-        p_optimal[alive] = membership.best_members(merits).mean(axis=0)
         expected = np.zeros(n_arms)
         expected[alive] = membership.quality(rivals).mean(axis=0)
     else:
         members = np.zeros(values.shape[:2], dtype=bool)
         members[:, alive] = membership.pareto_members(membership.standing(rivals, n_objectives))
-        p_optimal = (members & keeps).mean(axis=0)
         # Where nobody is feasible, the least violating prompt is wanted.
         p_member = members.mean(axis=0)
         interest = p_member * (1.0 - p_member)
@@ -154,11 +146,8 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         means=drawn.means,
         errors=drawn.errors,
         values=values,
-        p_feasible=keeps.mean(axis=0) if goal.is_constrained else None,
-        feasible=_taken_as_feasible(values[:, :, n_objectives:], kept) if goal.is_constrained else None,
         kept=kept if goal.is_constrained else None,
         members=members,
-        p_optimal=p_optimal,
         interest=interest,
         expected=expected,
         informative=_informative(problem, cells, history.scores(), drawn.fits),
@@ -166,14 +155,6 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         noise=_noise(cells, drawn.fits),
         is_guess=len(cells.arms) < 2,
     )
-
-
-def _taken_as_feasible(slacks: Draws, kept: Masks) -> Mask:
-    """(K,) whether a prompt more likely than not keeps every bound that it is not taken to keep."""
-    keeps = np.ones(slacks.shape[:2], dtype=bool)
-    for k in range(slacks.shape[2]):
-        keeps &= (slacks[:, :, k] >= 0) | kept[:, k]
-    return np.asarray(keeps.mean(axis=0) >= _SOME)
 
 
 def _noise(cells: Cells, fits: list[Posterior]) -> design.Noise | None:

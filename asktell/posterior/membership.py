@@ -8,7 +8,7 @@ others are slacks. Under constraints one prompt is better than another in the se
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Draws, Indices, Mask, Masks, Matrix, Vector
+from asktell.numerics.arrays import Counts, Draws, Indices, Mask, Masks, Matrix
 from asktell.numerics.pareto import pareto_mask
 
 # Of the expected F1 and hypervolume of an answer set: numbers of draws, prompts and points, by what a result may take.
@@ -62,11 +62,6 @@ def ranking(merits: Matrix) -> Indices:
     second = merits.argmax(axis=1)
     merits[rows, first] = top
     return np.stack((first, second), axis=1)
-
-
-def best_members(merits: Matrix) -> Masks:
-    """(S, K): who is of the highest merit in each draw, all of those that are equally good."""
-    return np.asarray(merits == merits.max(axis=1, keepdims=True))
 
 
 def quality(values: Draws) -> Draws:
@@ -157,7 +152,7 @@ def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None 
     candidates = candidates[probability[candidates] >= 0.5 * _LEAST_PROBABILITY]
     # Where a prompt is feasible, infeasible ones are below 0, and feasible ones not.
     low = np.where(some[:, :, None] & (values < 0), np.inf, values).min(axis=1)
-    covers = covers(values, candidates, low, seed)  # (S, C, P)
+    covers = coverage(values, candidates, low, seed)  # (S, C, P)
     below = np.maximum(covers.any(axis=1).sum(axis=1), 1)
     sizes, optimal = members.sum(axis=1), members[:, candidates]
     hits, covered = np.zeros(n_draws), np.zeros((n_draws, covers.shape[2]), dtype=bool)
@@ -181,7 +176,7 @@ def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None 
     return answer
 
 
-def covers(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Masks:
+def coverage(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Masks:
     """(S, C, P): whether a candidate dominates each of P random points from `low` (S, p) to below the draw's front."""
     high = values.max(axis=1)
     n_draws, _, q = values.shape
@@ -192,29 +187,6 @@ def covers(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Masks:
     for k in range(q):
         result &= values[:, candidates, k][:, :, None] >= points[:, None, :, k]
     return result
-
-
-def rivals(values: Draws, answer: Indices, best_feasible: bool, n_objectives: int | None = None) -> Vector:
-    """(K,) how often each prompt is better than the answer, or is dominated by none of a Pareto set.
-
-    For a Pareto set, columns from `n_objectives` on are slacks.
-    """
-    if not len(answer):
-        return np.ones(values.shape[1])
-    if best_feasible:
-        violation = np.maximum(0.0, -least_slack(values))
-        best = answer[0]
-        less, same = violation < violation[:, [best]], violation == violation[:, [best]]
-        return np.asarray((less | (same & (values[:, :, 0] > values[:, [best], 0]))).mean(axis=0))
-    values = standing(values, values.shape[2] if n_objectives is None else n_objectives)
-    free = np.ones(values.shape[:2], dtype=bool)
-    columns = [np.ascontiguousarray(values[:, :, k]) for k in range(values.shape[2])]
-    for member in answer:
-        covered = columns[0][:, [member]] >= columns[0]
-        for column in columns[1:]:
-            covered &= column[:, [member]] >= column
-        free &= ~covered
-    return np.asarray(free.mean(axis=0))
 
 
 def settled(

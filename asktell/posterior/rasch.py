@@ -165,7 +165,7 @@ class Rasch:
     def _unseen(self, ease: Matrix) -> tuple[Vector, Matrix]:
         """(K,) right answers on the examples given; (K, Q) expected numbers of cells, on examples seen by others."""
         mine = self._given[self._columns]
-        known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms)
+        known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms).astype(np.float64)
         both: Masks = (self._right + self._wrong)[self._given]
         return known, np.maximum(ease.sum(axis=0) - both.T @ ease, 0.0)
 

@@ -1,23 +1,25 @@
 """What a result may state: joint draws of every prompt's means on the examples given, and on new examples like them.
 
-Decisions are many and take the Gaussian model of `asktell.posterior.two_way` for every metric. A statement is a promise:
-scores of 0 and 1 have the model that suits them (`asktell.posterior.rasch`), variances are averaged over, and of a
-constraint's metric it counts where a bound stands. People set a bound near what they think prompts reach. So the level
-that all prompts share is beforehand likely to be near the bound; how likely, and how near, was chosen for the least
-Brier score of P(feasible) on recorded tables (`python -m benchmarks.selection.verdicts`).
+Decisions are many and take the Gaussian model of `asktell.posterior.two_way` for every metric. A statement is a
+promise: scores of 0 and 1 have the model that suits them (`asktell.posterior.rasch`), variances are averaged over, and
+it counts where a constraint's bound stands. People set a bound near what they think prompts reach, so the level that
+all prompts share is likely to be near it beforehand; how near was chosen for the least Brier score of P(feasible) on
+recorded tables (`python -m benchmarks.selection.verdicts`).
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from asktell.numerics.arrays import Draws, Masks, Matrix, Means, Vector
-from asktell.posterior.draws import ENDLESS, joint
+from asktell.posterior.draws import ENDLESS, Joint, joint
 from asktell.posterior.rasch import Rasch
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, posterior
 from asktell.problem.goals import Goal
+
+Rng: TypeAlias = np.random.Generator
 
 _DRAWS = 512  # a probability is then known to .02
 _MOST_ARMS = 300  # whose abilities are cheap to tell; of more, the Gaussian model is stated
@@ -66,6 +68,8 @@ def statement(
         means[:, j] = own.mean(axis=0)
         errors[known, j] = own.std(axis=0)[known]
         new_errors[known, j] = of_new[j].std(axis=0)[known]
+    if new is not given:
+        _hold_kept(new, goal, cells, of_new, n_arms, rng)
     variances = np.array([fit.variances for fit in given.fits])
     return Statement(
         _near_bounds(given.values, cells, goal),
@@ -110,23 +114,34 @@ def _standardized(x: Vector) -> Vector:
     return off / spread if spread > 1e-9 * max(float(np.abs(x).max()), 1e-290) else np.zeros_like(x)
 
 
+def _hold_kept(new: Joint, goal: Goal, cells: Cells, shares: Mapping[int, Draws], n_arms: int, rng: Rng) -> None:
+    """A bound at an end of the scale is kept by who has always kept it, unless one of as many new scores breaks it."""
+    for k, constraint in enumerate(goal.constraints):
+        share, kept = shares.get(goal.metrics.index(constraint.metric)), new.kept[:, k]
+        if share is not None and kept.any():
+            keeps = (1.0 - share if constraint.at_most else share) ** np.bincount(cells.arms, minlength=n_arms)
+            column = new.values[:, :, len(goal.objectives) + k]
+            column[kept & (rng.random(column.shape) < keeps[: len(column)])] = 0.0
+
+
 def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Draws:
-    """The draws again, each as often as its levels are likely beforehand."""
+    """The draws again, each as often as its levels are likely beforehand.
+
+    A bound at an end of the scale, such as all answers being valid, says nothing of where the level is.
+    """
     weights = np.ones(len(values))
     for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
-        j = goal.metrics.index(constraint.metric)
-        span = _span(goal, constraint.metric, cells.scores[:, j])
-        if span > 0.0:
-            off = values[:, :, k].mean(axis=1) / (span * _NEAR)
+        low, high = _ends(goal, constraint.metric, cells.scores[:, goal.metrics.index(constraint.metric)])
+        if low < high and constraint.bound not in (low, high):
+            off = values[:, :, k].mean(axis=1) / (_NEAR * (high - low))
             weights *= _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (_NEAR * np.sqrt(2.0 * np.pi)) + 1.0 - _NEAR_WEIGHT
     if np.ptp(weights) == 0.0:
         return values
-    ends = np.cumsum(weights) / weights.sum()
-    n = len(values)
+    n, ends = len(values), np.cumsum(weights) / weights.sum()
     return values[np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)]
 
 
-def _span(goal: Goal, metric: str, scores: Vector) -> float:
-    """How far apart scores can be, as far as is known; 0 if all were the same."""
-    ends = goal.limits(metric) or ((0.0, 1.0) if np.isin(scores, (0.0, 1.0)).all() else (scores.min(), scores.max()))
-    return float(ends[1] - ends[0])
+def _ends(goal: Goal, metric: str, scores: Vector) -> tuple[float, float]:
+    """The lowest and the highest score there can be, or else that there was."""
+    binary = (0.0, 1.0) if np.isin(scores, (0.0, 1.0)).all() else None
+    return goal.limits(metric) or binary or (float(scores.min()), float(scores.max()))

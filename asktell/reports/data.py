@@ -97,6 +97,7 @@ def document(
         "whole": _whole(state, result),
         "notes": list(result.notes),
         "answer": answer,
+        "verdict": result.verdict.to_dict(),
         "tied": tied,
         "baseline": baseline,
         "feasible": result.feasible,
@@ -170,7 +171,7 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
         "errors": by_metric("standard_error"),
         "population_errors": by_metric("standard_error_population"),
         "reason": [None if reason is None else reason[:_MOST_REASON] for reason in column("reason")],
-        **{f: column(f) for f in ("pulls", "status", "round", "feasible", "failures", "p_feasible", "p_optimal")},
+        **{f: column(f) for f in ("pulls", "status", "round", "feasible", "failures", "p_feasible", "p_best")},
     }
 
 
@@ -215,7 +216,7 @@ def _pairs(
 
 
 def _rank(entry: PromptResult, place: int, tied: bool) -> tuple[bool, float, int]:
-    return not tied, -(entry.p_optimal or 0.0), place
+    return not tied, -(entry.p_best or 0.0), place
 
 
 def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]) -> list[dict[str, Any]]:

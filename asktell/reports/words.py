@@ -76,40 +76,14 @@ def _headline(result: Result) -> str:
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     if not result.selected:
         return ["No evaluation has succeeded yet."]
-    first, others = result.selected[0], len(result.unresolved)
-    said = []
+    first, said = result.selected[0], []
     if data["paused"]:
         said.append("The selection is paused: no trials are handed out until it is resumed.")
     elif not result.done:
-        said.append("The selection is still running: wait for its end before you decide.")
+        said.append("The selection is still running.")
+    said.append(result.verdict.sentence)
     if isinstance(result.goal, BestFeasible):
-        is_kept = not none_is_feasible(result)
-        if first.p_optimal is not None:
-            role = "is the best" if is_kept else "comes closest"
-            said.append(f"{_short(str(first.id))} {role} with probability {_chance(first.p_optimal)}.")
-        if not is_kept and result.done:
-            said.append("Loosen a threshold, or add prompts that keep it.")
-        if others:
-            tied = _count(others, "other prompt") + (" is" if others == 1 else " are")
-            fair = ": choose among them by price or taste" if result.done and not result.missed else ""
-            said.append(f"{tied} not told apart from it{fair or ('' if result.done else ' yet')}.")
-        elif result.done and not result.missed:
-            said.append(_advice(result, first))
-        if result.goal.is_constrained and result.feasible and first.p_feasible is not None:
-            said.append(f"It keeps every threshold with probability {_chance(first.p_feasible)}.")
         said += _better_but_gone(result, first)
-        if result.missed and is_kept:
-            said.append(f"{result.missed}.")
-    else:
-        n, name = len(result.selected), _short(str(first.id))
-        gone = any(entry.status in (FAILED, RETIRED) for entry in result.prompts)
-        said.append(
-            f"No prompt is best in every metric: choose among the {n} by what matters most to you."
-            if n > 1
-            else f"{name} is at least as good in every metric as every other prompt{_GONE if gone else ''}."
-        )
-        if others:
-            said.append(f"{_count(others, 'prompt')} outside may belong to the front too.")
     if result.sentence:
         sentence = "; ".join(result.sentence.splitlines())
         for id_ in {str(first.id), str(result.baseline)}:
@@ -136,16 +110,6 @@ def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
     objective = result.goal.objectives[0]
     mean, other = a.estimate[objective.metric], b.estimate[objective.metric]
     return mean is not None and other is not None and objective.sign * (mean - other) > 0
-
-
-def _advice(result: Result, first: PromptResult) -> str:
-    """Advice about an answer that no other prompt is likely to beat."""
-    if first.id == result.baseline:
-        return "No other prompt is likely to be better: keep it."
-    objective = result.goal.objectives[0].metric
-    if result.comparison is not None and result.comparison.differences[objective].verdict == "undecided":
-        return "No other prompt is likely to be better, but its lead over the baseline is undecided."
-    return "No other prompt is likely to be better: ship it."
 
 
 def _plane(data: Mapping[str, Any], result: Result) -> str:

@@ -3,5 +3,6 @@
 from asktell.results.comparison import Comparison, Difference
 from asktell.results.entries import PromptResult
 from asktell.results.result import Result
+from asktell.results.verdict import Outlook, Verdict
 
-__all__ = ["Comparison", "Difference", "PromptResult", "Result"]
+__all__ = ["Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"]

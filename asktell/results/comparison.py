@@ -106,7 +106,7 @@ class Comparison:
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}: {amount}"
         if difference.p_better == 0.5:
-            how = "are level" if difference.estimate == 0 else "are not told apart"
+            how = "are level" if difference.estimate == 0 else "are undecided"
             return f"{a} and {b} {how} so far: {amount}"
         word = BETTER if difference.p_better > 0.5 else WORSE
         probability = max(difference.p_better, 1 - difference.p_better)

@@ -8,8 +8,9 @@ import numpy as np
 from immutables import Map
 
 from asktell.methods import Adaptive, Method
-from asktell.methods.belief import by_chance
+from asktell.methods.belief import stated
 from asktell.problem.goals import BestFeasible
+from asktell.results.verdict import chances, members
 from asktell.state import FAILED, RETIRED, Departure, Retired, State, grown, initial
 
 CHECKPOINTS = 20
@@ -107,19 +108,16 @@ def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, 
     p_right = agreement = None
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(problem.population)
-    belief = method.statement(state) if isinstance(method, Adaptive) else None
-    if belief is not None:
-        means, errors = belief.means, belief.errors
-        if answer is None:
-            allowed = np.intersect1d(state.active, np.unique(state.history.arms()))
-            answer = belief.answer(problem.goal, problem.seed, by_chance(problem, allowed))
-        if answer and not belief.is_guess:
-            if isinstance(problem.goal, BestFeasible):
-                p_right = float(belief.p_optimal[answer[0]])
-            else:
-                agreement = _agreement(belief.members, answer)
     if answer is None:
         answer = method.answer(state)
+    found = stated(state)
+    if found is not None and isinstance(method, Adaptive):
+        means, errors = found.means, found.errors
+    if found is not None and answer and not found.is_guess:
+        if isinstance(problem.goal, BestFeasible):
+            p_right = float(chances(state, found).p_best[answer[0]])
+        else:
+            agreement = _agreement(members(state, found), answer)
     first = answer[0] if answer else None
     return {
         "answer": answer[:50],
@@ -133,8 +131,6 @@ def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, 
 
 def _agreement(members: Any, answer: list[int]) -> float | None:
     """The expected F1 of a set and the front, over draws of the front."""
-    if members is None:
-        return None
     hits = members[:, answer].sum(axis=1)
     return float((2.0 * hits / (len(answer) + members.sum(axis=1))).mean())
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from asktell.problem.goals import Goal
+from asktell.results.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class PromptResult:
     the prompt is taken to keep every constraint (None without constraints or estimate): by its probability of that, at
     least a half, where the method has a posterior, else by its estimate. A bound at the end of the scale, as
     `at_least(1)` of a share, is taken as kept as long as every score keeps it, however small the probability that all
-    others will. `p_feasible` and `p_optimal` are None unless the method has a posterior.
+    others will. `p_best` is the probability of being the best feasible prompt, or in the Pareto set, and `p_feasible`
+    that of keeping every constraint, both on new examples like those given; None as long as nothing supports one.
     """
 
     id: str | int
@@ -34,7 +36,7 @@ class PromptResult:
     feasible: bool | None
     failures: int
     p_feasible: float | None = None
-    p_optimal: float | None = None
+    p_best: float | None = None
     standard_error_population: Mapping[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +57,8 @@ class Shown(Protocol):
     def prompts(self) -> list[PromptResult]: ...  # noqa: D102
     @property
     def unresolved(self) -> list[PromptResult]: ...  # noqa: D102
+    @property
+    def verdict(self) -> Verdict: ...  # noqa: D102
     @property
     def baseline(self) -> str | int | None: ...  # noqa: D102
     @property

@@ -15,7 +15,7 @@ _ROWS = 10
 
 
 def as_html(result: Shown, heading: list[str], above: str = "") -> str:
-    """The table of the answer and those not told apart.
+    """The verdict, and the table of the answer and those that may be better.
 
     Args:
         result: what is shown.
@@ -30,7 +30,7 @@ def as_html(result: Shown, heading: list[str], above: str = "") -> str:
     rows = []
     for entry in shown:
         cells = [
-            "selected" if entry.id in chosen else "not told apart", str(entry.id),
+            "selected" if entry.id in chosen else "may be better", str(entry.id),
             *(with_error(entry.estimate[m], entry.standard_error[m]).replace("+-", "±") for m in metrics),
             str(entry.pulls), one_line(entry.prompt, 60),
         ]  # fmt: skip
@@ -38,7 +38,7 @@ def as_html(result: Shown, heading: list[str], above: str = "") -> str:
     left = len(found) - len(shown)
     more = [f"... and {left} more."] if left > 0 else []
     lines = [f"<p>{_text(line)}</p>" for line in heading]
-    said = [*more, *result.notes, *(result.sentence or "").splitlines()]
+    said = [*more, result.verdict.sentence, *result.notes, *(result.sentence or "").splitlines()]
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>" if rows else ""
     return "".join([
         "<div>", above, *lines, table, *(f"<p>{_text(line)}</p>" for line in said),
@@ -56,7 +56,7 @@ def as_frame(result: Shown) -> "pandas.DataFrame":
         import pandas
     metrics, chosen = result.goal.metrics, {entry.id for entry in result.selected}
     open_ = {entry.id for entry in result.unresolved}
-    fixed = ("pulls", "status", "round", "reason", "feasible", "failures", "p_feasible", "p_optimal")
+    fixed = ("pulls", "status", "round", "reason", "feasible", "failures", "p_feasible", "p_best")
     names = column_names(metrics, ("id", "prompt", "selected", "unresolved", *fixed))
     columns: dict[str, object] = {
         "id": [entry.id for entry in result.prompts],
@@ -67,7 +67,7 @@ def as_frame(result: Shown) -> "pandas.DataFrame":
     for name, metric in zip(names, metrics, strict=True):
         columns[name] = pandas.array([e.estimate[metric] for e in result.prompts], dtype="float64")
         columns[f"{name} error"] = pandas.array([e.standard_error[metric] for e in result.prompts], dtype="float64")
-    kinds = {"round": "Int64", "feasible": "boolean", "p_feasible": "float64", "p_optimal": "float64"}
+    kinds = {"round": "Int64", "feasible": "boolean", "p_feasible": "float64", "p_best": "float64"}
     for field in fixed:
         values = [getattr(entry, field) for entry in result.prompts]
         columns[field] = pandas.array(values, dtype=kinds[field]) if field in kinds else values

@@ -17,6 +17,7 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.comparison import UNDECIDED, Comparer, Comparison, compare_two
 from asktell.results.entries import FailureGroup, PromptResult, in_words
+from asktell.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas
@@ -84,8 +85,8 @@ Moments: TypeAlias = Callable[[], list[dict[str, Any]]]
 class Result:
     """The answer so far; final once `done`.
 
-    `selected`: the best feasible prompt, or the Pareto set, best first. `unresolved`: prompts that could not be told
-    apart from the answer: as far as can be told, they are tied with it. `stopped_early`: whether the run ended before
+    `selected`: the best feasible prompt, or the Pareto set, best first. `verdict`: what to do with it and how sure that
+    is. `stopped_early`: whether the run ended before
     its budget because the answer was settled (`Adaptive(confidence=...)`, `Race`). `finished_early`: whether budget was
     left over because every prompt in the last round had no evaluation left. `feasible`: whether every selected
     prompt keeps every constraint (None without constraints; see `PromptResult`).
@@ -103,7 +104,7 @@ class Result:
     goal: Goal
     selected: list[PromptResult]
     prompts: list[PromptResult]
-    unresolved: list[PromptResult]
+    verdict: Verdict
     spent: int
     budget: int
     spent_cost: float
@@ -126,6 +127,12 @@ class Result:
     def best(self) -> PromptResult | None:
         """The first of `selected`, None while nothing is."""
         return self.selected[0] if self.selected else None
+
+    @property
+    def unresolved(self) -> list[PromptResult]:
+        """The contenders of the verdict without the answer: prompts that may well be better, or belong to the front."""
+        entries, chosen = {entry.id: entry for entry in self.prompts}, {entry.id for entry in self.selected}
+        return [entries[id_] for id_, _ in self.verdict.contenders if id_ not in chosen]
 
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
@@ -226,7 +233,7 @@ class Result:
             "metrics": list(self.goal.metrics),
             "selected": [entry.to_dict() for entry in self.selected],
             "prompts": [entry.to_dict() for entry in self.prompts],
-            "unresolved": [entry.to_dict() for entry in self.unresolved],
+            "verdict": self.verdict.to_dict(),
             "spent": self.spent,
             "budget": self.budget,
             "spent_cost": self.spent_cost,
@@ -359,17 +366,9 @@ class Result:
         lines += _legend(self.selected[0], self.examples, self.repeats > 1)
         if len(self.selected) > _ROWS_SHOWN:
             lines.append(f"... and {len(self.selected) - _ROWS_SHOWN} more.")
-        if self.unresolved:
-            ids = ", ".join(safe(str(entry.id)) for entry in self.unresolved[:_ROWS_SHOWN])
-            more = ", ..." if len(self.unresolved) > _ROWS_SHOWN else ""
-            what = (
-                "Tied with the answer, as far as can be told"
-                if self.stopped_early
-                else "Not told apart from the answer"
-            )
-            lines.append(f"{what}: {len(self.unresolved)} of {len(self.prompts)} ({ids}{more}).")
         cost = [f"Cost: {self.spent_cost:.4g}."] if self.spent_cost and self.max_cost is None else []
-        return "\n".join([*lines, *self.notes, *cost, *([self.sentence] if self.sentence else [])])
+        said = [part for line in (self.verdict.sentence, *self.notes) for part in filled(line, WIDTH)]
+        return "\n".join([*lines, *said, *cost, *([self.sentence] if self.sentence else [])])
 
     def table(self, width: int = WIDTH) -> str:
         """Every prompt with its estimates, the selected ones first, then by the goal; below, failures and notes."""
@@ -383,14 +382,22 @@ class Result:
         lines = [part for line in heading(self) for part in filled(line, width)]
         keys = [["", *marks], ["id", *(str(entry.id) for entry in ranked)]]
         lines += in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in ranked)], width)
-        lines.append("*: selected" + ("; ?: could not be told apart from the selected ones" if open_ - chosen else ""))
+        lines.append("*: selected" + ("; ?: may be better, or belong to them" if open_ - chosen else ""))
         lines += (one_line(line, 2 * width) for line in in_words(self.failures, most=10))
         for e in self.prompts:
             if e.status == "retired":
                 why = f": {one_line(e.reason, 2 * width)}" if e.reason else "."
                 lines.append(f"{safe(str(e.id))} was retired{why}")
         cost = [f"Cost: {self.spent_cost:.4g}"] if self.spent_cost else []
-        return "\n".join([*lines, *self.notes, *cost, *([self.sentence] if self.sentence else [])])
+        return "\n".join(
+            [
+                *lines,
+                *filled(self.verdict.sentence, width),
+                *self.notes,
+                *cost,
+                *([self.sentence] if self.sentence else []),
+            ]
+        )
 
 
 def _ranked(result: Result) -> list[PromptResult]:
@@ -447,7 +454,7 @@ def _legend(entry: PromptResult, examples: int | None, noisy: bool) -> list[str]
 def probabilities(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
     """Columns, each with its header, of the probabilities that the entries have."""
     optimal = "P(best)" if isinstance(goal, BestFeasible) else "P(in set)"
-    of_all = ((optimal, [e.p_optimal for e in entries]), ("P(feasible)", [e.p_feasible for e in entries]))
+    of_all = ((optimal, [e.p_best for e in entries]), ("P(feasible)", [e.p_feasible for e in entries]))
     return [[name, *map(with_doubt, column)] for name, column in of_all if any(p is not None for p in column)]
 
 

@@ -8,19 +8,20 @@ import numpy as np
 
 from asktell._util.terminal import safe
 from asktell.methods import Adaptive, Elimination, Method, Race
-from asktell.methods.belief import believe
+from asktell.methods.belief import stated
 from asktell.numerics import counters
 from asktell.numerics.arrays import Means
 from asktell.numerics.tally import Tally
-from asktell.posterior import membership
+from asktell.posterior.statement import Statement
 from asktell.posterior.two_way import agrees_by_chance, chance_of_another
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.goals import Goal, ParetoSet
 from asktell.results.comparison import Comparison, Pairs, compare_two, differ, of_repeats, premises
 from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
 from asktell.results.result import Result
-from asktell.state import ACCEPTED, ACTIVE, REJECTED, State
+from asktell.results.verdict import Chances, chances, judge
+from asktell.state import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
 from asktell.state.history import repeated
 
 PRIOR_FREEDOM = 4
@@ -110,21 +111,21 @@ def student(freedom: int) -> float:
 _JUDGED = (ACCEPTED, REJECTED)
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
 _FEW = 4  # scores whose span says how far apart scores are
-_DRAWS = 256  # of the posterior, as Adaptive takes them
-_DOUBT = 0.05  # a prompt outside the answer that may be as good with this probability is unresolved
 
 
 def summarize(state: State, method: Method, named: Prompts) -> Result:
     """The result: the recorded answer if finished, otherwise the best answer so far."""
     answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
-    prompts = _prompt_results(state, method, named)
+    found = stated(state)
+    likely = None if found is None or found.is_guess else chances(state, found)
+    prompts = _prompt_results(state, method, named, found, likely)
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
     result = Result(
         goal=state.problem.goal,
         selected=selected,
         prompts=prompts,
-        unresolved=[prompts[arm] for arm in _unresolved(state, method, answer)],
+        verdict=judge(state, found, likely, answer, named.ids, _none_is_feasible(prompts), _tolerance(method)),
         spent=state.spent,
         budget=state.problem.budget,
         spent_cost=state.cost,
@@ -236,37 +237,49 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
         yield f"By the estimates, {len(by)} of the selected {are} ({some}{more}), but that is in doubt."
 
 
-def _prompt_results(state: State, method: Method, named: Prompts) -> list[PromptResult]:
+def _tolerance(method: Method) -> float:
+    return 0.0 if isinstance(method, Elimination) else method.tolerance
+
+
+def _none_is_feasible(prompts: list[PromptResult]) -> bool:
+    """True if no candidate for the answer is taken to keep every constraint."""
+    rivals = [entry.feasible for entry in prompts if entry.status not in (FAILED, RETIRED)]
+    return False in rivals and True not in rivals
+
+
+def _prompt_results(
+    state: State, method: Method, named: Prompts, found: Statement | None, likely: Chances | None
+) -> list[PromptResult]:
     problem, metrics = state.problem, state.problem.goal.metrics
     tally = state.current_tally()
     means, errors = tally.means, np.full_like(tally.means, np.nan)
-    active = state.active
-    p_feasible: Sequence[float | None] = [None] * problem.n_arms
-    p_optimal = p_feasible
-    feasible: Sequence[bool | None] | None = None
-    if isinstance(method, Adaptive):
-        belief = method.statement(state)
-        if belief is not None:
-            means, errors = belief.means, belief.errors
-            if not belief.is_guess:
-                feasible = None if belief.feasible is None else belief.feasible.tolist()
-                p_optimal = belief.p_optimal.tolist()
-                p_feasible = p_feasible if belief.p_feasible is None else belief.p_feasible.tolist()
-    elif isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
-        means[active], errors[active] = method.estimates(state, active)[:2]
-    means, errors = means.copy(), errors.copy()
-    spread = _spread_of_examples(state, tally)
-    for arm, (_, departed) in state.left.items():
-        if departed.means:
-            means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
-    if not isinstance(method, Adaptive):
-        by_samples = isinstance(method, Race) or not method.estimator.is_model
+    active, new_errors = state.active, None
+    p_best: Sequence[float | None] = [None] * problem.n_arms
+    p_feasible, feasible = p_best, None
+    if isinstance(method, Adaptive) and found is not None:
+        means, errors, new_errors = found.means, found.errors, found.new_errors
+    else:
+        if isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
+            means[active], errors[active] = method.estimates(state, active)[:2]
+        means, errors = means.copy(), errors.copy()
+        for arm, (_, departed) in state.left.items():
+            if departed.means:
+                means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
+        by_samples = not isinstance(method, Elimination) or not method.estimator.is_model
         errors = sample_errors(state, tally) if by_samples else model_errors(state, tally, means, errors)
     means, errors = _within_range(state, means, errors)
+    if new_errors is None:
+        new_errors = np.hypot(errors, np.sqrt(_spread_of_examples(state, tally)))
+    if likely is not None:
+        p_best = likely.p_best.tolist()
+        if likely.p_feasible is not None and likely.taken is not None:
+            p_feasible = likely.p_feasible.tolist()
+            feasible = likely.taken.tolist() if isinstance(method, Adaptive) else None
+    feasible = feasible or _feasible(problem.goal, means)
     pulls = np.bincount(state.history.arms(), minlength=problem.n_arms) if problem.repeats > 1 else tally.counts
-    counts, feasible = pulls.tolist(), feasible or _feasible(problem.goal, means)
+    counts = pulls.tolist()
     estimated, deviations = _by_metric(metrics, means), _by_metric(metrics, errors)
-    of_new_examples = _by_metric(metrics, np.hypot(errors, np.sqrt(spread)))
+    of_new_examples = _by_metric(metrics, new_errors)
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm, (None, None))
@@ -283,7 +296,7 @@ def _prompt_results(state: State, method: Method, named: Prompts) -> list[Prompt
                 feasible=feasible[arm],
                 failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],
-                p_optimal=p_optimal[arm],
+                p_best=p_best[arm],
                 standard_error_population=of_new_examples[arm],
             )
         )
@@ -329,24 +342,6 @@ def _spread_of_examples(state: State, tally: Tally) -> Means:
         if tally.noise is not None:
             variance = np.maximum(0.0, variance - tally.noise)
     return np.where(np.isfinite(variance), variance, np.nan) / n_examples
-
-
-def _unresolved(state: State, method: Method, answer: list[int]) -> list[int]:
-    """Arms outside the answer that may belong to it, by the posterior; of a race, those that no interval has ruled out.
-
-    As long as nothing is known, everybody may.
-    """
-    goal = state.problem.goal
-    out = {*answer, *state.no_rivals()}
-    if isinstance(method, Race):
-        return sorted(set(method.open(state)) - out)
-    belief = method.statement(state) if isinstance(method, Adaptive) else believe(state, _DRAWS, averaged=True)
-    if belief is None:
-        return sorted(set(range(state.problem.n_arms)) - out)
-    open_ = membership.rivals(
-        belief.values, np.array(answer, dtype=np.int64), isinstance(goal, BestFeasible), len(goal.objectives)
-    )
-    return sorted(set(np.flatnonzero(open_ >= _DOUBT).tolist()) - out)
 
 
 def _finished_early(state: State) -> bool:

@@ -1,7 +1,8 @@
 """What to do with the answer, how sure that is, and what more evaluations would bring.
 
 This is the one place where certainty is stated; whatever shows a result shows this. Probabilities are those of
-`asktell.posterior.statement`: the headline speaks of new examples like those given, for that is where an answer is used.
+`asktell.posterior.statement`: the headline speaks of new examples like those given, for that is where an answer is
+used.
 
 The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5). For every joint draw of the truth the
 means that n more evaluations would lead to are drawn too, the answer is chosen by these and held against that draw.
@@ -24,6 +25,7 @@ from asktell.state import State
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
 
 _COVERED = 0.95  # probability that the best prompt is among the contenders, and that the loss is at most `loss_95`
+_TAKEN = 0.5  # probability from which a prompt is taken to keep its constraints
 _IN_FRONT = 0.05  # probability of being in the front from which a prompt outside the answer is a contender
 _TOLERATED = 0.01  # of the metric's range: a loss that nobody minds
 _WORTHWHILE = 0.1  # of the loss: what more evaluations have to save to be advised
@@ -78,7 +80,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as JSON-ready data, with the same names."""
-        return {**asdict(self), "contenders": [list(each) for each in self.contenders]}
+        outlook = [asdict(each) for each in self.outlook]
+        return {**asdict(self), "contenders": [list(each) for each in self.contenders], "outlook": outlook}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -94,6 +97,9 @@ class Chances(NamedTuple):
     p_feasible: Vector | None
     given_p_best: Vector  # (K,) on the examples given
     given_p_feasible: Vector | None
+    taken: (
+        Mask | None
+    )  # (K,) who is taken to keep every constraint given; a bound at an end of the scale by who has kept it
 
 
 def chances(state: State, stated: Statement) -> Chances:
@@ -101,17 +107,26 @@ def chances(state: State, stated: Statement) -> Chances:
     alive, goal = _alive(state), state.problem.goal
     given, new = (_shares(values, goal, alive).mean(axis=0) for values in (stated.given, stated.new))
     if not goal.is_constrained:
-        return Chances(new, None, given, None)
+        return Chances(new, None, given, None, None)
     n = len(goal.objectives)
     of_given, of_new = (membership.feasible(values, n).mean(axis=0) for values in (stated.given, stated.new))
-    return Chances(new, of_new, given, of_given)
+    slacks = stated.given[:, :, n:]
+    taken = ((slacks >= 0) | stated.kept).all(axis=2).mean(axis=0) >= _TAKEN
+    return Chances(new, of_new, given, of_given, taken)
+
+
+def members(state: State, stated: Statement) -> Masks:
+    """(S, K): who is in the Pareto set of each draw, on new examples like those given."""
+    return _shares(stated.new, state.problem.goal, _alive(state)) > 0.0
 
 
 def judge(
     state: State,
     stated: Statement | None,
+    likely: Chances | None,
     answer: Sequence[int],
     ids: Sequence[str | int],
+    none_is_feasible: bool = False,
     tolerance: float = 0.0,
 ) -> Verdict:
     """The verdict on an answer.
@@ -119,29 +134,42 @@ def judge(
     Args:
         state: of the selection.
         stated: what may be stated; None if nothing is known.
+        likely: the chances of all prompts; None if nothing supports any.
         answer: arms, the best first.
         ids: of all prompts.
+        none_is_feasible: whether no prompt is taken to keep every constraint; the answer then comes closest.
         tolerance: a loss that does not matter, in the first objective's units (of a Pareto set: as a part of the
             volume); 0 for 1 % of the metric's range or, where that is unknown, of how far prompts' means are apart.
     """
-    if stated is None or not answer:
-        return Verdict(None, NONE, "No prompt has been evaluated successfully yet.")
-    if stated.is_guess:
+    if stated is None or likely is None or not answer:  # everybody may be the best
+        out = {*answer, *state.no_rivals()}
+        arms = [*answer, *(arm for arm in range(state.problem.n_arms) if arm not in out)]
+        open_ = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
+        if stated is None or not answer:
+            return Verdict(None, NONE, "No prompt has been evaluated successfully yet.", contenders=open_)
         best = None if isinstance(state.problem.goal, ParetoSet) else ids[answer[0]]
-        return Verdict(best, GO_ON, "Go on: a single evaluation tells no probability.")
+        return Verdict(best, GO_ON, "Go on: a single evaluation tells no probability.", contenders=open_)
     which = _OfFront if isinstance(state.problem.goal, ParetoSet) else _OfBest
-    return which(state, stated, np.array(answer, dtype=np.int64), ids, tolerance).verdict()
+    arms_of_answer = np.array(answer, dtype=np.int64)
+    return which(state, stated, likely, arms_of_answer, ids, none_is_feasible, tolerance).verdict()
 
 
 class _Judge(ABC):
     """What verdicts have in common."""
 
     def __init__(
-        self, state: State, stated: Statement, answer: Indices, ids: Sequence[str | int], tolerance: float
+        self,
+        state: State,
+        stated: Statement,
+        likely: Chances,
+        answer: Indices,
+        ids: Sequence[str | int],
+        none_is_feasible: bool,
+        tolerance: float,
     ) -> None:
-        self.state, self.stated, self.answer, self.ids = state, stated, answer, ids
+        self.state, self.stated, self.chances, self.answer, self.ids = state, stated, likely, answer, ids
         self.goal, self.alive, self.first = state.problem.goal, _alive(state), int(answer[0])
-        self.chances = chances(state, stated)
+        self.none_is_feasible = none_is_feasible
         self.new = self.truths(stated.new)
         self.held = np.zeros(self.new.shape[:2], dtype=bool)
         self.held[:, answer] = True
@@ -264,16 +292,20 @@ class _Judge(ABC):
         return "" if self.p_feasible is None else f" {it} every limit with probability {in_percent(self.p_feasible)}."
 
     def none(self) -> str:
-        """That no prompt is likely to keep every limit."""
-        nearest = f"{self.name(self.first)} comes closest, with probability {in_percent(self.p_feasible or 0.0)}"
-        return f"No prompt is likely to keep every limit: loosen a limit, or add prompts. {nearest}."
+        """That no prompt keeps every limit."""
+        nearest = f"{self.name(self.first)} comes closest, and keeps them with probability"
+        return (
+            f"Loosen a limit, or add prompts: none keeps every limit. {nearest} {in_percent(self.p_feasible or 0.0)}."
+        )
 
     def worth(self, what: str) -> str:
         """What more evaluations would bring, as a sentence; `what` they lower, to an amount."""
         then = next((each for each in self.outlook if each.loss < (1.0 - _WORTHWHILE) * self.loss), self.outlook[-1])
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         chance = "" if then.p_best is None else f" and raise the probability to {in_percent(then.p_best)}"
-        return f"{then.evaluations:,} more evaluations{price} would lower {what.format(self.amount(then.loss))}{chance}."
+        return (
+            f"{then.evaluations:,} more evaluations{price} would lower {what.format(self.amount(then.loss))}{chance}."
+        )
 
     def no_use(self, arms: Sequence[int]) -> str:
         """What could decide, where more evaluations do not."""
@@ -335,7 +367,7 @@ class _OfBest(_Judge):
         return f"{loss:.2g} {safe(self.goal.objectives[0].metric)}"
 
     def verdict(self) -> Verdict:
-        action = self._action()
+        action, likely = self._action(), self._likely()[1]
         return Verdict(
             None if action == NONE else self.ids[self.first],
             action,
@@ -346,16 +378,21 @@ class _OfBest(_Judge):
             self._p_feasible(self.stated.given),
             self.loss,
             self.loss_95,
-            tuple((self.ids[arm], float(self.chances.p_best[arm])) for arm in self._contenders()),
+            tuple((self.ids[arm], float(likely[arm])) for arm in self._contenders()),
             self.outlook,
         )
 
     def _contenders(self) -> list[int]:
+        return [self.first, *(arm for arm in self._likely()[0] if arm != self.first)]
+
+    def _likely(self) -> tuple[list[int], Vector]:
+        """Who is most likely the best, or comes closest if no prompt is feasible; and how likely all are."""
         p_best = self.chances.p_best
+        if self.none_is_feasible:
+            p_best = self.chosen(self.new).mean(axis=0)
         order = np.argsort(-p_best, kind="stable")
         enough = int(np.searchsorted(np.cumsum(p_best[order]), _COVERED * p_best.sum() - 1e-9)) + 1
-        found = [int(arm) for arm in order[:enough] if p_best[arm] > 0.0]
-        return [self.first, *(arm for arm in found if arm != self.first)]
+        return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
     def _equals(self) -> list[int]:
         """The contenders, if each is feasible and within the tolerance of the best with 95 % probability; else none."""
@@ -368,34 +405,35 @@ class _OfBest(_Judge):
         return contenders
 
     def _action(self) -> str:
-        none = 1.0 - float(self.chances.p_best.sum())
+        if self.none_is_feasible:
+            return NONE
         gain = max((each.p_best or 0.0 for each in self.outlook), default=0.0) - float(self.chances.p_best[self.first])
-        if none >= 0.5:
-            return GO_ON if none < _COVERED and gain > _WORTHWHILE else NONE
         if len(self._equals()) > 1:
             return EITHER
-        is_sure = self.p_feasible is None or self.p_feasible >= _COVERED
-        if is_sure and self.loss_95 <= self.tolerance:
+        if self._is_settled():
             return TAKE
-        return GO_ON if self.saves() or (not is_sure and gain > _WORTHWHILE) else TAKE
+        return GO_ON if self.saves() or gain > _WORTHWHILE else TAKE
+
+    def _is_settled(self) -> bool:
+        return (self.p_feasible is None or self.p_feasible >= _COVERED) and self.loss_95 <= self.tolerance
 
     def _sentence(self, action: str) -> str:
         name, p_best = self.name(self.first), float(self.chances.p_best[self.first])
+        take = "Keep" if self.first == self.state.problem.baseline else "Take"
+        near = f"within {self.amount(self.tolerance)} of the best, with 95 % probability"
+        best = f"on new examples like these it is the best with probability {in_percent(p_best)}"
         if action == NONE:
             return self.none()
         if action == EITHER:
-            who = [self.name(arm) for arm in self._equals()]
-            within = f"each is within {self.amount(self.tolerance)} of the best"
-            return f"Take any of {_joined(who)}: with 95 % probability {within}, so choose by price or taste.{self.keeps}"
-        take = "Keep" if self.first == self.state.problem.baseline else "Take"
-        if action == TAKE and (self.p_feasible is None or self.p_feasible >= _COVERED) and self.loss_95 <= self.tolerance:
+            who = _joined([self.name(arm) for arm in self._equals()])
+            return (
+                f"Take any of {who}: on new examples like these each is {near}. Choose by price or taste.{self.keeps}"
+            )
+        if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
                 return f"{take} {name}: it is the only prompt.{self.keeps}"
-            sure = f"it is the best with probability {in_percent(p_best)}"
-            if p_best < _COVERED:
-                sure = f"with 95 % probability it is within {self.amount(self.tolerance)} of the best"
+            sure = best if p_best >= _COVERED else f"on new examples like these it is {near}"
             return f"{take} {name}: {sure}.{self.keeps}"
-        best = f"it is the best with probability {in_percent(p_best)}"
         best += f", and expected to be {self.amount(self.loss)} below the best"
         if action == GO_ON:
             return f"Go on: {name} leads; {best}.{self.keeps} {self.worth('the expected loss to {}')}"
@@ -417,7 +455,7 @@ class _OfFront(_Judge):
             arms = np.sort(arms[order[:_FRONT_ARMS]])
         values = membership.standing(self.new[:, arms], p)
         low = np.maximum(values.min(axis=1), 0.0) if self.goal.is_constrained else values.min(axis=1)
-        covers = membership.covers(values, np.arange(len(arms)), low, self.state.problem.seed)
+        covers = membership.coverage(values, np.arange(len(arms)), low, self.state.problem.seed)
         whole = covers.any(axis=1).sum(axis=1)
         own = (covers & held[:, arms, None]).any(axis=1).sum(axis=1)
         some = membership.feasible(self.new[:, arms], p).any(axis=1) & (whole > 0)
@@ -426,8 +464,8 @@ class _OfFront(_Judge):
     def hits(self, held: Masks) -> float | None:
         return None
 
-    def chosen(self, predicted: Draws) -> Masks:
-        return _shares(predicted, self.goal, self.alive) > 0.0
+    def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
+        return _shares(predicted, self.goal, self.alive, closest) > 0.0
 
     def interest(self) -> Vector:
         p = self.chances.p_best
@@ -441,6 +479,8 @@ class _OfFront(_Judge):
 
     def verdict(self) -> Verdict:
         action, p_in = self._action(), self.chances.p_best
+        if self.none_is_feasible:
+            p_in = self.chosen(self.new, closest=True).mean(axis=0)
         others = [int(arm) for arm in np.argsort(-p_in, kind="stable") if p_in[arm] >= _IN_FRONT]
         members = [*self.answer.tolist(), *(arm for arm in others if arm not in self.answer)]
         return Verdict(
@@ -458,7 +498,7 @@ class _OfFront(_Judge):
         )
 
     def _action(self) -> str:
-        if self.goal.is_constrained and not membership.feasible(self.new, len(self.goal.objectives)).any(axis=1).mean() >= 0.5:
+        if self.none_is_feasible:
             return NONE
         return TAKE if self.loss_95 <= self.tolerance or not self.saves() else GO_ON
 
@@ -482,14 +522,17 @@ def _alive(state: State) -> Mask:
     return found if found.any() else ~found
 
 
-def _shares(values: Draws, goal: Goal, alive: Mask) -> Draws:
-    """(S, K): 1 for the best feasible prompt of each draw, divided among equals; or who is in the Pareto set."""
+def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Draws:
+    """(S, K): 1 for the best feasible prompt of each draw, divided among equals; or who is in the Pareto set.
+
+    `closest`: where no prompt is feasible, those that violate least are in that set.
+    """
     n = len(goal.objectives)
     keeps = membership.feasible(values, n) & alive
     result = np.zeros(values.shape[:2])
     if isinstance(goal, ParetoSet):
         members = membership.pareto_members(membership.standing(values[:, alive], n))
-        result[:, alive] = members & keeps[:, alive]
+        result[:, alive] = members if closest else members & keeps[:, alive]
         return result
     objective = np.where(keeps, values[:, :, 0], -np.inf)
     best = keeps & (objective == objective.max(axis=1, keepdims=True))

@@ -98,7 +98,7 @@ def in_notebook() -> bool:
 
 
 class Cell:
-    """What is spent and the time that is left, the answer so far, those not told apart from it, and the plane.
+    """What is spent and the time that is left, the answer so far, those that may be better, and the plane.
 
     Args:
         selector: whose progress it is.

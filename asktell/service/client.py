@@ -26,7 +26,7 @@ from asktell.problem.checks import (
 )
 from asktell.problem.examples import Examples, check_examples
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Comparison, PromptResult, Result
+from asktell.results import Comparison, PromptResult, Result, Verdict
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
@@ -342,7 +342,7 @@ class RemoteStudy(AbstractStudy):
             goal=self._goal,
             selected=[prompts[entry["id"]] for entry in data["selected"]],
             prompts=list(prompts.values()),
-            unresolved=[prompts[entry["id"]] for entry in data["unresolved"]],
+            verdict=Verdict.from_dict(data["verdict"]),
             notes=tuple(data["notes"]),
             baseline=data["baseline"],
             _comparer=_AskService(self),

@@ -19,7 +19,7 @@ from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Trial
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import Goal, parse_goal
-from asktell.results import PromptResult
+from asktell.results import PromptResult, Verdict
 from asktell.results.entries import FailureGroup
 from asktell.selector import Selector
 
@@ -514,7 +514,7 @@ class ResultModel(BaseModel):
     metrics: list[str]
     selected: list[PromptResult]
     prompts: list[PromptResult]
-    unresolved: list[PromptResult]
+    verdict: Annotated[Verdict, Field(description="What to do with the answer, and how sure that is.")]
     spent: int
     budget: int
     spent_cost: float

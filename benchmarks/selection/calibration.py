@@ -112,7 +112,7 @@ def measure(table: Table, method: str, per_prompt: float, seed: int) -> Line:
             if wider is not None and table.beyond is not None:
                 _count(line["new"], abs(mean - table.beyond[arm, j]) <= 1.96 * wider + _ROUNDING)
     best, feasible = _truth(goal, truth)
-    stated = {"optimal": ([p.p_optimal for p in result.prompts], best)}
+    stated = {"optimal": ([p.p_best for p in result.prompts], best)}
     stated["feasible"] = ([p.p_feasible for p in result.prompts], feasible)
     for name, (probabilities, is_true) in stated.items():
         if probabilities[0] is not None:

@@ -52,7 +52,7 @@ for _ in range(3):
         carry_over(earlier, selector)
     result = asktell.run(selector, evaluator, concurrency=16, progress=False)
     print(result)
-    best = sorted(result.prompts, key=lambda entry: entry.p_optimal or 0, reverse=True)[:6]
+    best = sorted(result.prompts, key=lambda entry: entry.p_best or 0, reverse=True)[:6]
     parents = {entry.prompt: entry.estimate["score"] or 0.0 for entry in best}
     prompts = [*parents, *proposer.propose(6, parents)]
     earlier = selector

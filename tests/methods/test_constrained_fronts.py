@@ -144,8 +144,8 @@ def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
         selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
     for entry in selector.result().prompts:
         assert entry.p_feasible is not None
-        assert entry.p_optimal is not None
-        assert 0 <= entry.p_optimal <= entry.p_feasible <= 1
+        assert entry.p_best is not None
+        assert 0 <= entry.p_best <= entry.p_feasible <= 1
     belief = Adaptive().statement(selector.state)
     assert belief is not None
     assert belief.members is not None

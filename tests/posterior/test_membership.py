@@ -1,7 +1,6 @@
 """From draws to probabilities and expected quality."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -40,7 +39,6 @@ def test_the_ranking_puts_feasible_prompts_first_and_then_the_least_violation() 
     values = np.array([[[5.0, -1.0], [1.0, 0.0], [2.0, 0.5]], [[5.0, -1.0], [1.0, -0.1], [2.0, -0.5]]])
     merits = membership.merit(values)
     assert membership.ranking(merits).tolist() == [[2, 1], [1, 2]]
-    assert membership.best_members(merits).tolist() == [[False, False, True], [False, True, False]]
 
 
 def test_quality_is_one_for_the_best_and_zero_for_the_median_and_for_the_infeasible() -> None:
@@ -147,8 +145,6 @@ def test_members_under_constraints_are_the_front_of_the_feasible(
             expected[feasible[pareto_mask(draw[feasible, :p])]] = True
         assert found.tolist() == expected.tolist()
         assert membership.settled(draw[None], np.flatnonzero(found), False, 0.0, p).tolist() == [True]
-        rivals = membership.rivals(draw[None], np.flatnonzero(found), False, p)
-        assert not rivals.any()
 
 
 def test_without_constraints_the_standing_is_the_values() -> None:
@@ -188,4 +184,3 @@ def test_a_front_under_constraints_is_settled_within_a_tolerance() -> None:
     answer = np.array([0, 1])
     assert membership.settled(values, answer, False, 0.0, 2).tolist() == [True, False, False, False, False, True]
     assert membership.settled(values, answer, False, 0.11, 2).tolist() == [True, True, True, False, True, True]
-    assert membership.rivals(values, answer, False, 2).tolist() == pytest.approx([0, 0, 3 / 6])

@@ -38,7 +38,7 @@ def test_it_is_json_and_says_what_the_result_says(done: Study) -> None:
     assert [IDS[arm] for arm in data["tied"]] == [entry.id for entry in result.unresolved]
     assert data["prompts"]["estimates"] == [[e.estimate["rouge"], e.estimate["brevity"]] for e in result.prompts]
     assert data["prompts"]["errors"] == [list(e.standard_error.values()) for e in result.prompts]
-    assert data["prompts"]["p_optimal"] == [e.p_optimal for e in result.prompts]
+    assert data["prompts"]["p_best"] == [e.p_best for e in result.prompts]
     assert data["comparison"] == result.comparison.to_dict()  # type: ignore[union-attr]
     assert (data["spent"], data["budget"], data["spent_cost"]) == (result.spent, result.budget, result.spent_cost)
     assert data["made"]["about"] == {"model": "small"}
@@ -90,7 +90,7 @@ def test_how_it_settled_ends_where_the_result_is(done: Study) -> None:
     assert last["evaluations"] == result.spent
     assert [IDS[arm] for arm in last["answer"]] == [entry.id for entry in result.selected]
     assert last["estimate"] == list(result.selected[0].estimate.values())
-    assert last["p_right"] == result.selected[0].p_optimal
+    assert last["p_right"] == result.selected[0].p_best
     costs = [e.cost for e in done.evaluations() if e.scores]
     assert [point["cost"] for point in points] == pytest.approx([sum(costs[: p["evaluations"]]) for p in points])  # type: ignore[arg-type]
 

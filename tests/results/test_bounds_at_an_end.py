@@ -57,7 +57,7 @@ def check_agreement(selector: Selector, seed: int = 0) -> Result:
         return result
     page = document(selector.state, selector.method, selector.prompts, patience=0.0)
     assert ("No prompt keeps every constraint" in str(page["words"])) == none
-    assert ("Loosen a threshold" in str(page["words"])) == none
+    assert ("Loosen a limit" in str(page["words"])) == none
     assert page["feasible"] is result.feasible
     return result
 

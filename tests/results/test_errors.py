@@ -24,12 +24,13 @@ def told(scores: Any, goal: Any, n: int, method: Any = "auto", budget: int = 100
 def test_prompts_that_score_the_same_are_called_equal(method: str) -> None:
     result = told(np.ones((2, 30, 1)), BestFeasible("right"), 10, method).result()
     assert "All prompts score the same so far." in str(result)
-    assert all(entry.p_optimal is None or 0.2 < entry.p_optimal < 0.8 for entry in result.prompts)
+    assert all(entry.p_best is None or 0.2 < entry.p_best < 0.8 for entry in result.prompts)
 
 
-def test_prompts_known_to_be_equal_are_both_optimal() -> None:
+def test_prompts_known_to_be_equal_share_the_probability() -> None:
     result = told(np.ones((2, 6, 1)), BestFeasible("right"), 12).result()
-    assert [entry.p_optimal for entry in result.prompts] == [1.0, 1.0]
+    assert [entry.p_best for entry in result.prompts] == pytest.approx([0.5, 0.5], abs=0.05)
+    assert result.verdict.given_p_best == 0.5
 
 
 @pytest.mark.parametrize("method", ["auto", "uniform", "csr"])
@@ -51,7 +52,7 @@ def test_a_fixed_cost_is_known_after_a_few_evaluations_and_agreeing_answers_are_
     assert all((entry.p_feasible or 0) > 0.99 for entry in fixed)
     assert all((entry.standard_error["cost"] or 1) < 1e-5 for entry in fixed)
     agreed = told(np.ones((3, 60, 2)), BestFeasible("quality", subject_to={"safe": 0.95}), 4).result().prompts
-    assert all((entry.p_feasible or 0) < 0.9 for entry in agreed)
+    assert all((entry.p_feasible or 0) < 0.97 for entry in agreed)
 
 
 @pytest.mark.parametrize("method", ["auto", "uniform"])

@@ -61,7 +61,7 @@ def test_prompts_as_a_frame() -> None:
     assert frame["s error"].tolist() == [e.standard_error["s"] for e in result.prompts]
     assert frame["status"].tolist() == [e.status for e in result.prompts]
     assert set(frame.loc[frame["selected"], "id"]) == {e.id for e in result.selected}
-    assert frame["p_optimal"].tolist() == [e.p_optimal for e in result.prompts]
+    assert frame["p_best"].tolist() == [e.p_best for e in result.prompts]
 
 
 def test_evaluations_of_a_selector_as_a_frame() -> None:

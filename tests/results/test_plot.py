@@ -129,7 +129,7 @@ def test_half_a_character_is_drawn_as_a_replacement(half: str, kind: str) -> Non
     ax.figure.savefig(io.BytesIO())  # type: ignore[union-attr]
     assert "a\ufffd" in ax.get_xlabel() + ax.get_ylabel()
     if kind == "best":
-        assert [text.get_text() for text in ax.texts] == ["x\ufffdy"]
+        assert [text.get_text() for text in ax.texts] == ["x\ufffdy", "z"]  # which may be the best
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=20))

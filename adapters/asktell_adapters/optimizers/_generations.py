@@ -88,7 +88,7 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
         misses = entry.feasible is False
         level, violation = values[:n].mean(), -np.minimum(values[n:], 0).sum() if misses else 0.0
         first = place.get(entry.id, len(place))
-        return (first, misses, violation, entry.id not in open_, -(entry.p_optimal or 0.0), -level)
+        return (first, misses, violation, entry.id not in open_, -(entry.p_best or 0.0), -level)
 
     known = [
         entry

@@ -143,8 +143,8 @@ class View:
         for entry in [*self.result.selected, *rest]:
             row: list[Any] = [str(entry.id), entry.id in chosen, entry.status, entry.round, entry.pulls, entry.failures]
             row += [value for name in metrics for value in (entry.estimate[name], entry.standard_error[name])]
-            rows.append([*row, entry.p_feasible, entry.p_optimal, entry.reason, entry.prompt])
-        return [*columns, "p_feasible", "p_optimal", "reason", "prompt"], rows
+            rows.append([*row, entry.p_feasible, entry.p_best, entry.reason, entry.prompt])
+        return [*columns, "p_feasible", "p_best", "reason", "prompt"], rows
 
 
 class Tracker(ABC):

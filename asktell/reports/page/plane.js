@@ -52,7 +52,7 @@ function known(data, ...metrics) {
 
 function signsLegend(data, more = []) {
   const items = [["answer", data.answer.length > 1 ? "in the answer" : "the answer"]];
-  if (data.tied.length) items.push(["tied", "not told apart"]);
+  if (data.tied.length) items.push(["tied", "may be better"]);
   items.push(["other", "other prompts"]);
   if (data.prompts.ids.some((_, arm) => isGone(data, arm))) items.push(["gone", "failed or retired"]);
   if (data.baseline !== null) items.push(["baseline", "the baseline"]);
@@ -109,7 +109,7 @@ function planePicture(data, keep, width) {
     if (data.baseline === arm) picture.append(markOf("baseline", ...at));
   }
   placeLabels(picture, named(data, arms, (arm) => [x(estimates[arm][j]), y(estimates[arm][k])]), width - margin.right, height - margin.bottom);
-  const bars = withBars ? "Bars are one standard error." : `Bars are one standard error; of ${whole(arms.length)} prompts only the answer${few && data.tied.length ? " and those not told apart have theirs" : " has its"}.`;
+  const bars = withBars ? "Bars are one standard error." : `Bars are one standard error; of ${whole(arms.length)} prompts only the answer${few && data.tied.length ? " and those that may be better have theirs" : " has its"}.`;
   const caption = `${bars} ${thresholdWords(metrics[j], metrics[k])}At most ${MOST_LABELS} names are written; point at the others.`;
   const rows = () => plainTable(["prompt", metrics[j].name, metrics[k].name, "which"], arms.map((arm) => [
     data.prompts.ids[arm], estimate(estimates[arm][j], errors[arm][j]), estimate(estimates[arm][k], errors[arm][k]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "the plane");
@@ -223,7 +223,7 @@ function parallelPicture(data, keep, width) {
     }
     for (const { bound } of metric.thresholds) picture.append(line(at - 12, axes[j](bound), at + 12, axes[j](bound), "var(--bad)", 3));
   });
-  const caption = `Up is better on every axis. Full lines are the answer, ${few ? "dotted" : "faint"} ones not told apart, the dashed one the baseline; bars across an axis are thresholds.`;
+  const caption = `Up is better on every axis. Full lines are the answer, ${few ? "dotted" : "faint"} ones may be better, the dashed one the baseline; bars across an axis are thresholds.`;
   const rows = () => plainTable(["prompt", ...metrics.map((metric) => metric.name)], arms.map((arm) => [data.prompts.ids[arm], ...estimates[arm].map(number)]), "parallel coordinates");
   return figure(picture, `${whole(arms.length)} prompts over ${metrics.length} metrics; the answer: ${someIds(data, data.answer)}`, caption, rows);
 }

@@ -22,7 +22,7 @@ function drawPrompts(host, data) {
   const probability = (name, values) => {
     if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => chance(values[arm]) });
   };
-  probability(bestName(data), prompts.p_optimal);
+  probability(bestName(data), prompts.p_best);
   probability("P(feasible)", prompts.p_feasible);
   columns.push(
     { name: "status", kind: "wide", value: (arm) => prompts.status[arm], cell: (arm) => statusWords(data, arm) },
@@ -33,7 +33,7 @@ function drawPrompts(host, data) {
     keep.search = search.value;
     list.setRows(shown());
   });
-  const which = choice("Show", [["all", "all prompts"], ["answer", "the answer, those not told apart, the baseline"], ["active", "those still in the race"]], keep.which, (value) => {
+  const which = choice("Show", [["all", "all prompts"], ["answer", "the answer, those that may be better, the baseline"], ["active", "those still in the race"]], keep.which, (value) => {
     keep.which = value;
     list.setRows(shown());
   });

@@ -4,7 +4,7 @@ function drawVerdict(host, data) {
   host.append(
     element("h1", {}, data.words.answer),
     element("p", { class: "say" }, data.words.verdict),
-    element("div", { class: "tiles" }, answerTile(data), baselineTile(data), tiedTile(data), spentTile(data)),
+    element("div", { class: "tiles" }, answerTile(data), baselineTile(data), contendersTile(data), spentTile(data)),
     data.notes.map((note) => element("p", { class: "soft" }, isolated(note))),
   );
 }
@@ -17,7 +17,7 @@ function answerTile(data) {
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
   const sure = [];
-  if (prompts.p_optimal[arm] !== null) sure.push([element("dt", {}, bestName(data)), element("dd", {}, chance(prompts.p_optimal[arm]))]);
+  if (prompts.p_best[arm] !== null) sure.push([element("dt", {}, bestName(data)), element("dd", {}, chance(prompts.p_best[arm]))]);
   if (prompts.p_feasible[arm] !== null) sure.push([element("dt", {}, "P(feasible)"), element("dd", {}, chance(prompts.p_feasible[arm]))]);
   const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)}: `,
     data.answer.slice(1, 8).map((other, i) => [i ? ", " : "", promptLink(data, other)]), data.answer.length > 8 ? ", …" : "") : null;
@@ -80,17 +80,13 @@ function intervalBar(mean, low, high, metric, confidence) {
   return picture;
 }
 
-function tiedTile(data) {
-  if (!data.answer.length) return null;
-  const tile = element("div", { class: "tile" }, element("h3", {}, "Not told apart from the answer"));
-  tile.append(element("p", { class: "big" }, `${whole(data.tied.length)} of ${whole(data.prompts.ids.length)}`));
-  if (data.tied.length) {
-    const shown = data.tied.slice(0, 10).map((arm, i) => [i ? ", " : "", promptLink(data, arm)]);
-    tile.append(element("p", {}, shown, data.tied.length > 10 ? ", …" : ""));
-  } else {
-    tile.append(element("p", { class: "soft" }, "By the evaluations so far, every other prompt is behind."));
-  }
-  return tile;
+function contendersTile(data) {
+  const contenders = data.verdict.contenders;
+  if (contenders.length < 2) return null;
+  const arms = new Map(data.prompts.ids.map((id, arm) => [String(id), arm]));
+  const shown = contenders.slice(0, 8).map(([id, probability]) => element("li", {}, promptLink(data, arms.get(String(id))), ` ${chance(probability)}`));
+  return element("div", { class: "tile" }, element("h3", {}, bestName(data)), element("ul", {}, shown),
+    contenders.length > 8 ? element("p", { class: "soft" }, `and ${whole(contenders.length - 8)} more`) : null);
 }
 
 function spentTile(data) {

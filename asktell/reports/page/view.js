@@ -23,7 +23,7 @@ function isGone(data, arm) {
 function statusOf(data, arm) {
   const badges = [];
   if (data.answerSet.has(arm)) badges.push(["answer", data.answer.length > 1 ? "in the answer" : "the answer"]);
-  if (data.tiedSet.has(arm)) badges.push(["tied", "not told apart"]);
+  if (data.tiedSet.has(arm)) badges.push(["tied", "may be better"]);
   if (isGone(data, arm)) badges.push(["bad", data.prompts.status[arm]]);
   if (data.baseline === arm) badges.push(["baseline", "baseline"]);
   if (data.prompts.feasible[arm] === false) badges.push(["bad", "misses a threshold"]);
