@@ -30,7 +30,7 @@ from asktell.state.history import turns_out
 
 _DECIMALS = 12  # of means of decimal fractions; a double has 15, the last ones are rounding
 
-OPEN = "not told apart from the answer"
+OPEN = "still open when the budget ended"
 """Why a prompt that is not selected leaves in the end, if nothing is certain about it."""
 
 _WORSE = "certainly worse than another prompt"
@@ -101,14 +101,6 @@ class Race:
         """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
         verdicts = _worse(self._evidence(state), state)
         return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
-
-    def open(self, state: State) -> list[int]:
-        """The prompts that may be in the answer for all that is certain."""
-        if not state.finished:
-            verdicts = _worse(self._evidence(state), state)
-            return [arm for arm in state.active.tolist() if arm not in verdicts]
-        left = [arm for arm, (_, d) in state.left.items() if d.status == ACCEPTED or d.reason == OPEN]
-        return left if state.decisions[-1][1].settled else [*left, *state.active.tolist()]
 
     def _evidence(self, state: State) -> Evidence:
         out = [pull for pull in (*state.pending.values(), *state.returned) if pull.arm not in state.left]

@@ -267,8 +267,8 @@ def _groups(result: Shown, drawn: list[PromptResult]) -> list[tuple[list[PromptR
     """Who is drawn alike: entries, colour, marker, name."""
     chosen, open_ = ({entry.id for entry in each} for each in (result.selected, result.unresolved))
     return [
-        ([e for e in drawn if e.id not in chosen | open_], _GREY, "o", "told apart from the answer"),
-        ([e for e in drawn if e.id in open_ - chosen], _AMBER, "^", "not told apart"),
+        ([e for e in drawn if e.id not in chosen | open_], _GREY, "o", "behind"),
+        ([e for e in drawn if e.id in open_ - chosen], _AMBER, "^", "may be better"),
         ([e for e in drawn if e.id in chosen], _BLUE, "D", "selected"),
     ]
 
@@ -300,7 +300,7 @@ def _crosses(ax: "Axes", entries: list[PromptResult], x: str, y: str) -> None:
 
 
 def _names(result: Shown, drawn: list[PromptResult], at: list[tuple[float, float]]) -> list[Label]:
-    """The names that matter most first: the answer, the baseline, those not told apart."""
+    """The names that matter most first: the answer, the baseline, those that may be better."""
     place = {entry.id: point for entry, point in zip(drawn, at, strict=True)}
     chosen, open_ = [entry.id for entry in result.selected], [entry.id for entry in result.unresolved]
     baseline = [] if result.baseline is None else [result.baseline]
