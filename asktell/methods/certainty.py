@@ -123,7 +123,8 @@ class Evidence:
             row[self._places[part][:n_told]] = self._values[part][:n_told, 0]
         low, high = self.columns[0].limits or (0.0, 1.0)
         betting = Betting(low - high, high - low, self.problem.population)
-        stays, joined = np.isin(arms, state.active), _joined(state)[arms]
+        stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
+        joined = _joined(state)[arms]
         found = certainly_worse(betting, scores, known, joined, stays, self.race)
         return np.asarray(arms[found <= scores.shape[1]])
 

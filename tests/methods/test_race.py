@@ -280,6 +280,18 @@ def test_the_baseline_stays_and_takes_every_example() -> None:
     assert str(result).splitlines()[-1].startswith("4 is better than 0: +0.")
 
 
+def test_a_baseline_that_always_fails_holds_nobody_up() -> None:
+    rng = np.random.default_rng(0)
+    selector = Selector([f"p{i}" for i in range(4)], BEST, 2000, Race(), baseline=0)
+    while selector.n_active > 2 and (trial := selector.ask()):
+        if trial.prompt_id == 0:
+            selector.fail(trial, "no answer")
+        else:
+            selector.tell(trial, float(rng.random() < 0.3 * trial.prompt_id))
+    assert selector.state.active.tolist() == [0, 3]
+    assert selector.spent < 500
+
+
 WRONG = [{"confidence": 1.0}, {"confidence": 0}, {"tolerance": -1}, {"block": 0}, {"confidence": True}]
 
 
