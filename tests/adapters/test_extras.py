@@ -8,7 +8,7 @@ import pytest
 from asktell._util.extras import check_extra, import_extra, needs_extra
 from asktell.errors import MissingExtraError
 
-NAMES = ("", ".datasets", ".evaluators", ".generation", ".llms.gguf", ".metrics")
+NAMES = ("", ".datasets", ".evaluators", ".llms.gguf", ".metrics", ".optimizers.writers")
 MODULES = [f"asktell_adapters{name}" for name in NAMES]
 HEAVY = [
     "torch", "transformers", "openai", "litellm", "tenacity", "evaluate", "datasets", "pyarrow", "openpyxl",
