@@ -210,7 +210,9 @@ def dump_goal(goal: Goal) -> dict[str, Any]:
     def dump(parts: Sequence[Objective | Constraint]) -> list[dict[str, Any]]:
         return [vars(part) | {"range": None if part.range is None else list(part.range)} for part in parts]
 
-    return {"type": type(goal).__name__, "objectives": dump(goal.objectives), "subject_to": dump(goal.constraints)}
+    sure = {"sure": goal.sure} if isinstance(goal, BestFeasible) and goal.sure is not None else {}
+    parts = {"objectives": dump(goal.objectives), "subject_to": dump(goal.constraints)}
+    return {"type": type(goal).__name__, **parts, **sure}
 
 
 def load_goal(data: object) -> Goal:
@@ -219,7 +221,7 @@ def load_goal(data: object) -> Goal:
     objectives = [_load_objective(item) for item in items("goal.objectives", record.get("objectives"))]
     constraints = [_load_constraint(item) for item in items("goal.subject_to", record.get("subject_to"))]
     if record.get("type") == "BestFeasible" and len(objectives) == 1:
-        return BestFeasible(objectives[0], constraints)
+        return BestFeasible(objectives[0], constraints, record.get("sure"))  # type: ignore[arg-type]
     if record.get("type") == "ParetoSet":
         return ParetoSet(*objectives, subject_to=constraints)
     raise InvalidStateError(f"Unknown goal: {short(record)}.")

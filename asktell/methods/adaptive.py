@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, final, get_args
 import numpy as np
 
 from asktell.errors import InvalidArgumentError
-from asktell.methods.belief import Belief, believe, by_chance
+from asktell.methods.belief import Belief, believe, by_chance, stated
 from asktell.methods.certainty import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
@@ -315,8 +315,22 @@ def _is_number(value: object, low: float, high: float) -> bool:
 def _answer(state: State, belief: Belief | None) -> list[int]:
     if belief is None:
         return []
-    allowed = np.intersect1d(state.active, np.unique(state.history.arms()))
-    return belief.answer(state.problem.goal, state.problem.seed, by_chance(state.problem, allowed))
+    problem = state.problem
+    allowed = by_chance(problem, np.intersect1d(state.active, np.unique(state.history.arms())))
+    if isinstance(problem.goal, BestFeasible) and problem.goal.sure is not None and len(allowed):
+        return [_surest(state, problem.goal.sure, allowed)]
+    return belief.answer(problem.goal, problem.seed, allowed)
+
+
+def _surest(state: State, sure: float, arms: Indices) -> int:
+    """Of the arms that keep every constraint with such a probability the best, else the one of the highest."""
+    found = stated(state)
+    if found is None:
+        return int(arms[0])
+    p_feasible = membership.feasible(found.new[:, arms]).mean(axis=0)
+    if not (p_feasible >= sure).any():
+        return int(arms[p_feasible.argmax()])
+    return int(arms[np.where(p_feasible >= sure, found.new[:, arms, 0].mean(axis=0), -np.inf).argmax()])
 
 
 def _room(state: State) -> int:

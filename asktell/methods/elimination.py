@@ -47,7 +47,7 @@ from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
-from asktell.problem.goals import BestFeasible, Goal
+from asktell.problem.goals import BestFeasible, Goal, check_not_sure
 from asktell.schedulers import (
     AbstractScheduler,
     Round,
@@ -97,6 +97,7 @@ class Elimination:
             BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
             InvalidArgumentError: a round has more than 10,000,000 pulls, which are all planned beforehand.
         """
+        check_not_sure(problem.goal, "Elimination")
         if problem.allowance.cost is not None:
             raise IncompatibleMethodError(
                 "A budget of cost is for the methods 'auto' and 'race': methods with rounds plan their evaluations "

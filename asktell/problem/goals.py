@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
-from asktell.errors import InvalidArgumentError, InvalidScoresError
+from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Means, Values, Vector
 from asktell.problem.checks import LARGEST, SMALLEST_RANGE, finite, nearest, short, some
 
@@ -263,14 +263,28 @@ class BestFeasible(Goal):
     word of `asktell.problem.goals.LESS_IS_BETTER` is a part (`cost`, `latency_ms`, `output_tokens`, `toxicity`) is
     refused, since it may be meant either way. Without constraints, simply the best prompt. A mean that equals its bound
     is feasible.
+
+    `sure=0.95`: the answer is the best among the prompts that keep every constraint with at least this probability, on
+    new examples like those given; if there is none, the one with the highest probability. For methods with a posterior.
     """
 
     objective: Objective
     constraints: tuple[Constraint, ...]
+    sure: float | None = None
 
-    def __init__(self, objective: str | Objective, subject_to: SubjectTo = ()) -> None:
+    def __init__(self, objective: str | Objective, subject_to: SubjectTo = (), sure: float | None = None) -> None:
         vars(self)["objective"] = _objective(objective)
         self._settle((self.objective,), (self.objective.sign,), subject_to)
+        if sure is not None and (isinstance(sure, bool) or not isinstance(sure, int | float) or not 0 < sure < 1):
+            raise InvalidArgumentError(
+                f"sure must be a probability above 0 and below 1, as 0.95 is; got {short(sure)}."
+            )
+        if sure is not None and not self.constraints:
+            raise InvalidArgumentError("sure goes with constraints: BestFeasible(..., subject_to={...}, sure=0.95).")
+        vars(self)["sure"] = sure
+
+    def __str__(self) -> str:
+        return super().__str__() + (f", kept with probability {self.sure:g}" if self.sure is not None else "")
 
 
 @final
@@ -377,6 +391,7 @@ def parse_goal(
     at_least: Mapping[str, float] | None = None,
     at_most: Mapping[str, float] | None = None,
     ranges: Mapping[str, Sequence[float]] | None = None,
+    sure: float | None = None,
 ) -> Goal:
     """The goal that the words say; `kind` is one of `TYPES`, `ranges` are metrics' [low, high].
 
@@ -401,6 +416,8 @@ def parse_goal(
         for name, bound in bounds.items()
     }
     if kind == "pareto-set":
+        if sure is not None:
+            raise InvalidArgumentError("sure is for a goal of type 'best-feasible': a Pareto set has no single answer.")
         if not wanted:
             raise InvalidArgumentError(
                 "A goal of type 'pareto-set' needs metrics: maximize = ['rouge', ...], minimize = [...]."
@@ -416,4 +433,12 @@ def parse_goal(
             f"{', '.join(repr(o.metric) for o in wanted[:20]) or 'none'}. Bound others with at_least and at_most, or "
             "take type 'pareto-set'."
         )
-    return BestFeasible(wanted[0], subject_to)
+    return BestFeasible(wanted[0], subject_to, sure)
+
+
+def check_not_sure(goal: Goal, method: str) -> None:
+    """Check that a goal does not ask for a probability, for a method that knows none."""
+    if isinstance(goal, BestFeasible) and goal.sure is not None:
+        raise IncompatibleMethodError(
+            f"The goal has sure={goal.sure:g}, but {method} knows no probability: take the method 'auto'."
+        )

@@ -19,7 +19,7 @@ from asktell._util.terminal import safe
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
-from asktell.problem.goals import Goal, ParetoSet
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.state import State
 
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
@@ -31,6 +31,9 @@ _TOLERATED = 0.01  # of the metric's range: a loss that nobody minds
 _WORTHWHILE = 0.1  # of the loss: what more evaluations have to save to be advised
 _MORE = (0.5, 1.0, 2.0)  # evaluations of the outlook, in units of those spent
 _LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples that are tried, in units of those given
+_TOLD = (
+    0.5  # of what as many evaluations would tell if they were shared out ideally: so that predictions held on tables
+)
 _FRONT_DRAWS, _POINTS, _FRONT_ARMS = 64, 128, 300  # of a front's volume: to .01, within a tenth of a second
 _NAMED = 3  # contenders by name in a sentence
 
@@ -261,7 +264,7 @@ class _Judge(ABC):
             level = level - level.mean()
             of_level = float(example[k] + residual[k] / self.alive.sum())
             result[:, :, k] = mean + _moved(level, np.array([new_examples]), of_level, rng)
-            result[:, :, k] += _moved(column - mean - level, per_arm, float(residual[k]), rng)
+            result[:, :, k] += _moved(column - mean - level, _TOLD * per_arm, float(residual[k]), rng)
         return result
 
     def enough(self, arms: Sequence[int]) -> int | None:
@@ -415,7 +418,8 @@ class _OfBest(_Judge):
         return GO_ON if self.saves() or gain > _WORTHWHILE else TAKE
 
     def _is_settled(self) -> bool:
-        return (self.p_feasible is None or self.p_feasible >= _COVERED) and self.loss_95 <= self.tolerance
+        needed = _COVERED if not isinstance(self.goal, BestFeasible) or self.goal.sure is None else self.goal.sure
+        return (self.p_feasible is None or self.p_feasible >= needed) and self.loss_95 <= self.tolerance
 
     def _sentence(self, action: str) -> str:
         name, p_best = self.name(self.first), float(self.chances.p_best[self.first])

@@ -104,6 +104,10 @@ class GoalModel(StrictRequest):
     ranges: Annotated[
         dict[Text, Span], Field(description="Metric to [low, high], its smallest and largest possible scores.")
     ] = {}
+    sure: Annotated[
+        float | None,
+        Field(description="Probability with which the answer must keep its bounds; null: more likely than not."),
+    ] = None
 
     def goal(self) -> Goal:
         """The goal as the engine takes it.
@@ -111,7 +115,7 @@ class GoalModel(StrictRequest):
         Raises:
             InvalidArgumentError: the parts do not go together.
         """
-        return parse_goal(self.type, self.maximize, self.minimize, self.at_least, self.at_most, self.ranges)
+        return parse_goal(self.type, self.maximize, self.minimize, self.at_least, self.at_most, self.ranges, self.sure)
 
 
 class BudgetModel(StrictRequest):

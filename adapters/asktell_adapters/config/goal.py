@@ -22,6 +22,10 @@ class GoalTable(Table, table="goal"):
         {}, "Metric to `[low, high]`: the range of its scores.", expected="a table, METRIC = [low, high]"
     )
 
+    sure: float | None = key(
+        None, "Probability with which the answer must keep its bounds, such as 0.95.", said="more likely than not"
+    )
+
     def goal(self, computed: Mapping[str, Any] | None) -> Goal:
         """The goal; `computed` are the metrics that there are, None where a harness decides that."""
         best = [[names] if isinstance(names, str) else names for names in (self.maximize, self.minimize)]
@@ -36,4 +40,4 @@ class GoalTable(Table, table="goal"):
         if unused := [name for name in self.ranges if name not in used]:
             raise self.error("ranges", f"names {unused[0]!r}, which the goal does not use")
         with self.named():
-            return parse_goal(self.type, best[0], best[1], self.at_least, self.at_most, self.ranges)
+            return parse_goal(self.type, best[0], best[1], self.at_least, self.at_most, self.ranges, self.sure)

@@ -1,0 +1,94 @@
+"""The model of right and wrong answers."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from asktell import BestFeasible, Selector
+from asktell.methods.belief import stated
+from asktell.posterior.rasch import Rasch
+
+Matrix = npt.NDArray[np.float64]
+
+
+def drawn(n_arms: int, n_examples: int, seed: int, spread: float = 0.5) -> tuple[Matrix, Matrix]:
+    """Shares of 1 in a large population, and scores on examples drawn from it."""
+    rng = np.random.default_rng(seed)
+    ability, ease = spread * rng.normal(size=n_arms), rng.normal(1.0, 2.0, 4000)
+    chance = 1 / (1 + np.exp(-(ability[:, None] + ease)))
+    given = rng.integers(0, len(ease), n_examples)
+    return chance.mean(axis=1), (rng.random((n_arms, n_examples)) < chance[:, given]).astype(float)
+
+
+def model(scores: Matrix, part: float, seed: int = 0) -> tuple[Rasch, Matrix]:
+    """Of a random part of the cells."""
+    told = np.random.default_rng(seed).random(scores.shape) < part
+    told[:, 0] = True
+    arms, examples = np.nonzero(told)
+    return Rasch(arms, examples, scores[told], len(scores), scores.shape[1], np.zeros(len(scores))), told
+
+
+def test_levels_and_prompts_are_covered_on_the_examples_given_and_on_new_ones() -> None:
+    inside_given, inside_new = [], []
+    for seed in range(60):
+        truth, scores = drawn(6, 40, seed)
+        given, new = model(scores, 0.3, seed)[0].draws(400, np.random.default_rng(seed))
+        for draws, true, inside in ((given, scores.mean(axis=1), inside_given), (new, truth, inside_new)):
+            low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+            inside.append(np.mean((low <= true) & (true <= high)))
+    assert 0.84 < np.mean(inside_given) < 0.97
+    assert 0.84 < np.mean(inside_new) < 0.97
+
+
+def test_what_was_seen_whole_is_known_exactly_and_new_examples_are_not() -> None:
+    scores = drawn(3, 30, 1)[1]
+    given, new = model(scores, 1.1)[0].draws(50, np.random.default_rng(0))
+    np.testing.assert_allclose(given, np.broadcast_to(scores.mean(axis=1), given.shape), atol=1e-12)
+    assert (new.std(axis=0) > 0.02).all()
+
+
+def test_examples_that_are_right_or_wrong_whoever_answers_tell_nothing_of_prompts() -> None:
+    """Of 40 examples 20 are always right and 20 always wrong: the prompts are alike, but the level is not known."""
+    scores = np.tile(np.repeat([1.0, 0.0], 20), (5, 1))
+    new = model(scores, 0.5)[0].draws(400, np.random.default_rng(0))[1]
+    level = new.mean(axis=1)
+    assert level.std() > 0.05
+    assert (new - level[:, None]).std() < 0.5 * level.std()
+
+
+def test_draws_are_shares_and_follow_from_the_seed() -> None:
+    scores = drawn(4, 20, 2)[1]
+    one, other = (model(scores, 0.4)[0].draws(64, np.random.default_rng(3)) for _ in range(2))
+    for a, b in zip(one, other, strict=True):
+        assert a.shape == (64, 4)
+        assert ((a >= 0) & (a <= 1)).all()
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("minimized", [False, True])
+def test_metrics_that_are_held_against_each_other_pull_against_each_other(minimized: bool) -> None:
+    arms, examples = np.divmod(np.arange(40), 10)
+    scores = (np.arange(40) % 2).astype(float)  # all prompts alike
+    others = np.array([1.5, 0.5, -0.5, -1.5])
+    new = Rasch(arms, examples, scores, 4, 10, others, minimized).draws(600, np.random.default_rng(0))[1].mean(axis=0)
+    assert (np.diff(new) < 0).all() if minimized else (np.diff(new) > 0).all()
+
+
+def test_endless_examples_are_all_new() -> None:
+    arms = np.repeat([0, 1], 30)
+    scores = np.concatenate((np.tile([1.0, 1.0, 0.0], 10), np.tile([1.0, 0.0, 0.0], 10)))
+    given, new = Rasch(arms, np.full(60, -1), scores, 2, None, np.zeros(2)).draws(400, np.random.default_rng(0))
+    np.testing.assert_array_equal(given, new)
+    assert new.mean(axis=0) == pytest.approx([0.62, 0.38], abs=0.06)
+
+
+def test_a_statement_of_scores_of_0_and_1_states_the_error_of_the_level_that_all_prompts_share() -> None:
+    """On four examples that all prompts share, the level is as uncertain as four coins are, however many prompts."""
+    selector = Selector([f"p{i}" for i in range(20)], BestFeasible("right"), 200, "uniform", examples=200)
+    for arm in range(20):
+        for example in range(4):
+            selector.observe(arm, [float(example < 2)], example=example)
+    found = stated(selector.state)
+    assert found is not None
+    assert 0.12 < found.new[:, :, 0].mean(axis=1).std() < 0.3
+    assert (found.errors[:, 0] > 0.12).all()
