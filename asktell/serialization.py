@@ -221,7 +221,7 @@ def load_goal(data: object) -> Goal:
     objectives = [_load_objective(item) for item in items("goal.objectives", record.get("objectives"))]
     constraints = [_load_constraint(item) for item in items("goal.subject_to", record.get("subject_to"))]
     if record.get("type") == "BestFeasible" and len(objectives) == 1:
-        return BestFeasible(objectives[0], constraints, record.get("sure"))  # type: ignore[arg-type]
+        return BestFeasible(objectives[0], constraints, record.get("sure"))
     if record.get("type") == "ParetoSet":
         return ParetoSet(*objectives, subject_to=constraints)
     raise InvalidStateError(f"Unknown goal: {short(record)}.")

@@ -24,6 +24,15 @@ BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 _ROUNDING = 1e-12
 
 
+class OfNew(NamedTuple):
+    """A lead on new examples like those given: its interval is that of Student, None of a single pair."""
+
+    estimate: float
+    low: float | None
+    high: float | None
+    p_better: float
+
+
 @dataclass(frozen=True)
 class Difference:
     """The lead of prompt a over prompt b in one metric, in its own units; None if unknown.
@@ -34,7 +43,7 @@ class Difference:
     `guaranteed`: the interval holds at every look; it needs a known range and examples in an order that does not depend
     on scores, or all examples; and no doubt that an evaluation gives the same scores when it is repeated, unless noise
     is allowed for (`repeats` above 1). All of it speaks of the examples given; of new examples like them if there is no
-    end of them.
+    end of them. `new`: (estimate, low, high, p_better) for new examples, None without pairs.
     """
 
     estimate: float | None
@@ -44,6 +53,7 @@ class Difference:
     pairs: int
     verdict: str
     guaranteed: bool
+    new: OfNew | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,10 @@ class Comparison:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
         """What `to_dict` made `data` of."""
-        differences = {name: Difference(**each) for name, each in data["differences"].items()}
+        differences = {
+            name: Difference(**{**each, "new": OfNew(*each["new"]) if each["new"] else None})
+            for name, each in data["differences"].items()
+        }
         others = {name: data[name] for name in ("a", "b", "confidence", "examples", "tolerance", "unless")}
         return cls(**others, differences=differences)
 
@@ -87,6 +100,14 @@ class Comparison:
         """The assumptions of the verdicts, as a sentence; empty without a verdict or without assumptions."""
         decided = any(difference.verdict != UNDECIDED for difference in self.differences.values())
         return f"This holds with confidence {self.confidence:g} {self.unless}." if decided and self.unless else ""
+
+    def _on_new(self, difference: Difference) -> str:
+        """How far what is certain of all examples given holds for new ones."""
+        if difference.new is None or self.examples is None or difference.pairs < self.examples:
+            return ""
+        p = difference.new.p_better if difference.verdict == BETTER else 1 - difference.new.p_better
+        stated = f"{p:.2f}" if p < 0.995 else "over 0.99"
+        return f" (on new ones like them, {difference.verdict} with probability {stated})"
 
     def sentence(self, metric: str) -> str:
         """A sentence about one metric."""
@@ -104,7 +125,7 @@ class Comparison:
             within = f" within {self.tolerance:g}" if self.tolerance else ""
             return f"{a} and {b} are equal{within}: {amount}"
         if difference.verdict in (BETTER, WORSE):
-            return f"{a} is {difference.verdict} than {b}: {amount}"
+            return f"{a} is {difference.verdict} than {b}: {amount}{self._on_new(difference)}"
         if difference.p_better == 0.5:
             how = "are level" if difference.estimate == 0 else "are undecided"
             return f"{a} and {b} {how} so far: {amount}"
@@ -182,7 +203,20 @@ def compare(
         min(n, population) if noisy and population else n,
         verdict,
         guaranteed,
+        None if estimate is None else _of_new(differences, estimate, confidence, minimize, two_valued),
     )
+
+
+def _of_new(differences: Vector, estimate: float, confidence: float, minimize: bool, two_valued: bool) -> OfNew:
+    """The same differences as a sample of endlessly many."""
+    n, p_above = len(differences), p_positive(differences, None, two_valued=two_valued)
+    p_better = 1 - p_above if minimize else p_above
+    if n < 2:
+        return OfNew(estimate, None, None, p_better)
+    from scipy import special  # here, to keep the import of asktell light
+
+    half = float(special.stdtrit(n - 1, (1 + confidence) / 2) * differences.std(ddof=1) / math.sqrt(n))
+    return OfNew(estimate, estimate - half, estimate + half, p_better)
 
 
 def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:

@@ -496,6 +496,10 @@ class DifferenceModel(BaseModel):
     pairs: int
     verdict: Literal["better", "worse", "equal", "undecided"]
     guaranteed: bool
+    new: Annotated[
+        tuple[float, float | None, float | None, float] | None,
+        Field(description="Estimate, low, high and p_better for new examples like those given."),
+    ]
 
 
 class ComparisonModel(BaseModel):

@@ -2,10 +2,11 @@
 
 Runs methods to the end of b evaluations per prompt and holds what their results state against the truth: the intervals
 of 1.96 standard errors of every prompt's mean over the examples given, of the selected prompts', and of the mean over
-new examples; P(best) or P(in the Pareto set); P(feasible); and, of pairs of prompts, p_better and the intervals of
-`compare`. The problems are the simulated tables of `benchmarks.selection.simulated` and random prompts of recorded
-tables, whose truth is known. The bound of the constraint is drawn near the prompts' mean of the second metric: within
-half of the scores' deviation on simulated tables, within half of the prompts' on recorded ones.
+new examples; P(best) or P(in the Pareto set) and P(feasible) of all prompts, on the examples given; and, of pairs of
+prompts, p_better and the intervals of `compare`. The problems are the simulated tables of
+`benchmarks.selection.simulated` and random prompts of recorded tables, whose truth is known. The bound of a constraint
+is drawn near the prompts' mean of the second metric: within half of the scores' deviation on simulated tables, within
+half of the prompts' on recorded ones.
 
 Appends a JSON line per run to --output and skips runs that are there, prints a table by --by, and draws the reliability
 diagram with --picture.
@@ -25,8 +26,10 @@ from tqdm import tqdm
 
 import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
+from asktell.methods.belief import stated
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import Goal
+from asktell.results.verdict import chances
 from benchmarks import problems
 from benchmarks.selection import simulated
 from benchmarks.selection.run import OUTPUT, read_lines
@@ -112,11 +115,12 @@ def measure(table: Table, method: str, per_prompt: float, seed: int) -> Line:
             if wider is not None and table.beyond is not None:
                 _count(line["new"], abs(mean - table.beyond[arm, j]) <= 1.96 * wider + _ROUNDING)
     best, feasible = _truth(goal, truth)
-    stated = {"optimal": ([p.p_best for p in result.prompts], best)}
-    stated["feasible"] = ([p.p_feasible for p in result.prompts], feasible)
-    for name, (probabilities, is_true) in stated.items():
-        if probabilities[0] is not None:
-            line[name] = binned(np.array(probabilities, dtype=float), is_true)
+    known = stated(selector.state)
+    if known is not None and not known.is_guess:
+        likely = chances(selector.state, known)
+        line["optimal"] = binned(likely.given_p_best, best)
+        if likely.given_p_feasible is not None:
+            line["feasible"] = binned(likely.given_p_feasible, feasible)
     ahead: list[tuple[float, bool]] = []
     rng = np.random.default_rng([seed, 1])
     for _ in range(min(_PAIRS, n_arms * (n_arms - 1) // 2)):

@@ -1,6 +1,8 @@
 """Two prompts, one metric: what is stated, how it is said, and that it is right."""
 
+import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,10 +57,12 @@ def test_a_sentence_never_rounds_to_certainty() -> None:
 def test_all_examples_are_exact_whatever_the_range_or_the_order() -> None:
     a, b = scores(60, both=30, only_a=6, only_b=3)
     difference = compare(a, b, population=60, random_order=False)
-    assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
-    assert said(difference, 60) == "accuracy: b is better than mine: +0.05 on 60 of 60 examples"
+    assert replace(difference, new=None) == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
+    on_new = "(on new ones like them, better with probability 0.71)"
+    assert said(difference, 60) == f"accuracy: b is better than mine: +0.05 on 60 of 60 examples {on_new}"
     assert compare(a, b, population=60, tolerance=0.05).verdict == "equal"
-    assert compare([0.1, 0.2], [0.3, 0.0], population=2) == Difference(0.0, 0.0, 0.0, 0.5, 2, "equal", True)
+    found = compare([0.1, 0.2], [0.3, 0.0], population=2)
+    assert replace(found, new=None) == Difference(0.0, 0.0, 0.0, 0.5, 2, "equal", True)
 
 
 def test_scores_that_all_agree_are_no_proof() -> None:
@@ -187,3 +191,21 @@ def test_few_scores_of_unknown_range_bound_nothing() -> None:
 def test_a_tolerance_beyond_all_that_was_seen_still_decides() -> None:
     difference = compare([0.1, 0.2, 0.4], [0.1, 0.3, 0.2], tolerance=1e6)
     assert (difference.verdict, difference.low) == ("equal", None)
+
+
+def test_of_new_examples_a_lead_on_all_that_were_given_is_a_sample() -> None:
+    """10 wins against 9 of 60: certain of the 60; of new ones Student's interval, 2.001 s / sqrt(60)."""
+    a, b = np.zeros(60), np.zeros(60)
+    a[:10], b[10:19] = 1.0, 1.0
+    found = compare(a, b, population=60)
+    assert (found.verdict, found.p_better, found.low) == ("better", 1.0, found.estimate)
+    assert found.new is not None
+    half = 2.0010 * float((a - b).std(ddof=1)) / 60**0.5
+    assert (found.new.low, found.new.high) == (
+        pytest.approx(1 / 60 - half, abs=1e-4),
+        pytest.approx(1 / 60 + half, abs=1e-4),
+    )
+    assert 0.5 < found.new.p_better < 0.7
+    comparison = Comparison("a", "b", 0.95, {"right": found}, 60)
+    assert "on new ones like them, better with probability 0." in comparison.sentence("right")
+    assert Comparison.from_dict(json.loads(json.dumps(comparison.to_dict()))) == comparison

@@ -99,6 +99,9 @@ class View:
         """What has been spent, what is left, and the estimates of the best so far, as numbers by name."""
         result = self.result
         numbers = self._progress() | self.best()
+        verdict = result.verdict
+        said = {"p_best": verdict.p_best, "p_feasible": verdict.p_feasible, "loss": verdict.loss}
+        numbers |= {f"verdict/{name}": value for name, value in said.items() if value is not None}
         compared = None if result.baseline is None else result.comparison
         for name, difference in compared.differences.items() if compared else ():
             if difference.estimate is not None:
