@@ -25,7 +25,7 @@ from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_o
 from asktell.results import PromptResult, Result
 from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of
-from asktell.results.summary import summarize
+from asktell.results.summary import limits_of, summarize
 from asktell.state import State
 
 FORMAT = "asktell.report"
@@ -69,11 +69,11 @@ def document(
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
     answer = [place[entry.id] for entry in result.selected]
     baseline = None if result.baseline is None else place[result.baseline]
-    tied = [place[entry.id] for entry in result.unresolved] if answer else []
+    rivals = [place[entry.id] for entry in result.unresolved] if answer else []
     metrics = result.goal.metrics
     means = [[entry.estimate[metric] for metric in metrics] for entry in result.prompts]
     order = ranking(state, means, [entry.feasible for entry in result.prompts], answer)
-    pairs = _pairs(result, answer, baseline, tied, order.tolist())
+    pairs = _pairs(result, answer, baseline, rivals, order.tolist())
     extras = Extras(
         evaluations_of(state, prompts.ids) if evaluations is None else evaluations,
         prompts.ids, metrics, {arm for pair in pairs for arm in pair[:2]},
@@ -86,19 +86,20 @@ def document(
         "state": version_of(state, paused),
         "paused": paused,
         "pending": len(state.pending),
-        "goal": _goal(result),
+        "goal": _goal(result, limits_of(state)),
         "done": result.done,
         "spent": result.spent,
         "budget": result.budget,
         "spent_cost": result.spent_cost,
         "max_cost": result.max_cost,
+        "currency": _currency(about or {}),
         "spending": describe_spending(result),
         "examples": state.problem.n_examples,
         "whole": _whole(state, result),
         "notes": list(result.notes),
         "answer": answer,
         "verdict": result.verdict.to_dict(),
-        "tied": tied,
+        "unresolved": rivals,
         "baseline": baseline,
         "feasible": result.feasible,
         "comparison": None if result.comparison is None else result.comparison.to_dict(),
@@ -129,7 +130,7 @@ def version_of(state: State, paused: bool = False) -> str:
     return ".".join(map(str, counts))
 
 
-def _goal(result: Result) -> dict[str, Any]:
+def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[str, Any]:
     goal = result.goal
     objectives = {o.metric: "min" if o.minimize else "max" for o in goal.objectives}
     return {
@@ -139,14 +140,14 @@ def _goal(result: Result) -> dict[str, Any]:
             {
                 "name": metric,
                 "direction": objectives.get(metric),
-                "range": list(goal.ranges[metric]) if metric in goal.ranges else None,
+                "range": [*limits] if (limits := goal.ranges.get(metric, limits_seen)) else None,
                 "thresholds": [
                     {"bound": c.bound, "at_most": c.at_most, "text": str(c)}
                     for c in goal.constraints
                     if c.metric == metric
                 ],
             }
-            for metric in goal.metrics
+            for metric, limits_seen in zip(goal.metrics, seen, strict=True)
         ],
         "objectives": [goal.metrics.index(o.metric) for o in goal.objectives],
     }
@@ -201,7 +202,7 @@ def _whole(state: State, result: Result) -> dict[str, Any] | None:
 
 
 def _pairs(
-    result: Result, answer: list[int], baseline: int | None, tied: list[int], order: list[int]
+    result: Result, answer: list[int], baseline: int | None, rivals: list[int], order: list[int]
 ) -> list[tuple[int, int, str]]:
     """Pairs of prompts to compare, with the role of the second: baseline or runner-up."""
     if not answer:
@@ -209,14 +210,14 @@ def _pairs(
     first = next((arm for arm in answer if arm != baseline), answer[0])
     pairs = [] if baseline in (None, first) else [(first, baseline, "baseline")]
     known = [arm for arm in order if arm not in (first, baseline) and result.prompts[arm].pulls]
-    runner_up = min(known, key=lambda arm: _rank(result.prompts[arm], order.index(arm), arm in tied), default=None)
+    runner_up = min(known, key=lambda arm: _rank(result.prompts[arm], order.index(arm), arm in rivals), default=None)
     if runner_up is not None:
         pairs.append((first, runner_up, "runner-up"))
     return pairs
 
 
-def _rank(entry: PromptResult, place: int, tied: bool) -> tuple[bool, float, int]:
-    return not tied, -(entry.p_best or 0.0), place
+def _rank(entry: PromptResult, place: int, rival: bool) -> tuple[bool, float, int]:
+    return not rival, -(entry.p_best or 0.0), place
 
 
 def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]) -> list[dict[str, Any]]:
@@ -286,6 +287,14 @@ def plain(about: Mapping[str, Any] | None) -> dict[str, Any]:
     """Settings of a run, JSON-ready."""
     found: dict[str, Any] = json.loads(json.dumps(dict(about or {}), default=str))
     return found
+
+
+def _currency(about: Mapping[str, Any]) -> str:
+    """The currency that a run's prices name; empty if they name none, or several."""
+    own = about.get("currency")
+    inner = (_currency(each) for each in about.values() if isinstance(each, Mapping))
+    found = {each for each in (own if isinstance(own, str) else "", *inner) if each}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _settings(part: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The conclusion from each panel, in a sentence or two."""
 
+import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from asktell._util.terminal import safe
@@ -12,7 +13,6 @@ from asktell.state import FAILED, REJECTED, RETIRED
 
 _NAMED = 3
 _MOST_OF_A_NAME = 60
-_GONE = " that has not failed or been retired"
 
 
 def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
@@ -35,17 +35,28 @@ _NO_DUEL = "There are no two prompts to compare yet."
 
 
 def _names(entries: Sequence[PromptResult]) -> str:
-    shown = ", ".join(_short(str(entry.id)) for entry in entries[:_NAMED])
+    shown = ", ".join(_short(entry.id) for entry in entries[:_NAMED])
     return shown if len(entries) <= _NAMED else f"{shown} and {len(entries) - _NAMED} more"
 
 
-def _short(id_: str) -> str:
+def _short(id_: str | int) -> str:
+    """A prompt's name."""
+    id_ = id_ if isinstance(id_, str) else f"prompt {id_}"
     return _own(id_ if len(id_) <= _MOST_OF_A_NAME else id_[: _MOST_OF_A_NAME - 1] + "…")
 
 
 def _own(name: str) -> str:
     """A name, isolated if it runs from right to left, so that the sentence around it does not change direction."""
     return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
+
+
+def _isolated(sentence: str, names: Iterable[str]) -> str:
+    """A sentence in which each of these names is isolated if it runs from right to left."""
+    own = {safe(name): _own(safe(name)) for name in names if _own(safe(name)) != safe(name)}
+    if not own:
+        return sentence
+    longest_first = sorted(own, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda found: own[found[0]], sentence)
 
 
 def _count(n: int, what: str) -> str:
@@ -81,13 +92,12 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         said.append("The selection is paused: no trials are handed out until it is resumed.")
     elif not result.done:
         said.append("The selection is still running.")
-    said.append(result.verdict.sentence)
+    named = {str(id_) for id_ in (first.id, result.baseline, *(id_ for id_, _ in result.verdict.contenders))}
+    said.append(_isolated(result.verdict.sentence, named))
     if isinstance(result.goal, BestFeasible):
         said += _better_but_gone(result, first)
     if result.sentence:
-        sentence = "; ".join(result.sentence.splitlines())
-        for id_ in {str(first.id), str(result.baseline)}:
-            sentence = sentence.replace(safe(id_), _own(safe(id_)))
+        sentence = _isolated("; ".join(result.sentence.splitlines()), named)
         said.append(f"Against the baseline: {sentence}.".replace("..", "."))
     return said
 
@@ -101,7 +111,7 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
     ]
     if not gone:
         return []
-    named = ", ".join(f"{_short(str(entry.id))} ({entry.status})" for entry in gone[:_NAMED])
+    named = ", ".join(f"{_short(entry.id)} ({entry.status})" for entry in gone[:_NAMED])
     more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
     return [f"No longer candidates, though better in {result.goal.objectives[0].metric}: {named}{more}."]
 
@@ -143,7 +153,7 @@ def _lead(result: Result, among: Sequence[PromptResult]) -> str:
     if any(_is_ahead(result, entry, first) for entry in rivals):
         return ""
     amount = "least" if objectives[0].minimize else "most"
-    return f"of those still candidates, {_short(str(first.id))} has the {amount} {objectives[0].metric}"
+    return f"of those still candidates, {_short(first.id)} has the {amount} {objectives[0].metric}"
 
 
 def _prompts(result: Result) -> str:
@@ -208,7 +218,7 @@ def _examples(data: Mapping[str, Any]) -> str:
 
 
 def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
-    ids, metric = [_own(id_) for id_ in data["prompts"]["ids"]], data["goal"]["objectives"][0]
+    ids, metric = _names_of(data), data["goal"]["objectives"][0]
     wins, ties, losses = duel["counts"][metric]
     name = data["goal"]["metrics"][metric]["name"]
     if not duel["pairs"]:
@@ -227,8 +237,15 @@ def _costs(data: Mapping[str, Any]) -> str:
     known = [(mean, arm) for arm, mean in enumerate(cost["means"]) if mean is not None]
     dear, cheap = max(known), min(known)
     if dear[0] == cheap[0]:
-        return f"Every prompt cost {dear[0]:.3g} per evaluation. {failed}"
-    ids = [_own(id_) for id_ in data["prompts"]["ids"]]
-    return (
-        f"Per evaluation {ids[cheap[1]]} cost least ({cheap[0]:.3g}) and {ids[dear[1]]} most ({dear[0]:.3g}). {failed}"
-    )
+        return f"Every prompt cost {_money(data, dear[0])} per evaluation. {failed}"
+    ids, least, most = _names_of(data), _money(data, cheap[0]), _money(data, dear[0])
+    return f"Per evaluation {ids[cheap[1]]} cost least ({least}) and {ids[dear[1]]} most ({most}). {failed}"
+
+
+def _names_of(data: Mapping[str, Any]) -> list[str]:
+    numbered = data["prompts"]["numbered"]
+    return [f"prompt {id_}" if numbered else _own(id_) for id_ in data["prompts"]["ids"]]
+
+
+def _money(data: Mapping[str, Any], cost: float) -> str:
+    return f"{cost:.3g} {data['currency']}".rstrip()

@@ -55,8 +55,8 @@ function field(text, attributes = {}) {
   return labelled(text, element("input", { required: true, autocomplete: "off", ...attributes }));
 }
 
-/** The button that pauses a study, or has it go on; `fit` makes it that of a state. Nothing where nothing may be changed. */
-function pauseButton(data) {
+/** The button that pauses a study, or has it go on; `fit` makes it that of a state, `told` hears of a change. Nothing where nothing may be changed. */
+function pauseButton(data, told) {
   if (!document.documentElement.dataset.change) return null;
   const words = element("span", { role: "alert", class: "soft" });
   const button = element("button", { type: "button", onclick: press });
@@ -76,6 +76,7 @@ function pauseButton(data) {
     try {
       await changeStudy(paused ? "resume" : "pause", {});
       fit({ paused: !paused, done: false });
+      told(paused);
     } catch (error) {
       words.textContent = error.message;
     }

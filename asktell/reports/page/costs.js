@@ -10,7 +10,7 @@ function drawCosts(host, data) {
 }
 
 function quantitiesTable(data) {
-  const { ids, pulls } = data.prompts;
+  const { pulls } = data.prompts, ids = data.names;
   const keep = kept("costs", { table: {} });
   const columns = [{ name: "prompt", kind: "id", value: (arm) => ids[arm], cell: (arm) => [promptLink(data, arm), " ", badgesOf(data, arm)] }];
   for (const quantity of data.quantities) {

@@ -1,7 +1,7 @@
 // Two prompts example by example, the worst regressions first.
 
 function drawDuel(host, data) {
-  const { duels } = data, { ids } = data.prompts;
+  const { duels } = data, ids = data.names;
   host.append(element("p", { class: "say" }, data.words.duel));
   if (!duels.length) return;
   const keep = kept("duel", { which: "0", metric: String(data.goal.objectives[0]), show: "all", table: {} });
@@ -24,7 +24,7 @@ function drawDuel(host, data) {
 }
 
 function duelView(data, duel, keep, width) {
-  const j = Number(keep.metric), metric = data.goal.metrics[j], { ids } = data.prompts, sign = signOf(metric);
+  const j = Number(keep.metric), metric = data.goal.metrics[j], ids = data.names, sign = signOf(metric);
   if (!duel.pairs) return element("p", {}, "They have no common examples yet.");
   const ahead = (row) => sign * (row.a[j] - row.b[j]);
   const [wins, ties, losses] = duel.counts[j];
@@ -50,7 +50,7 @@ function duelView(data, duel, keep, width) {
 
 /** The differences from the worst loss to the best win, a bar each. */
 function duelPicture(data, duel, j, width) {
-  const metric = data.goal.metrics[j], sign = signOf(metric), { ids } = data.prompts;
+  const metric = data.goal.metrics[j], sign = signOf(metric), ids = data.names;
   const rows = [...duel.rows].sort((p, q) => sign * (p.a[j] - p.b[j]) - sign * (q.a[j] - q.b[j]));
   const height = 200, margin = { left: 58, right: 14, top: 24, bottom: 28 };
   const values = rows.map((row) => row.a[j] - row.b[j]);
@@ -71,7 +71,7 @@ function duelPicture(data, duel, j, width) {
 }
 
 function sideBySide(data, duel, row) {
-  const { ids } = data.prompts;
+  const ids = data.names;
   const [a, b] = row.answers || [null, null];
   const one = (arm, text) => element("div", {}, element("h3", {}, isolated(brief(ids[arm], 60))), text === null ? element("p", { class: "soft" }, "not kept") : element("pre", { class: "text", dir: "auto", tabindex: "0" }, text));
   const scores = data.goal.metrics.map((metric, j) => [isolated(metric.name), `: ${number(row.a[j])} and ${number(row.b[j])}. `]);

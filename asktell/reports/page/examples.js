@@ -22,7 +22,7 @@ function heatPicture(data, heat, j, width) {
   const picture = heat.pictures[j], metric = data.goal.metrics[j];
   const rows = heat.row_starts.length, columns = heat.column_starts.length, levels = bytesOf(picture.bytes);
   const wide = Math.min(width - 2, Math.max(columns, Math.min(width - 2, columns * 24)));
-  const height = Math.max(30, Math.min(520, rows * (rows > 40 ? Math.max(1, Math.floor(520 / rows)) : 14)));
+  const height = Math.max(30, Math.min(400, rows * (rows > 40 ? Math.max(1, Math.floor(400 / rows)) : 14)));
   const canvas = cellPicture(levels, rows, columns, wide, height, SCORES);
   const readout = element("div", { class: "readout", "aria-live": "polite" }, "Point at a cell, or move over the picture with the arrow keys.");
   followCells(canvas, rows, columns, (row, column) => {

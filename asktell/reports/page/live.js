@@ -7,7 +7,7 @@ const SECONDS_WHEN_DONE = 10; // where it may be extended
 /** Whether drawing anew would take away what the reader holds: a control in use, an open table. */
 function busy() {
   const main = document.querySelector("main");
-  return main.contains(document.activeElement) || main.querySelector("details[open]") !== null || !getSelection().isCollapsed;
+  return main.contains(document.activeElement) || main.querySelector("figure details[open]") !== null || !getSelection().isCollapsed;
 }
 
 /** How it goes on, in a word. */
@@ -36,10 +36,10 @@ function progressOf({ spent, budget, pending, spent_cost: cost, max_cost: most, 
 }
 
 /**
- * Follow the state at an address. `first` is the document there is, `draw` takes another, `heard` each that comes, at once.
- * Returns what to show of it in the page's head.
+ * Follow the state at an address. `first` is the document there is, `draw` takes another, `fit` each that comes, at once.
+ * Returns `nodes` for the page's head; `said` shows at once that it was paused or resumed from here.
  */
-function follow(address, first, draw, heard) {
+function follow(address, first, draw, fit) {
   const words = element("span", { class: "soft", "aria-live": "polite" });
   const button = element("button", { type: "button", hidden: true }, "Show the new state");
   const { home } = document.documentElement.dataset;
@@ -58,7 +58,7 @@ function follow(address, first, draw, heard) {
   async function look() {
     try {
       const data = JSON.parse(await fetched(address, newest.state));
-      if (data.state) heard((newest = prepared(data)));
+      if (data.state) fit((newest = prepared(data)));
       heardOfWorkers(newest, data.live);
       if (newest !== shown) {
         if (busy()) button.hidden = false;
@@ -74,5 +74,5 @@ function follow(address, first, draw, heard) {
   button.addEventListener("click", drawNewest);
   tell(stateOf(first));
   setTimeout(look, SECONDS_BETWEEN_LOOKS * 1000);
-  return [words, button];
+  return { nodes: [words, button], said: (paused) => tell(stateOf({ ...newest, paused })) };
 }

@@ -1,27 +1,44 @@
-// The page: its panels in their order, drawn from a document, and drawn anew when the window or the theme changes.
+// The page: what to do on its first screen, the rest folded; drawn from a document, and anew when the window or the theme changes.
 
 const PANELS = [
-  ["verdict", "The verdict", drawVerdict],
-  ["plane", "The prompts by their metrics", drawPlane],
-  ["prompts", "Every prompt", drawPrompts],
-  ["spending", "Where the evaluations went", drawSpending],
-  ["settling", "How the answer settled", drawSettling],
-  ["examples", "Prompts and examples", drawExamples],
-  ["duel", "Example by example", drawDuel],
-  ["costs", "Cost, time and failures", drawCosts],
-  ["made", "How it was made", drawMade],
+  ["verdict", null, drawVerdict],
+  ["plane", null, drawPlane],
+  ["prompts", "What is known about every prompt?", drawPrompts],
+  ["examples", "Which examples are hard, and which tell prompts apart?", drawExamples],
+  ["duel", "On which examples does the answer win or lose?", drawDuel],
+  ["spending", "Where did the evaluations go?", drawSpending],
+  ["settling", "Has the answer settled?", drawSettling],
+  ["costs", "What did it cost, and what failed?", drawCosts],
+  ["made", "How was it made?", drawMade],
 ];
 const LONG = new Set(["prompts", "spending", "examples", "duel", "costs"]);
 
 const PAINTED = new Set(["spending", "examples"]);
 
-/** Draw a document, or the same one anew: all panels, or those that are named. */
+/** Draw a document, or the same one anew: all panels that are not folded, or those of them that are named. */
 function show(data, ids = null) {
   for (const [id, title, draw] of PANELS) {
+    const host = document.querySelector(`#${id} .panel`);
     if (ids && !ids.has(id)) continue;
-    const section = document.getElementById(id), host = element("div");
-    replaceContent(section, id === "verdict" ? null : element("h2", { id: `${id}-title` }, title), host);
-    draw(host, data);
+    host.replaceChildren();
+    if (title === null || host.parentNode.open) draw(host, data);
+  }
+}
+
+/** A panel, or its question under which it is folded; it is drawn when it is opened, and the one that was open closes. */
+function panelOf([id, title, draw], page) {
+  const host = element("div", { class: "panel" });
+  const fold = ({ target }) => (target.open ? host.hasChildNodes() || draw(host, page.data) : host.replaceChildren());
+  const body = title ? element("details", { name: "panel" }, element("summary", {}, element("h2", {}, title)), host) : host;
+  if (title) body.addEventListener("toggle", fold);
+  return element("section", { id, class: LONG.has(id) ? "long" : null, "aria-label": title || id }, body);
+}
+
+function unfold(...ids) {
+  for (const id of ids) {
+    const body = document.querySelector(`#${id} > details`);
+    body.open = true;
+    body.dispatchEvent(new Event("toggle")); // at once, and not after the next frame
   }
 }
 
@@ -37,8 +54,18 @@ function header(page, redraw, more) {
     redraw(PAINTED);
   };
   const change = (name) => paint(keep.theme = name);
-  addEventListener("beforeprint", () => document.documentElement.dataset.theme === "dark" && paint("light")); // paper is
-  addEventListener("afterprint", () => keep.theme !== "light" && paint(keep.theme));
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    if (document.documentElement.dataset.theme === "dark") paint("light"); // paper is
+    folded = [...document.querySelectorAll("section > details:not([open])")];
+    for (const each of document.querySelectorAll("section > details")) each.name = ""; // all at once
+    unfold(...folded.map((each) => each.parentNode.id));
+  });
+  addEventListener("afterprint", () => {
+    if (keep.theme !== "light") paint(keep.theme);
+    for (const each of folded) each.open = false;
+    for (const each of document.querySelectorAll("section > details")) each.name = "panel";
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => keep.theme === "auto" && change("auto"));
   return element("header", {},
     element("span", { class: "name" }, isolated(data.name || "Selection"), " ", element("small", {}, isolated(data.goal.text), more.length ? null : data.done ? " · final" : " · so far")),
@@ -64,15 +91,14 @@ async function begin() {
   const page = { data: prepared(JSON.parse(source)) };
   page.data.source = source;
   const redraw = (ids = null) => show(page.data, ids);
-  const pause = pauseButton(page.data);
-  const more = live && (!page.data.done || home) ? follow(live, page.data, (data) => {
+  const followed = live && (!page.data.done || home) ? follow(live, page.data, (data) => {
     page.data = data;
     redraw();
-  }, (data) => pause && pause.fit(data)) : [];
+  }, (data) => pause && pause.fit(data)) : { nodes: [], said: () => {} };
+  const pause = pauseButton(page.data, followed.said);
   host.append(
-    header(page, redraw, [homeLink(home), more, pause && pause.nodes, changeButtons(page.data)].flat().filter(Boolean)),
-    element("nav", { "aria-label": "panels" }, PANELS.map(([id, title]) => element("a", { href: `#${id}` }, title))),
-    element("main", {}, PANELS.map(([id, title]) => element("section", { id, class: LONG.has(id) ? "long" : null, "aria-label": title }))),
+    header(page, redraw, [homeLink(home), followed.nodes, pause && pause.nodes, changeButtons(page.data)].flat().filter(Boolean)),
+    element("main", {}, PANELS.map((panel) => panelOf(panel, page))),
   );
   redraw();
   let width = host.clientWidth, waiting = 0;

@@ -120,7 +120,7 @@ function legend(items) {
   }));
 }
 
-const COLORS = { answer: "var(--answer)", tied: "var(--tied)", baseline: "var(--baseline)", other: "var(--other)", gone: "var(--other)" };
+const COLORS = { answer: "var(--answer)", rival: "var(--rival)", baseline: "var(--baseline)", other: "var(--other)", gone: "var(--other)" };
 
 /** Of those prompts that are neither the answer nor may be. */
 function isFaint(kind) {
@@ -131,7 +131,7 @@ function isFaint(kind) {
 function markOf(kind, x, y) {
   const forms = {
     answer: ["path", { d: `M${x} ${y - 6.5}L${x + 6.5} ${y}L${x} ${y + 6.5}L${x - 6.5} ${y}Z` }],
-    tied: ["path", { d: `M${x} ${y - 5}L${x + 5} ${y + 4}L${x - 5} ${y + 4}Z` }],
+    rival: ["path", { d: `M${x} ${y - 5}L${x + 5} ${y + 4}L${x - 5} ${y + 4}Z` }],
     baseline: ["circle", { cx: x, cy: y, r: 6.5 }],
     other: ["circle", { cx: x, cy: y, r: 3.2 }],
     gone: ["path", { d: `M${x - 4} ${y - 4}L${x + 4} ${y + 4}M${x - 4} ${y + 4}L${x + 4} ${y - 4}` }],

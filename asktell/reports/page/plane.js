@@ -52,32 +52,33 @@ function known(data, ...metrics) {
 
 function signsLegend(data, more = []) {
   const items = [["answer", data.answer.length > 1 ? "in the answer" : "the answer"]];
-  if (data.tied.length) items.push(["tied", "may be better"]);
+  if (data.unresolved.length) items.push(["rival", "may be better"]);
   items.push(["other", "other prompts"]);
-  if (data.prompts.ids.some((_, arm) => isGone(data, arm))) items.push(["gone", "failed or retired"]);
+  if (data.names.some((_, arm) => isGone(data, arm))) items.push(["gone", "failed or retired"]);
   if (data.baseline !== null) items.push(["baseline", "the baseline"]);
   return element("div", {}, legend([...items, ...more]));
 }
 
 /** The prompts with their names, those drawn first that matter least. */
 function byImportance(data, arms) {
-  const rank = { other: 0, gone: 0, tied: 1, answer: 2 };
+  const rank = { other: 0, gone: 0, rival: 1, answer: 2 };
   return [...arms].sort((a, b) => rank[kindOf(data, a)] - rank[kindOf(data, b)]);
 }
 
 function named(data, arms, place) {
   const first = arms.filter((arm) => data.baseline === arm || kindOf(data, arm) === "answer");
-  const then = arms.filter((arm) => data.baseline !== arm && kindOf(data, arm) === "tied").slice(0, data.tied.length > 2 * MOST_LABELS ? 5 : MOST_LABELS);
+  const then = arms.filter((arm) => data.baseline !== arm && kindOf(data, arm) === "rival").slice(0, data.unresolved.length > 2 * MOST_LABELS ? 5 : MOST_LABELS);
   const rest = arms.length <= MOST_LABELS ? arms.filter((arm) => data.baseline !== arm && isFaint(kindOf(data, arm))) : [];
   return [...first, ...then, ...rest].map((arm) => {
     const [x, y] = place(arm);
-    return { x, y, firm: first.includes(arm), text: data.prompts.ids[arm], color: data.baseline === arm ? COLORS.baseline : COLORS[kindOf(data, arm)] };
+    return { x, y, firm: first.includes(arm), text: data.names[arm], color: data.baseline === arm ? COLORS.baseline : COLORS[kindOf(data, arm)] };
   });
 }
 
-function spanOf(values, errors, thresholds) {
-  const low = values.map((v, i) => v - (errors[i] || 0)), high = values.map((v, i) => v + (errors[i] || 0));
-  return [low.concat(thresholds).reduce((a, b) => Math.min(a, b), Infinity), high.concat(thresholds).reduce((a, b) => Math.max(a, b), -Infinity)];
+/** The lowest and the highest number that a picture of these bars has to show. */
+function spanOf(metric, means, errors = []) {
+  const ends = means.flatMap((mean, i) => barOf(metric, mean, errors[i] || 0)).concat(metric.thresholds.map((each) => each.bound));
+  return [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), -Infinity)];
 }
 
 function axisName(metric) {
@@ -88,31 +89,31 @@ function axisName(metric) {
 function planePicture(data, keep, width) {
   const j = Number(keep.x), k = Number(keep.y), { metrics } = data.goal, { estimates, errors } = data.prompts;
   if (j === k) return rankedPicture(data, { metric: keep.x }, width);
-  const arms = known(data, j, k), height = Math.round(Math.max(320, Math.min(560, width * 0.6)));
+  const arms = known(data, j, k), height = Math.round(Math.max(320, Math.min(400, width * 0.6)));
   if (!arms.length) return element("p", {}, "No prompt has an estimate yet.");
   const margin = { left: 58, right: 14, top: 24, bottom: 44 };
-  const along = (i, from, to) => scale(...spanOf(arms.map((arm) => estimates[arm][i]), arms.map((arm) => errors[arm][i]), metrics[i].thresholds.map((t) => t.bound)), from, to);
+  const along = (i, from, to) => scale(...spanOf(metrics[i], arms.map((arm) => estimates[arm][i]), arms.map((arm) => errors[arm][i])), from, to);
   const x = along(j, margin.left, width - margin.right), y = along(k, height - margin.bottom, margin.top);
   const picture = frame(width, height, margin, x, y, { x: axisName(metrics[j]), y: axisName(metrics[k]) });
   shadeForbidden(picture, metrics[j], x, margin, width, height, true);
   shadeForbidden(picture, metrics[k], y, margin, width, height, false);
   if (data.goal.kind === "pareto") drawFront(picture, data, j, k, x, y);
-  const withBars = arms.length <= MOST_BARS, few = data.tied.length <= MOST_LABELS * 2;
+  const withBars = arms.length <= MOST_BARS, few = data.unresolved.length <= MOST_LABELS * 2;
   for (const arm of byImportance(data, arms)) {
     const kind = kindOf(data, arm), at = [x(estimates[arm][j]), y(estimates[arm][k])];
-    if (withBars || kind === "answer" || (kind === "tied" && few)) drawBars(picture, at, [errors[arm][j], errors[arm][k]], [estimates[arm][j], estimates[arm][k]], x, y, kind);
+    if (withBars || kind === "answer" || (kind === "rival" && few)) drawBars(picture, at, [j, k].map((i) => errors[arm][i] && barOf(metrics[i], estimates[arm][i], errors[arm][i])), x, y, kind);
     const mark = markOf(kind, ...at);
-    mark.append(shape("title", {}, `${data.prompts.ids[arm]}: ${metrics[j].name} ${estimate(estimates[arm][j], errors[arm][j])}, ${metrics[k].name} ${estimate(estimates[arm][k], errors[arm][k])}`));
+    mark.append(shape("title", {}, `${data.names[arm]}: ${metrics[j].name} ${estimate(estimates[arm][j], errors[arm][j])}, ${metrics[k].name} ${estimate(estimates[arm][k], errors[arm][k])}`));
     mark.addEventListener("click", () => showPrompt(arm));
     mark.style.cursor = "pointer";
     picture.append(mark);
     if (data.baseline === arm) picture.append(markOf("baseline", ...at));
   }
   placeLabels(picture, named(data, arms, (arm) => [x(estimates[arm][j]), y(estimates[arm][k])]), width - margin.right, height - margin.bottom);
-  const bars = withBars ? "Bars are one standard error." : `Bars are one standard error; of ${whole(arms.length)} prompts only the answer${few && data.tied.length ? " and those that may be better have theirs" : " has its"}.`;
+  const bars = withBars ? "Bars are one standard error." : `Bars are one standard error; of ${whole(arms.length)} prompts only the answer${few && data.unresolved.length ? " and those that may be better have theirs" : " has its"}.`;
   const caption = `${bars} ${thresholdWords(metrics[j], metrics[k])}At most ${MOST_LABELS} names are written; point at the others.`;
   const rows = () => plainTable(["prompt", metrics[j].name, metrics[k].name, "which"], arms.map((arm) => [
-    data.prompts.ids[arm], estimate(estimates[arm][j], errors[arm][j]), estimate(estimates[arm][k], errors[arm][k]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "the plane");
+    data.names[arm], estimate(estimates[arm][j], errors[arm][j]), estimate(estimates[arm][k], errors[arm][k]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "the plane");
   const name = `${whole(arms.length)} prompts by ${metrics[j].name} and ${metrics[k].name}; the answer: ${someIds(data, data.answer)}`;
   return [figure(picture, name, caption, rows), signsLegend(data)];
 }
@@ -136,10 +137,10 @@ function shadeForbidden(picture, metric, place, margin, width, height, upright) 
   }
 }
 
-function drawBars(picture, at, errors, means, x, y, kind) {
+function drawBars(picture, at, [across, up], x, y, kind) {
   const color = COLORS[kind], opacity = isFaint(kind) ? 0.45 : 0.8;
-  if (errors[0]) picture.append(line(x(means[0] - errors[0]), at[1], x(means[0] + errors[0]), at[1], color, 1, opacity));
-  if (errors[1]) picture.append(line(at[0], y(means[1] - errors[1]), at[0], y(means[1] + errors[1]), color, 1, opacity));
+  if (across) picture.append(line(x(across[0]), at[1], x(across[1]), at[1], color, 1, opacity));
+  if (up) picture.append(line(at[0], y(up[0]), at[0], y(up[1]), color, 1, opacity));
 }
 
 /** The staircase through the answer's prompts that no other of them dominates in these two metrics. */
@@ -162,10 +163,10 @@ function drawFront(picture, data, j, k, x, y) {
 /** One metric: the prompts from best to worst with their intervals. */
 function rankedPicture(data, keep, width) {
   const j = Number(keep.metric), metric = data.goal.metrics[j], { estimates, errors } = data.prompts;
-  const sign = signOf(metric), height = 400, margin = { left: 58, right: 14, top: 24, bottom: 44 };
+  const sign = signOf(metric), height = 360, margin = { left: 58, right: 14, top: 24, bottom: 44 };
   const arms = known(data, j).sort((a, b) => sign * (estimates[b][j] - estimates[a][j]));
   if (!arms.length) return element("p", {}, "No prompt has an estimate yet.");
-  const span = spanOf(arms.map((arm) => estimates[arm][j]), arms.map((arm) => 2 * (errors[arm][j] || 0)), metric.thresholds.map((t) => t.bound));
+  const span = spanOf(metric, arms.map((arm) => estimates[arm][j]), arms.map((arm) => 2 * errors[arm][j]));
   const y = scale(...span, height - margin.bottom, margin.top);
   const step = (width - margin.left - margin.right) / arms.length, at = (i) => margin.left + (i + 0.5) * step;
   const picture = frame(width, height, margin, null, y, { x: `prompts, the best by ${brief(metric.name, 40)} first`, y: axisName(metric) });
@@ -174,9 +175,9 @@ function rankedPicture(data, keep, width) {
   for (const arm of byImportance(data, arms)) {
     const mean = estimates[arm][j], error = errors[arm][j], kind = kindOf(data, arm), left = at(place.get(arm));
     const color = COLORS[kind];
-    if (error) picture.append(line(left, y(mean - 2 * error), left, y(mean + 2 * error), color, Math.min(3, Math.max(1, step / 3)), isFaint(kind) ? 0.6 : 1));
+    if (error) picture.append(line(...barOf(metric, mean, 2 * error).flatMap((end) => [left, y(end)]), color, Math.min(3, Math.max(1, step / 3)), isFaint(kind) ? 0.6 : 1));
     const mark = isFaint(kind) && step < 6 ? shape("circle", { cx: left, cy: y(mean), r: 1.6 }) : markOf(kind, left, y(mean));
-    mark.append(shape("title", {}, `${data.prompts.ids[arm]}: ${estimate(mean, error)}`));
+    mark.append(shape("title", {}, `${data.names[arm]}: ${estimate(mean, error)}`));
     mark.addEventListener("click", () => showPrompt(arm));
     mark.style.cursor = "pointer";
     picture.append(mark);
@@ -185,7 +186,7 @@ function rankedPicture(data, keep, width) {
   placeLabels(picture, named(data, arms, (arm) => [at(place.get(arm)), y(estimates[arm][j])]), width - margin.right, height - margin.bottom);
   const caption = `Bars are two standard errors, about 95 %. ${thresholdWords(metric)}`;
   const rows = () => plainTable(["prompt", metric.name, "which"], arms.map((arm) => [
-    data.prompts.ids[arm], estimate(estimates[arm][j], errors[arm][j]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "ranked intervals");
+    data.names[arm], estimate(estimates[arm][j], errors[arm][j]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "ranked intervals");
   return [figure(picture, `${whole(arms.length)} prompts ranked by ${metric.name}; the first: ${someIds(data, arms)}`, caption, rows), signsLegend(data)];
 }
 
@@ -196,18 +197,18 @@ function parallelPicture(data, keep, width) {
   if (!arms.length) return element("p", {}, "No prompt has an estimate in every metric yet.");
   const gap = (width - margin.left - margin.right) / (metrics.length - 1);
   const axes = metrics.map((metric, j) => {
-    const span = spanOf(arms.map((arm) => estimates[arm][j]), [], metric.thresholds.map((t) => t.bound));
+    const span = spanOf(metric, arms.map((arm) => estimates[arm][j]));
     return signOf(metric) > 0 ? scale(...span, height - margin.bottom, margin.top) : scale(...span, margin.top, height - margin.bottom);
   });
   const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  const few = data.tied.length <= MOST_LABELS * 2; // many dotted lines are a blur, and take seconds to paint
+  const few = data.unresolved.length <= MOST_LABELS * 2; // many dotted lines are a blur, and take seconds to paint
   for (const arm of byImportance(data, arms)) {
-    const kind = data.baseline === arm ? "baseline" : kindOf(data, arm), faint = isFaint(kind) || (kind === "tied" && !few);
+    const kind = data.baseline === arm ? "baseline" : kindOf(data, arm), faint = isFaint(kind) || (kind === "rival" && !few);
     const path = shape("polyline", { points: metrics.map((_, j) => `${margin.left + j * gap},${axes[j](estimates[arm][j])}`).join(" "), fill: "none",
       "stroke-width": faint ? 1 : 2.2, opacity: faint ? Math.max(0.12, Math.min(0.5, 60 / arms.length)) : 0.9,
-      "stroke-dasharray": kind === "baseline" ? "7 4" : kind === "tied" && few ? "2 3" : null });
+      "stroke-dasharray": kind === "baseline" ? "7 4" : kind === "rival" && few ? "2 3" : null });
     path.style.stroke = COLORS[kind];
-    path.append(shape("title", {}, data.prompts.ids[arm]));
+    path.append(shape("title", {}, data.names[arm]));
     picture.append(path);
   }
   metrics.forEach((metric, j) => {
@@ -224,6 +225,6 @@ function parallelPicture(data, keep, width) {
     for (const { bound } of metric.thresholds) picture.append(line(at - 12, axes[j](bound), at + 12, axes[j](bound), "var(--bad)", 3));
   });
   const caption = `Up is better on every axis. Full lines are the answer, ${few ? "dotted" : "faint"} ones may be better, the dashed one the baseline; bars across an axis are thresholds.`;
-  const rows = () => plainTable(["prompt", ...metrics.map((metric) => metric.name)], arms.map((arm) => [data.prompts.ids[arm], ...estimates[arm].map(number)]), "parallel coordinates");
+  const rows = () => plainTable(["prompt", ...metrics.map((metric) => metric.name)], arms.map((arm) => [data.names[arm], ...estimates[arm].map(number)]), "parallel coordinates");
   return figure(picture, `${whole(arms.length)} prompts over ${metrics.length} metrics; the answer: ${someIds(data, data.answer)}`, caption, rows);
 }

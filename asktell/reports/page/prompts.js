@@ -1,6 +1,12 @@
 // Every prompt: a table to sort and to search, the texts, and what differs between them.
 
-let showPrompt = () => {};
+let openPrompt = () => {};
+
+/** Open a prompt's row, whatever is folded. */
+function showPrompt(arm) {
+  unfold("prompts");
+  openPrompt(arm);
+}
 
 function drawPrompts(host, data) {
   const keep = kept("prompts", { search: "", which: "all", table: {} });
@@ -9,13 +15,13 @@ function drawPrompts(host, data) {
   const shown = () => {
     const wanted = keep.search.toLocaleLowerCase();
     return data.order.filter((arm) => {
-      if (keep.which === "answer" && !data.answerSet.has(arm) && !data.tiedSet.has(arm) && arm !== data.baseline) return false;
+      if (keep.which === "answer" && !data.answerSet.has(arm) && !data.rivalSet.has(arm) && arm !== data.baseline) return false;
       if (keep.which === "active" && prompts.status[arm] !== "active") return false;
-      return !wanted || prompts.ids[arm].toLocaleLowerCase().includes(wanted) || prompts.texts[arm].toLocaleLowerCase().includes(wanted);
+      return !wanted || data.names[arm].toLocaleLowerCase().includes(wanted) || prompts.texts[arm].toLocaleLowerCase().includes(wanted);
     });
   };
   const columns = [
-    { name: "prompt", kind: "id", value: (arm) => prompts.ids[arm], cell: (arm) => [isolated(brief(prompts.ids[arm], 60)), " ", badgesOf(data, arm)] },
+    { name: "prompt", kind: "id", value: (arm) => data.names[arm], cell: (arm) => [isolated(brief(data.names[arm], 60)), " ", badgesOf(data, arm)] },
     ...goal.metrics.map((metric, j) => ({ name: metric.name, kind: "number", value: (arm) => prompts.estimates[arm][j], cell: (arm) => estimateCell(data, arm, j) })),
     { name: "evaluations", kind: "number", value: (arm) => prompts.pulls[arm], cell: (arm) => whole(prompts.pulls[arm]) },
   ];
@@ -38,9 +44,9 @@ function drawPrompts(host, data) {
     list.setRows(shown());
   });
   host.append(element("p", { class: "say" }, data.words.prompts),
-    element("div", { class: "controls" }, labelled("Search ids and texts", search), which), list);
+    element("div", { class: "controls" }, labelled("Search names and texts", search), which), list);
 
-  showPrompt = (arm) => {
+  openPrompt = (arm) => {
     keep.search = search.value = "";
     keep.which = "all";
     which.querySelector("select").value = "all";
@@ -64,7 +70,7 @@ function estimateCell(data, arm, j) {
   const bar = shape("rect", { x: 2, y: 3, width: Math.max(1, x(mean) - 2), height: 4, opacity: 0.7 });
   bar.style.fill = color;
   picture.append(bar);
-  if (error) picture.append(line(Math.max(0, x(mean - error)), 5, Math.min(100, x(mean + error)), 5, "var(--text)", 1.5));
+  if (error) picture.append(line(...barOf(data.goal.metrics[j], mean, error).flatMap((end) => [x(end), 5]), "var(--text)", 1.5));
   return [estimate(mean, error), picture];
 }
 
@@ -72,7 +78,7 @@ function spanOfMetric(data, j) {
   data.spans = data.spans || {};
   if (!data.spans[j]) {
     const arms = known(data, j), { estimates } = data.prompts;
-    data.spans[j] = data.goal.metrics[j].range || spanOf(arms.map((arm) => estimates[arm][j]), [], [0]); // from nought: bars are compared by length
+    data.spans[j] = data.goal.metrics[j].range || spanOf(data.goal.metrics[j], [0, ...arms.map((arm) => estimates[arm][j])]); // from nought: bars are compared by length
   }
   return data.spans[j];
 }
@@ -89,10 +95,10 @@ function statusWords(data, arm) {
 function promptDetail(data, arm) {
   const { prompts, goal } = data;
   const others = [];
-  if (data.baseline !== null && data.baseline !== arm) others.push([String(data.baseline), `the baseline, ${brief(prompts.ids[data.baseline], 40)}`]);
-  for (const other of data.answer.slice(0, 5)) if (other !== arm && other !== data.baseline) others.push([String(other), `the answer, ${brief(prompts.ids[other], 40)}`]);
+  if (data.baseline !== null && data.baseline !== arm) others.push([String(data.baseline), `the baseline, ${brief(data.names[data.baseline], 40)}`]);
+  for (const other of data.answer.slice(0, 5)) if (other !== arm && other !== data.baseline) others.push([String(other), `the answer, ${brief(data.names[other], 40)}`]);
   const text = element("div", {}, element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)));
-  const node = element("div", {}, element("h3", {}, isolated(prompts.ids[arm])), text);
+  const node = element("div", {}, element("h3", {}, isolated(data.names[arm])), text);
   if (others.length) {
     node.prepend(element("div", { class: "controls" }, choice("Text", [["none", "as it is"], ...others.map(([key, name]) => [key, `what differs from ${name}`])], "none", (value) => {
       replaceContent(text, value === "none" ? element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)) : differenceView(prompts.texts[Number(value)], prompts.texts[arm]));

@@ -28,7 +28,7 @@ function settlingPictures(data, points, keep, width) {
     const means = values.map((point) => point.estimate[j]), errors = values.map((point) => point.error[j] || 0);
     // The first moments' errors may be many times as large as all that is to be seen: the band is cut there.
     const most = Math.max(Math.max(...means) - Math.min(...means), 2 * [...errors].sort((a, b) => a - b)[Math.floor(errors.length / 2)]);
-    const span = spanOf(means, errors.map((error) => Math.min(error, most)), metric.thresholds.map((t) => t.bound));
+    const span = spanOf(metric, means, errors.map((error) => Math.min(error, most)));
     pictures.push(curve(data, points, keep, width, {
       name: `estimate of the first prompt of the answer in ${brief(metric.name, 40)}`, low: span[0], high: span[1], metric, changes,
       value: (point) => (point.estimate ? point.estimate[j] : null), error: (point) => (point.error ? point.error[j] : null), shown: number,
@@ -38,7 +38,7 @@ function settlingPictures(data, points, keep, width) {
 }
 
 function curve(data, points, keep, width, what) {
-  const height = 230, margin = { left: 58, right: 16, top: 24, bottom: 42 };
+  const height = 220, margin = { left: 58, right: 16, top: 24, bottom: 42 };
   const known_ = points.filter((point) => what.value(point) !== null);
   const x = scale(0, points[points.length - 1][keep.x], margin.left, width - margin.right, 0.02);
   const y = scale(what.low, what.high, height - margin.bottom, margin.top);
@@ -48,8 +48,8 @@ function curve(data, points, keep, width, what) {
   const at = (point) => [x(point[keep.x]), y(what.value(point))];
   const banded = known_.filter((point) => what.error(point));
   if (banded.length > 1) {
-    const upper = banded.map((point) => `${x(point[keep.x])},${within(what.value(point) + what.error(point))}`);
-    const lower = banded.map((point) => `${x(point[keep.x])},${within(what.value(point) - what.error(point))}`).reverse();
+    const upper = banded.map((point) => `${x(point[keep.x])},${within(barOf(what.metric, what.value(point), what.error(point))[1])}`);
+    const lower = banded.map((point) => `${x(point[keep.x])},${within(barOf(what.metric, what.value(point), what.error(point))[0])}`).reverse();
     const band = shape("polygon", { points: [...upper, ...lower].join(" "), opacity: 0.18 });
     band.style.fill = "var(--answer)";
     picture.append(band);

@@ -9,7 +9,7 @@ function drawSpending(host, data) {
 
 function spendingPicture(data, spent, width) {
   const rows = spent.row_starts.length, margin = 30, wide = width - 2;
-  const height = Math.max(40, Math.min(480, rows * (rows > 60 ? 2 : 14)));
+  const height = Math.max(40, Math.min(400, rows * (rows > 60 ? 2 : 14)));
   const canvas = cellPicture(bytesOf(spent.bytes), rows, spent.steps, wide, height, COUNTS);
   const marks = shape("svg", { width: wide, height: margin, "aria-hidden": "true" });
   const x = (n) => (n / spent.evaluations) * wide;
@@ -27,7 +27,7 @@ function spendingPicture(data, spent, width) {
   });
   const caption = `A row is ${rows < spent.rows.length ? "some neighbouring prompts" : "a prompt"}, best first; time goes to the right; the stronger the colour, the more evaluations ` +
     `(${whole(spent.most)} at most). Marks above are decisions, thick ones those after which somebody left.`;
-  const { pulls, ids } = data.prompts;
+  const { pulls } = data.prompts, ids = data.names;
   const makeTable = () => plainTable(["prompt", "evaluations"], data.order.map((arm) => [ids[arm], pulls[arm]]), "evaluations per prompt");
   const made = figure(canvas, `Evaluations of ${whole(spent.rows.length)} prompts over ${whole(spent.evaluations)} evaluations`, caption, makeTable);
   made.prepend(marks);
@@ -37,7 +37,7 @@ function spendingPicture(data, spent, width) {
 
 function rowName(data, spent, row) {
   const from = spent.row_starts[row], to = row + 1 < spent.row_starts.length ? spent.row_starts[row + 1] : spent.rows.length;
-  const first = brief(data.prompts.ids[spent.rows[from]], 60);
+  const first = brief(data.names[spent.rows[from]], 60);
   return to - from === 1 ? first : `${first} and ${whole(to - from - 1)} next to it`;
 }
 
@@ -53,7 +53,7 @@ function decisionLog(data, spent) {
   const columns = [
     { name: "after", kind: "number", value: (row) => row.after, cell: (row) => (row.after === null ? "–" : whole(row.after)) },
     { name: "decision", kind: "number", value: (row) => row.round, cell: (row) => row.round },
-    { name: "prompt", kind: "id", value: (row) => data.prompts.ids[row.prompt], cell: (row) => promptLink(data, row.prompt) },
+    { name: "prompt", kind: "id", value: (row) => data.names[row.prompt], cell: (row) => promptLink(data, row.prompt) },
     { name: "became", value: (row) => row.status, cell: (row) => row.status },
     { name: "why", kind: "wide", value: (row) => row.reason, cell: (row) => isolated(brief(row.reason, 300)) },
   ];

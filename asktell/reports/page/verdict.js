@@ -1,11 +1,12 @@
-// The verdict: what to ship, how sure that is, what it was held against, what it took.
+// The verdict, for who decides: what to do, how sure that is, the prompt, what it took and what more would bring.
 
 function drawVerdict(host, data) {
   host.append(
     element("h1", {}, data.words.answer),
     element("p", { class: "say" }, data.words.verdict),
-    element("div", { class: "tiles" }, answerTile(data), baselineTile(data), contendersTile(data), spentTile(data)),
-    data.notes.map((note) => element("p", { class: "soft" }, isolated(note))),
+    ...[answerTile(data), outlookTile(data)].filter(Boolean),
+    ...data.notes.map((note) => element("p", { class: "soft" }, isolated(note))),
+    ...data.failures.slice(0, 1).map(({ reason, count }) => element("p", { class: "soft" }, `The most frequent failure (${whole(count)} times): `, isolated(brief(reason, 200)))),
   );
 }
 
@@ -16,22 +17,12 @@ function answerTile(data) {
     element("dt", {}, isolated(metric.name), " ", element("small", {}, directionOf(metric))),
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
-  const sure = [];
-  if (prompts.p_best[arm] !== null) sure.push([element("dt", {}, bestName(data)), element("dd", {}, chance(prompts.p_best[arm]))]);
-  if (prompts.p_feasible[arm] !== null) sure.push([element("dt", {}, "P(feasible)"), element("dd", {}, chance(prompts.p_feasible[arm]))]);
   const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)}: `,
     data.answer.slice(1, 8).map((other, i) => [i ? ", " : "", promptLink(data, other)]), data.answer.length > 8 ? ", …" : "") : null;
   return element("div", { class: "tile" },
     element("h3", {}, promptLink(data, arm)),
     element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)),
-    element("dl", {}, rows, sure), ofNewExamples(data, arm), more);
-}
-
-/** How far the estimates may be off where it matters: on examples that were not given. */
-function ofNewExamples(data, arm) {
-  const wider = data.goal.metrics.map((metric, j) => [metric, data.prompts.population_errors[arm][j]]).filter(([, error]) => error !== null && error !== undefined);
-  return wider.length && data.examples ? element("p", { class: "soft" }, `± is one standard error of the mean over the ${whole(data.examples)} examples given; over new ones like them it is `,
-    wider.map(([metric, error], i) => [i ? ", " : "", isolated(metric.name), ` ${Number(error.toPrecision(2))}`]), ".") : null;
+    element("dl", {}, rows), more);
 }
 
 function keeps(data, arm, j) {
@@ -42,18 +33,22 @@ function keeps(data, arm, j) {
   });
 }
 
-/** The answer less the baseline, metric by metric, as intervals around zero. */
-function baselineTile(data) {
-  if (data.baseline === null) return null;
-  const tile = element("div", { class: "tile" }, element("h3", {}, "Against the baseline, ", promptLink(data, data.baseline)));
-  if (!data.comparison) {
-    tile.append(element("p", {}, data.answerSet.has(data.baseline) ? "The baseline is itself the answer." : "Not evaluated on common examples yet."));
-    return tile;
-  }
-  for (const metric of data.goal.metrics) {
-    tile.append(differenceRow(metric, data.comparison.differences[metric.name], data.comparison.confidence));
-  }
-  return tile;
+/** What was spent, how sure the answer is with it, and what to expect of more. */
+function outlookTile(data) {
+  const { verdict, whole: all } = data, front = data.goal.kind === "pareto";
+  const shown = [
+    ["evaluations", (row, i) => (i ? "+" : "") + whole(row.evaluations)],
+    ["cost", (row, i) => (row.cost === null ? "–" : (i ? "+" : "") + money(data, row.cost))],
+    [bestName(data), (row) => chance(row.p_best)],
+    [front ? "expected to miss" : "expected loss", (row) => (front ? chance(row.loss) : number(row.loss && Number(row.loss.toPrecision(2))))],
+  ].filter(([name]) => (name === "cost" ? data.spent_cost : name !== bestName(data) || verdict.p_best !== null));
+  const now = { evaluations: data.spent, cost: data.spent_cost, p_best: verdict.p_best, loss: verdict.loss };
+  const rows = [now, ...verdict.outlook].map((row, i) => element("tr", {}, shown.map(([, cell]) => element("td", { class: "number" }, cell(row, i)))));
+  const everything = all && `Every prompt on every example takes ${whole(all.evaluations)} evaluations${all.cost === null ? "" : ` and costs about ${money(data, all.cost)}`}.`;
+  return element("div", { class: "tile" },
+    element("h3", {}, verdict.outlook.length ? "What more evaluations would bring" : "What it took"),
+    element("table", {}, element("tr", {}, shown.map(([name]) => element("th", { scope: "col", class: "number" }, name))), rows),
+    element("p", { class: "soft" }, `Spent: ${data.spending}. `, everything));
 }
 
 /** One difference: its numbers, and the interval as a bar. */
@@ -78,33 +73,4 @@ function intervalBar(mean, low, high, metric, confidence) {
   dot.style.fill = color;
   picture.append(dot, shape("title", {}, name));
   return picture;
-}
-
-function contendersTile(data) {
-  const contenders = data.verdict.contenders;
-  if (contenders.length < 2) return null;
-  const arms = new Map(data.prompts.ids.map((id, arm) => [String(id), arm]));
-  const shown = contenders.slice(0, 8).map(([id, probability]) => element("li", {}, promptLink(data, arms.get(String(id))), ` ${chance(probability)}`));
-  return element("div", { class: "tile" }, element("h3", {}, bestName(data)), element("ul", {}, shown),
-    contenders.length > 8 ? element("p", { class: "soft" }, `and ${whole(contenders.length - 8)} more`) : null);
-}
-
-function spentTile(data) {
-  const unlimited = data.max_cost !== null;
-  const part = Math.max(unlimited ? data.spent_cost / data.max_cost : 0, data.budget ? data.spent / data.budget : 0);
-  const bar = element("div");
-  bar.style.width = `${Math.min(100, 100 * part)}%`;
-  const tile = element("div", { class: "tile" },
-    element("h3", {}, data.done ? "Spent" : "Spent so far"),
-    element("p", { class: "big" }, `${whole(data.spent)} ${data.spent === 1 ? "evaluation" : "evaluations"}`),
-    element("div", { class: "meter", role: "img", "aria-label": `${percent(part)} of the budget` }, bar),
-    element("p", {}, `${data.spending}`));
-  if (data.spent_cost && !unlimited) tile.append(element("p", {}, `at a cost of ${number(data.spent_cost)}`));
-  if (data.whole) {
-    const cost = data.whole.cost === null ? "" : `, at a cost of about ${number(data.whole.cost)}`;
-    tile.append(element("p", { class: "soft" },
-      `Every prompt on every example: ${whole(data.whole.evaluations)} evaluations${cost}. ` +
-      `This took ${percent(data.spent / data.whole.evaluations)} of them.`));
-  }
-  return tile;
 }

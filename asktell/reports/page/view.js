@@ -11,7 +11,7 @@ function kept(panel, defaults) {
 /** Which sign a prompt gets. */
 function kindOf(data, arm) {
   if (data.answerSet.has(arm)) return "answer";
-  if (data.tiedSet.has(arm)) return "tied";
+  if (data.rivalSet.has(arm)) return "rival";
   return isGone(data, arm) ? "gone" : "other";
 }
 
@@ -23,7 +23,7 @@ function isGone(data, arm) {
 function statusOf(data, arm) {
   const badges = [];
   if (data.answerSet.has(arm)) badges.push(["answer", data.answer.length > 1 ? "in the answer" : "the answer"]);
-  if (data.tiedSet.has(arm)) badges.push(["tied", "may be better"]);
+  if (data.rivalSet.has(arm)) badges.push(["rival", "may be better"]);
   if (isGone(data, arm)) badges.push(["bad", data.prompts.status[arm]]);
   if (data.baseline === arm) badges.push(["baseline", "baseline"]);
   if (data.prompts.feasible[arm] === false) badges.push(["bad", "misses a threshold"]);
@@ -39,6 +39,17 @@ function bestName(data) {
   return data.goal.kind === "pareto" ? "P(in set)" : "P(best)";
 }
 
+/** An amount of money, with its currency where that is known. */
+function money(data, cost) {
+  return cost === null ? "–" : `${number(cost)} ${data.currency}`.trim();
+}
+
+/** The ends of a bar of this size around a mean, within the metric's range. */
+function barOf(metric, mean, size) {
+  const [low, high] = metric.range || [-Infinity, Infinity];
+  return [Math.min(mean, Math.max(low, mean - size)), Math.max(mean, Math.min(high, mean + size))];
+}
+
 /** Which way a metric is better: 1 more, -1 less. */
 function signOf(metric) {
   if (metric.direction) return metric.direction === "min" ? -1 : 1;
@@ -52,18 +63,18 @@ function directionOf(metric) {
   return words.join(", ");
 }
 
-/** A prompt's id that leads to its row. */
+/** A prompt's name that leads to its row. */
 function promptLink(data, arm) {
   const go = (event) => {
     event.preventDefault();
     showPrompt(arm);
   };
-  return element("a", { href: "#prompts", onclick: go }, isolated(brief(data.prompts.ids[arm], 80))); // breaks as text does
+  return element("a", { href: "#prompts", onclick: go }, isolated(brief(data.names[arm], 80))); // breaks as text does
 }
 
-/** Ids of prompts in a line, the first ones. */
+/** Names of prompts in a line, the first ones. */
 function someIds(data, arms, most = 3) {
-  const names = arms.slice(0, most).map((arm) => brief(data.prompts.ids[arm], 40));
+  const names = arms.slice(0, most).map((arm) => brief(data.names[arm], 40));
   return names.join(", ") + (arms.length > most ? ` and ${whole(arms.length - most)} more` : "");
 }
 
@@ -74,8 +85,10 @@ function textOf(data, arm) {
 
 /** What the panels use, made once of a document. */
 function prepared(data) {
+  const { ids, numbered } = data.prompts;
+  data.names = numbered ? ids.map((id) => `prompt ${id}`) : ids;
   data.answerSet = new Set(data.answer);
-  data.tiedSet = new Set(data.tied);
+  data.rivalSet = new Set(data.unresolved);
   data.place = new Map(data.order.map((arm, place) => [arm, place]));
   return data;
 }
