@@ -95,7 +95,7 @@ def model_errors(state: State, tally: Tally, means: Means, errors: Means) -> Mea
     least = np.nanmax(np.where(pulled, apart, -np.inf), axis=0, initial=-np.inf)
     found: Means = np.where(pulled, np.maximum(np.nan_to_num(errors), apart), np.maximum(errors, least))
     found[:, ~np.isfinite(least)] = np.nan
-    found[np.broadcast_to(pulled, own.shape) & (own == 0.0) & (means == tally.means)] = 0.0
+    found[np.broadcast_to(pulled, own.shape) & (own == 0.0) & np.isclose(means, tally.means, 1e-9, 1e-15)] = 0.0
     return found
 
 

@@ -45,6 +45,13 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+def unfold(page: Any) -> None:
+    """Open all panels at once."""
+    page.wait_for_selector("#verdict h1")
+    page.evaluate("document.querySelectorAll('section > details').forEach((each) => (each.name = ''))")
+    page.evaluate("unfold(...PANELS.filter(([, title]) => title).map(([id]) => id))")
+
+
 def told(k: int, example: int, n_metrics: int) -> list[float]:
     """Scores that depend on prompt and example, and look like noise; examples 0 and 1 are failed by everybody."""
     rng = np.random.default_rng([k, example])

@@ -11,17 +11,18 @@ import pytest
 import asktell
 from asktell import reports
 from asktell.studies.study import Study
-from tests.reports.conftest import HOSTILE
+from tests.reports.conftest import HOSTILE, unfold
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3, "toxicity": asktell.at_most(0.9)})
 FRONT = asktell.ParetoSet("rouge", asktell.minimize("latency"))
-PANELS = ["verdict", "plane", "prompts", "spending", "settling", "examples", "duel", "costs", "made"]
+FOLDED = ["prompts", "examples", "duel", "spending", "settling", "costs", "made"]
+PANELS = ["verdict", "plane", *FOLDED]
 ODD = ["要約-短い", "ملخص قصير", "🚀🎉", "a-long-identifier-" * 8, "plain", "e\u0301́", "b<i>", "0"]
 
 
 @contextmanager
-def opened(browser: Any, path: Path, width: int = 1280, theme: str = "light") -> Iterator[Any]:
-    """The page; at the end it has complained of nothing, and asked for nothing."""
+def opened(browser: Any, path: Path, width: int = 1280, theme: str = "light", folded: bool = False) -> Iterator[Any]:
+    """The page, all of it unless `folded`; at the end it has complained of nothing, and asked for nothing."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=theme, offline=True, accept_downloads=True
     )
@@ -31,7 +32,9 @@ def opened(browser: Any, path: Path, width: int = 1280, theme: str = "light") ->
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda request: complaints.append(request.url) if not _is_own(request.url, path) else None)
     page.goto(path.as_uri())
-    page.wait_for_selector("#made dl")
+    page.wait_for_selector("#verdict h1")
+    if not folded:
+        unfold(page)
     yield page
     assert complaints == []
     context.close()
@@ -64,6 +67,65 @@ def test_every_panel_is_drawn_in_every_theme_and_width(
         assert overlaps(page) == []
 
 
+def test_the_first_screen_is_for_who_decides(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+    path, data = study_page
+    with opened(browser, path, 1400, folded=True) as page:
+        first = page.locator("#verdict").inner_text()
+        for said in (
+            data["verdict"]["sentence"],
+            data["prompts"]["texts"][data["answer"][0]],
+            "P(best)",
+            *data["notes"],
+        ):
+            assert said in first
+        assert f"+{data['verdict']['outlook'][0]['evaluations']}" in first
+        assert "TimeoutError" in first
+        for part in ("#verdict table", "#plane svg[role=img]"):
+            box = page.locator(part).bounding_box()
+            assert box["y"] + box["height"] <= 900
+        heights = [page.evaluate("document.documentElement.scrollHeight")]
+        for panel in FOLDED:
+            page.locator(f"#{panel} summary h2").click()
+            page.locator(f"#{panel} .panel > *").first.wait_for()
+            assert page.locator("section > details[open]").count() == 1  # the one before has closed
+            heights.append(page.evaluate("document.documentElement.scrollHeight"))
+        assert max(heights) <= 3 * 900
+
+
+def test_a_prompt_is_read_on_a_phone_without_scrolling_sideways(
+    browser: Any, study_page: tuple[Path, dict[str, Any]]
+) -> None:
+    with opened(browser, study_page[0], 400, folded=True) as page:
+        page.locator("#verdict a").first.click()
+        for text in (page.locator("#verdict pre"), page.locator("#prompts tr.detail:visible pre").first):
+            box = text.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 400
+            assert text.evaluate("node => node.scrollWidth <= node.clientWidth")
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_bars_stay_within_the_range_of_a_metric(browser: Any, tmp_path: Path, binary: bool) -> None:
+    goal = asktell.BestFeasible("s" if binary else asktell.maximize("s", range=(0.0, 2.0)))
+    selector = asktell.Selector([f"p{k}" for k in range(6)], goal, 18, "uniform", examples=40)
+    while trial := selector.ask():
+        selector.tell(trial, float(trial.id % 5 > 0) * (1.0 if binary else 2.0))
+    selector.report(tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html") as page:
+        high = page.evaluate("JSON.parse(document.getElementById('data').textContent).goal.metrics[0].range")
+        assert high == [0.0, 1.0 if binary else 2.0]
+        at, tops = page.evaluate(
+            """(high) => {
+              const own = (what) => [...document.querySelectorAll(`#plane svg[role=img] ${what}`)];
+              const tick = own("text.soft").find((each) => each.textContent === String(high));
+              return [Number(tick.getAttribute("y")) - 4, own("line:not([class])").map((bar) => bar.y2.baseVal.value)];
+            }""",
+            high[1],
+        )
+        assert len(tops) >= 6
+        assert min(tops) >= at - 0.01
+
+
 def overlaps(page: Any) -> list[Any]:
     """Pairs of labels in the plane that cover each other."""
     return page.evaluate(  # type: ignore[no-any-return]
@@ -86,7 +148,7 @@ def test_what_is_shown_is_what_the_study_says(browser: Any, study_page: tuple[Pa
         shown = float(first.nth(1).inner_text().split("±")[0])
         assert shown == pytest.approx(data["prompts"]["estimates"][arm][0], rel=1e-3)
         assert first.nth(4).inner_text() == str(data["prompts"]["pulls"][arm])
-        assert page.locator("#verdict").get_by_text(f"{data['spent']} evaluations", exact=True).count() == 1
+        assert page.locator("#verdict tr").nth(1).locator("td").first.inner_text() == str(data["spent"])
         duel = data["duels"][0]
         wins, ties, losses = duel["counts"][0]
         assert f"{wins} wins, {ties} ties, {losses} losses" in page.locator("#duel").inner_text()
@@ -226,7 +288,7 @@ def contrasts(page: Any) -> list[Any]:
             const c = colorOf(name).map((x) => linear(x / 255));
             return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2];
           };
-          const names = ["--text", "--soft", "--link", "--answer", "--tied", "--baseline", "--bad"];
+          const names = ["--text", "--soft", "--link", "--answer", "--rival", "--baseline", "--bad"];
           return names.flatMap((name) => ["--back", "--panel"].map((under) => {
             const [a, b] = [light(name), light(under)].sort((x, y) => y - x);
             return [`${name} on ${under}`, (a + 0.05) / (b + 0.05)]; }));
@@ -238,12 +300,15 @@ def test_it_prints(browser: Any, study_page: tuple[Path, dict[str, Any]], tmp_pa
     with opened(browser, study_page[0], theme="dark") as page:
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        for control in ("nav", "header select", "#prompts tbody button", "#prompts input", "#made button"):
+        for control in ("header select", "#prompts tbody button", "#prompts input", "#made button"):
             assert not page.locator(control).first.is_visible()
         assert page.locator("#prompts").get_by_text("1 to 8 of 8").is_visible()
+        page.evaluate("document.querySelectorAll('section > details').forEach((each) => (each.open = false))")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("#made dl").is_visible()
         assert page.evaluate("document.documentElement.dataset.theme") == "light"
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert page.locator("section > details[open]").count() == 0
         page.pdf(path=tmp_path / "page.pdf")
         assert (tmp_path / "page.pdf").stat().st_size > 20_000

@@ -13,6 +13,7 @@ import pytest
 import asktell
 from asktell.studies.study import Study
 from asktell_adapters.cli.view import View
+from tests.reports.conftest import unfold
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
 
@@ -80,7 +81,7 @@ def test_a_browser_sees_what_comes_without_a_reload(browser: Any, running: Study
         page.get_by_text("20 of 40 evaluations", exact=False).first.wait_for()
         while trial := running.ask():
             running.tell(trial, [0.5, 0.9], 0.1)
-        page.locator("#verdict").get_by_text("40 evaluations", exact=True).wait_for(timeout=60_000)
+        page.locator("#verdict td").get_by_text("40", exact=True).wait_for(timeout=60_000)
         assert "Done: 40 of 40" in page.locator("header").inner_text()
         assert page.locator("h1").inner_text().startswith("The answer")
         assert complaints == []
@@ -91,14 +92,15 @@ def test_who_is_reading_is_not_interrupted(browser: Any, running: Study) -> None
     with serving(running) as server:
         page = browser.new_page()
         page.goto(server.url)
+        unfold(page)
         page.locator("#prompts input").fill("variant")
         trial = running.ask()
         assert trial is not None
         running.tell(trial, [0.5, 0.9], 0.1)
         page.get_by_role("button", name="Show the new state").wait_for(timeout=60_000)
         page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
-        assert page.locator("#verdict").get_by_text("20 evaluations", exact=True).count() == 1
+        assert page.locator("#verdict td").get_by_text("20", exact=True).count() == 1
         page.get_by_role("button", name="Show the new state").click()
-        assert page.locator("#verdict").get_by_text("21 evaluations", exact=True).count() == 1
+        assert page.locator("#verdict td").get_by_text("21", exact=True).count() == 1
         assert page.locator("#prompts input").input_value() == "variant"
         page.close()

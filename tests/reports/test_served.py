@@ -14,7 +14,7 @@ from asktell.service.app import make_app
 from asktell.service.auth import Tokens
 from asktell.service.open_studies import OpenStudies
 from asktell.studies.study import Study
-from tests.reports.conftest import HOSTILE
+from tests.reports.conftest import HOSTILE, unfold
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
@@ -56,6 +56,7 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         page.get_by_role("link", name="summaries").click()
         page.locator("header").get_by_text("20 of 40 evaluations", exact=False).first.wait_for(timeout=60_000)
         assert page.get_by_role("button", name="Extend the budget").count() == 0
+        unfold(page)
         (trial, *_) = running.ask(2, worker=HOSTILE[1], lease=100)
         page.locator("#workers").get_by_text("1 worker holds 2 trials.", exact=False).wait_for(timeout=60_000)
         assert HOSTILE[1] in page.locator("#workers").inner_text()
@@ -69,6 +70,7 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         page = new_page(WRITE)
         dialog = page.get_by_role("dialog")
         page.goto(f"{url}/studies/summaries")
+        unfold(page)
         page.get_by_role("button", name="Extend the budget").click()
         dialog.get_by_label("More evaluations").fill("5")
         dialog.get_by_role("button", name="Extend the budget").dblclick()
@@ -90,7 +92,9 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         page.locator("#prompts").get_by_text("too long", exact=False).first.wait_for(timeout=60_000)
         assert running.budget == 45
         page.get_by_role("button", name="Pause").click()
-        page.locator("header").get_by_text("Paused: ", exact=False).wait_for(timeout=60_000)
+        page.get_by_role("button", name="Resume").wait_for()
+        assert "Paused: " in page.locator("header").inner_text()  # at once, and not with the next look
+        page.locator("#verdict").get_by_text("is paused", exact=False).wait_for(timeout=60_000)
         assert (
             page.evaluate("document.activeElement.textContent") == "Resume"
         )  # who uses the keyboard is where they were

@@ -4,8 +4,7 @@ function drawCosts(host, data) {
   host.append(element("p", { class: "say" }, data.words.costs));
   if (data.quantities.length) host.append(quantitiesTable(data));
   else host.append(element("p", { class: "soft" }, "No costs or times were told with the scores."));
-  host.append(element("h3", {}, "Failures"));
-  host.append(data.failures.length ? failuresTable(data) : element("p", { class: "soft" }, "None."));
+  if (data.failures.length) host.append(element("h3", {}, "Failures"), failuresTable(data));
   if (data.live) host.append(element("h3", {}, "Workers and leases"), element("div", { id: "workers" }, workersView(data)));
 }
 

@@ -41,11 +41,17 @@ function duelView(data, duel, keep, width) {
   const detail = duel.answers ? (row) => sideBySide(data, duel, row) : null;
   return [
     element("p", {}, promptLink(data, duel.a), " against ", promptLink(data, duel.b), `: ${whole(wins)} wins, ${whole(ties)} ties, ${whole(losses)} losses in `, isolated(metric.name), "."),
-    differenceRow(metric, duel.differences[metric.name], duel.confidence),
+    element("p", {}, differenceText(duel.differences[metric.name], duel.confidence)),
     duelPicture(data, duel, j, width),
     element("p", { class: "soft" }, cut + answers),
     table(columns, rows, { keep: keep.table, sort: [4, 1], detail, label: "examples that both have seen" }),
   ];
+}
+
+/** One difference in words and numbers, with its interval. */
+function differenceText({ estimate: mean, low, high, pairs, verdict }, confidence) {
+  const interval = low === null || high === null || low === high ? "" : ` [${signed(low)}, ${signed(high)}] with confidence ${percent(confidence)}`;
+  return `${verdict}: ${signed(mean)}${interval}, on ${whole(pairs)} common ${pairs === 1 ? "example" : "examples"}.`;
 }
 
 /** The differences from the worst loss to the best win, a bar each. */

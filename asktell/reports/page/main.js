@@ -11,8 +11,6 @@ const PANELS = [
   ["costs", "What did it cost, and what failed?", drawCosts],
   ["made", "How was it made?", drawMade],
 ];
-const LONG = new Set(["prompts", "spending", "examples", "duel", "costs"]);
-
 const PAINTED = new Set(["spending", "examples"]);
 
 /** Draw a document, or the same one anew: all panels that are not folded, or those of them that are named. */
@@ -31,7 +29,7 @@ function panelOf([id, title, draw], page) {
   const fold = ({ target }) => (target.open ? host.hasChildNodes() || draw(host, page.data) : host.replaceChildren());
   const body = title ? element("details", { name: "panel" }, element("summary", {}, element("h2", {}, title)), host) : host;
   if (title) body.addEventListener("toggle", fold);
-  return element("section", { id, class: LONG.has(id) ? "long" : null, "aria-label": title || id }, body);
+  return element("section", { id, "aria-label": title || id }, body);
 }
 
 function unfold(...ids) {

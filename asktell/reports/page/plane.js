@@ -53,7 +53,7 @@ function known(data, ...metrics) {
 function signsLegend(data, more = []) {
   const items = [["answer", data.answer.length > 1 ? "in the answer" : "the answer"]];
   if (data.unresolved.length) items.push(["rival", "may be better"]);
-  items.push(["other", "other prompts"]);
+  if (data.order.some((arm) => kindOf(data, arm) === "other")) items.push(["other", "other prompts"]);
   if (data.names.some((_, arm) => isGone(data, arm))) items.push(["gone", "failed or retired"]);
   if (data.baseline !== null) items.push(["baseline", "the baseline"]);
   return element("div", {}, legend([...items, ...more]));
@@ -111,7 +111,7 @@ function planePicture(data, keep, width) {
   }
   placeLabels(picture, named(data, arms, (arm) => [x(estimates[arm][j]), y(estimates[arm][k])]), width - margin.right, height - margin.bottom);
   const bars = withBars ? "Bars are one standard error." : `Bars are one standard error; of ${whole(arms.length)} prompts only the answer${few && data.unresolved.length ? " and those that may be better have theirs" : " has its"}.`;
-  const caption = `${bars} ${thresholdWords(metrics[j], metrics[k])}At most ${MOST_LABELS} names are written; point at the others.`;
+  const caption = `${bars} ${thresholdWords(metrics[j], metrics[k])}${arms.length > MOST_LABELS ? `At most ${MOST_LABELS} names are written; point at the others.` : ""}`;
   const rows = () => plainTable(["prompt", metrics[j].name, metrics[k].name, "which"], arms.map((arm) => [
     data.names[arm], estimate(estimates[arm][j], errors[arm][j]), estimate(estimates[arm][k], errors[arm][k]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "the plane");
   const name = `${whole(arms.length)} prompts by ${metrics[j].name} and ${metrics[k].name}; the answer: ${someIds(data, data.answer)}`;

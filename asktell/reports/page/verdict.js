@@ -14,7 +14,7 @@ function answerTile(data) {
   if (!data.answer.length) return null;
   const arm = data.answer[0], { prompts, goal } = data;
   const rows = goal.metrics.map((metric, j) => [
-    element("dt", {}, isolated(metric.name), " ", element("small", {}, directionOf(metric))),
+    element("dt", {}, isolated(metric.name), " ", element("small", {}, `(${directionOf(metric)})`)),
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
   const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)}: `,
@@ -36,41 +36,18 @@ function keeps(data, arm, j) {
 /** What was spent, how sure the answer is with it, and what to expect of more. */
 function outlookTile(data) {
   const { verdict, whole: all } = data, front = data.goal.kind === "pareto";
+  const outlook = verdict.action === "none" ? [] : verdict.outlook; // nothing is gained where no prompt will do
   const shown = [
     ["evaluations", (row, i) => (i ? "+" : "") + whole(row.evaluations)],
     ["cost", (row, i) => (row.cost === null ? "–" : (i ? "+" : "") + money(data, row.cost))],
     [bestName(data), (row) => chance(row.p_best)],
     [front ? "expected to miss" : "expected loss", (row) => (front ? chance(row.loss) : number(row.loss && Number(row.loss.toPrecision(2))))],
-  ].filter(([name]) => (name === "cost" ? data.spent_cost : name !== bestName(data) || verdict.p_best !== null));
+  ].filter(([name], i) => (name === "cost" ? data.spent_cost : i < 2 || (verdict.action !== "none" && (i > 2 || !front))));
   const now = { evaluations: data.spent, cost: data.spent_cost, p_best: verdict.p_best, loss: verdict.loss };
-  const rows = [now, ...verdict.outlook].map((row, i) => element("tr", {}, shown.map(([, cell]) => element("td", { class: "number" }, cell(row, i)))));
+  const rows = [now, ...outlook].map((row, i) => element("tr", {}, shown.map(([, cell]) => element("td", { class: "number" }, cell(row, i)))));
   const everything = all && `Every prompt on every example takes ${whole(all.evaluations)} evaluations${all.cost === null ? "" : ` and costs about ${money(data, all.cost)}`}.`;
   return element("div", { class: "tile" },
-    element("h3", {}, verdict.outlook.length ? "What more evaluations would bring" : "What it took"),
+    element("h3", {}, outlook.length ? "What more evaluations would bring" : "What it took"),
     element("table", {}, element("tr", {}, shown.map(([name]) => element("th", { scope: "col", class: "number" }, name))), rows),
     element("p", { class: "soft" }, `Spent: ${data.spending}. `, everything));
-}
-
-/** One difference: its numbers, and the interval as a bar. */
-function differenceRow(metric, found, confidence) {
-  const { estimate: mean, low, high, pairs, verdict } = found;
-  if (mean === null) return element("p", {}, isolated(metric.name), ": no common example yet");
-  const interval = low === null || high === null || low === high ? "" : ` [${signed(low)}, ${signed(high)}]`;
-  const words = `${verdict}; ${signed(mean)}${interval} on ${whole(pairs)} common ${pairs === 1 ? "example" : "examples"}`;
-  return element("div", {}, element("strong", {}, isolated(metric.name)), ": ", words,
-    low === null || high === null ? null : intervalBar(mean, low, high, metric, confidence));
-}
-
-function intervalBar(mean, low, high, metric, confidence) {
-  const width = 260, height = 30;
-  const x = scale(Math.min(low, 0), Math.max(high, 0), 12, width - 12);
-  const name = `${signed(mean)}, from ${signed(low)} to ${signed(high)} with confidence ${percent(confidence)}`;
-  const color = low > 0 || high < 0 ? ((low > 0) === (signOf(metric) > 0) ? "var(--good)" : "var(--bad)") : "var(--other)";
-  const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "interval", role: "img", "aria-label": name },
-    line(x(0), 2, x(0), height - 2, "var(--text)", 1.5),
-    line(x(low), 15, x(high), 15, color, 4), line(x(low), 9, x(low), 21, color, 2), line(x(high), 9, x(high), 21, color, 2));
-  const dot = shape("circle", { cx: x(mean), cy: 15, r: 6 });
-  dot.style.fill = color;
-  picture.append(dot, shape("title", {}, name));
-  return picture;
 }
