@@ -108,12 +108,15 @@ def test_first_selection(page: Page, replayed: bool, capsys: Output) -> None:
     assert "final, 30 of 30 evaluations spent" in capsys.readouterr().out
     assert Path("selection.png").stat().st_size > 10_000
     assert page.names["selector"].result() == result
+    assert (result.verdict.action, len(result.verdict.contenders)) == ("go on", 5)
 
 
 @pytest.mark.page("tutorials/a-set-of-prompts.md")
 def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
     names = page.run()
-    assert "final, 70 of 70 evaluations spent" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "final, 70 of 70 evaluations spent" in said
+    assert "Choose among these 6 by what matters most" in said
     assert "60 words" not in [entry.id for entry in names["result"].selected]
     assert names["selector"].spent == 85
     assert Path("report.html").exists()
