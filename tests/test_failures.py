@@ -146,7 +146,7 @@ def test_where_all_fail_it_ends_and_only_the_baseline_stays(method: str, example
     result = ended(selector, lambda trial: True)
     assert [entry.status for entry in result.prompts] == ["active", "failed", "failed", "failed"]
     assert (result.selected, result.spent) == ([], 0)
-    assert str(result).splitlines()[1] == "Nothing selected: no prompt has been evaluated successfully."
+    assert str(result).splitlines()[1] == "No prompt has been evaluated successfully yet."
 
 
 def test_a_baseline_that_fails_does_not_keep_the_others_waiting() -> None:

@@ -86,7 +86,7 @@ def _headline(result: Result) -> str:
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     if not result.selected:
-        return ["No evaluation has succeeded yet."]
+        return [result.verdict.sentence]
     first, said = result.selected[0], []
     if data["paused"]:
         said.append("The selection is paused: no trials are handed out until it is resumed.")

@@ -79,7 +79,8 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON-ready data, with the same names."""
-        return {**asdict(self), "guaranteed": self.guaranteed}
+        plain = {m: {**asdict(d), "new": d.new and list(d.new)} for m, d in self.differences.items()}
+        return {**asdict(self), "differences": plain, "guaranteed": self.guaranteed}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
@@ -94,6 +95,12 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"{safe(name)}: {self.sentence(name)}" for name in self.differences]
         return "\n".join([*lines, *([self.premise] if self.premise else [])])
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks."""
+        from asktell.results.notebook import comparison_as_html
+
+        return comparison_as_html(self)
 
     @property
     def premise(self) -> str:

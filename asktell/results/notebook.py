@@ -1,10 +1,11 @@
-"""A result in a notebook: a compact table, as HTML in which everybody's text is text; and as a frame."""
+"""Results and comparisons in a notebook: compact tables, as HTML in which everybody's text is text; and as a frame."""
 
 import html
 from typing import TYPE_CHECKING
 
 from asktell._util.extras import needs_extra
-from asktell._util.terminal import one_line, safe, with_error
+from asktell._util.terminal import one_line, safe, with_doubt, with_error
+from asktell.results.comparison import Comparison
 from asktell.results.entries import Shown
 from asktell.results.evaluations import column_names
 
@@ -15,35 +16,47 @@ _ROWS = 10
 
 
 def as_html(result: Shown, heading: list[str], above: str = "") -> str:
-    """The verdict, and the table of the answer and those that may be better.
+    """The verdict first, and below it the table of the answer and those that may be better.
 
     Args:
         result: what is shown.
-        heading: lines of text before it.
-        above: HTML before these.
+        heading: lines of text below the verdict.
+        above: HTML before it.
     """
     chosen = {entry.id for entry in result.selected}
     found = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)] if chosen else []
     shown = found[:_ROWS]
     metrics = result.goal.metrics
-    head = "".join(f"<th>{_text(name)}</th>" for name in ("", "id", *metrics, "evaluations", "prompt"))
-    rows = []
-    for entry in shown:
-        cells = [
+    rows = [
+        [
             "selected" if entry.id in chosen else "may be better", str(entry.id),
             *(with_error(entry.estimate[m], entry.standard_error[m]).replace("+-", "±") for m in metrics),
             str(entry.pulls), one_line(entry.prompt, 60),
-        ]  # fmt: skip
-        rows.append("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>")
+        ]
+        for entry in shown
+    ]  # fmt: skip
     left = len(found) - len(shown)
     more = [f"... and {left} more."] if left > 0 else []
-    lines = [f"<p>{_text(line)}</p>" for line in heading]
-    said = [*more, result.verdict.sentence, *result.notes, *(result.sentence or "").splitlines()]
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>" if rows else ""
-    return "".join([
-        "<div>", above, *lines, table, *(f"<p>{_text(line)}</p>" for line in said),
-        "</div>",
-    ])  # fmt: skip
+    table = _table(["", "id", *metrics, "evaluations", "prompt"], rows)
+    verdict = f"<p><strong>{_text(result.verdict.sentence)}</strong></p>"
+    below = _lines([*more, *result.notes, *(result.sentence or "").splitlines()])
+    return f"<div>{above}{verdict}{_lines(heading)}{table}{below}</div>"
+
+
+def comparison_as_html(comparison: Comparison) -> str:
+    """A sentence of every metric's verdict, the table of the differences, and what they rest on."""
+    a, b = str(comparison.a), str(comparison.b)
+    verdicts = ", ".join(f"{each.verdict} in {metric}" for metric, each in comparison.differences.items())
+    rows = []
+    for metric, each in comparison.differences.items():
+        bounds = "-" if each.low is None or each.high is None else f"[{each.low:+.3g}, {each.high:+.3g}]"
+        lead = "-" if each.estimate is None else f"{each.estimate:+.3g}"
+        of_new = "-" if each.new is None else with_doubt(each.new.p_better)
+        rows.append([metric, lead, bounds, with_doubt(each.p_better), of_new, str(each.pairs), each.verdict])
+    interval = f"{100 * comparison.confidence:g} % interval"
+    head = ["metric", f"{a} less {b}", interval, "P(better)", "P(better) on new examples", "common examples", "verdict"]
+    said = f"<p><strong>{_text(f'{a} against {b}: {verdicts}.')}</strong></p>"
+    return f"<div>{said}{_table(head, rows)}{_lines([comparison.premise] if comparison.premise else [])}</div>"
 
 
 def as_frame(result: Shown) -> "pandas.DataFrame":
@@ -72,6 +85,19 @@ def as_frame(result: Shown) -> "pandas.DataFrame":
         values = [getattr(entry, field) for entry in result.prompts]
         columns[field] = pandas.array(values, dtype=kinds[field]) if field in kinds else values
     return pandas.DataFrame(columns)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    """A table; nothing without rows."""
+    if not rows:
+        return ""
+    names = "".join(f"<th>{_text(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"<p>{_text(line)}</p>" for line in lines)
 
 
 def _text(text: str) -> str:

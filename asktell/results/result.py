@@ -360,7 +360,7 @@ class Result:
     def __str__(self) -> str:
         lines = [part for line in heading(self) for part in filled(line, WIDTH)]
         if not self.selected:
-            said = ["Nothing selected: no prompt has been evaluated successfully.", *in_words(self.failures, most=1)]
+            said = [self.verdict.sentence, *in_words(self.failures, most=1)]
             return "\n".join([*lines, *map(safe, said)])
         lines += _table(self.selected[:_ROWS_SHOWN], self.goal, self.dominated)
         lines += _legend(self.selected[0], self.examples, self.repeats > 1)

@@ -10,7 +10,6 @@ from asktell._util.terminal import safe
 from asktell.problem.budget import HasSpent, describe_spending
 from asktell.results import Result
 from asktell.results.notebook import as_html
-from asktell.results.result import heading
 
 _SECONDS_BETWEEN_LOOKS = 0.5  # at the best so far, so that what is shown is not stale
 _SHARE_OF_LOOKS = 0.05  # of the time, at most: a result of very many prompts takes long
@@ -115,21 +114,23 @@ class Cell:
         self.show()
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._draw()
+    def __exit__(self, kind: object, *exc_info: object) -> None:
+        self._draw(returned=kind is None)
 
     def show(self) -> None:
         """Draw it anew, if it was not drawn just now."""
         if self._clock() >= self._due:
             self._draw()
 
-    def _draw(self) -> None:
+    def _draw(self, returned: bool = False) -> None:
+        """Draw it anew; of a run that returned its result only how far it came, as the result shows itself."""
         from IPython.display import HTML, display
 
         began = self._clock()
         result = self._selector.result()
         self._first = self._first or result
-        content = HTML(as_html(result, heading(result), meter(result, self._selector.n_active, self._left(result))))
+        how_far = meter(result, self._selector.n_active, self._left(result))
+        content = HTML(how_far if returned else as_html(result, [str(result.goal)], how_far))
         now = self._clock()
         if self._handle is None:
             self._handle = display(content, display_id=True)

@@ -1,5 +1,6 @@
 """A result in a notebook, and as frames."""
 
+from html import escape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -51,6 +52,32 @@ def test_a_notebook_shows_a_table(goal: Any) -> None:
     empty = Selector(["a", "b"], goal, 3).result()._repr_html_()
     assert empty.startswith("<div>")
     assert "not told apart" not in empty  # from what?
+
+
+def test_the_verdict_comes_first_and_nothing_is_said_twice() -> None:
+    result = told(BestFeasible("s"), baseline="a").result()
+    page = result._repr_html_()
+    assert page.startswith(f"<div><p><strong>{escape(result.verdict.sentence)}</strong></p>")
+    for line in (result.verdict.sentence, *result.notes, result.sentence):
+        assert line is None or page.count(escape(line)) == 1
+
+
+@pytest.mark.parametrize("goal", [BestFeasible("s"), ParetoSet("s", "<t>")])
+def test_a_comparison_is_a_table_with_a_sentence(goal: Any) -> None:
+    found = told(goal).result().compare(HOSTILE, "a")
+    page = found._repr_html_()
+    tags = Tags(page)
+    assert tags.found.count("table") == 1
+    assert tags.found.count("tr") == 1 + len(goal.metrics)
+    assert "script" not in tags.found
+    assert tags.attributes == set()
+    for metric, difference in found.differences.items():
+        assert f"{difference.verdict} in {escape(metric)}" in page
+        assert f"<td>{difference.estimate:+.3g}</td>" in page
+        assert f"<td>{difference.pairs}</td>" in page
+    assert escape(found.premise) in page
+    apart = Selector(["x", "y"], goal, 4, examples=2)
+    assert "undecided in s" in apart.result().compare("x", "y")._repr_html_()
 
 
 def test_prompts_as_a_frame() -> None:

@@ -60,7 +60,7 @@ def test_none_counts_them() -> None:
     assert {entry.status for entry in result.prompts} == {"failed"}
     assert result.failures[0].count == 24
     lines = str(result).splitlines()
-    assert lines[1] == "Nothing selected: no prompt has been evaluated successfully."
+    assert lines[1] == "No prompt has been evaluated successfully yet."
     assert lines[2].startswith("24 of 24 failures (p0, p1, p2, p3): RuntimeError: no API key for 'x")
 
 

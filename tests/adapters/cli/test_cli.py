@@ -366,7 +366,7 @@ def test_when_nothing_succeeds_the_run_stops_and_nothing_is_counted(
 def test_keep_going_counts_every_failure(project: Project, capsys: Any) -> None:
     project.write(down=True)
     assert project.run("--keep-going") == 0
-    assert "Nothing selected" in capsys.readouterr().out
+    assert "No prompt has been evaluated successfully yet." in capsys.readouterr().out
     assert {entry["status"] for entry in project.result["prompts"]} == {"failed"}
 
 
