@@ -95,7 +95,7 @@ def model_errors(state: State, tally: Tally, means: Means, errors: Means) -> Mea
     least = np.nanmax(np.where(pulled, apart, -np.inf), axis=0, initial=-np.inf)
     found: Means = np.where(pulled, np.maximum(np.nan_to_num(errors), apart), np.maximum(errors, least))
     found[:, ~np.isfinite(least)] = np.nan
-    found[np.broadcast_to(pulled, own.shape) & (own == 0.0) & np.isclose(means, tally.means, 1e-9, 1e-15)] = 0.0
+    found[np.broadcast_to(pulled, own.shape) & (own == 0.0) & (means == tally.means)] = 0.0
     return found
 
 
@@ -110,6 +110,7 @@ def student(freedom: int) -> float:
 
 _JUDGED = (ACCEPTED, REJECTED)
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
+_ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
 _FEW = 4  # scores whose span says how far apart scores are
 
 
@@ -268,6 +269,7 @@ def _prompt_results(
         by_samples = not isinstance(method, Elimination) or not method.estimator.is_model
         errors = sample_errors(state, tally) if by_samples else model_errors(state, tally, means, errors)
     means, errors = _within_range(state, means, errors)
+    errors = np.where(errors < _ROUNDING * np.abs(means), 0.0, errors)
     if new_errors is None:
         new_errors = np.hypot(errors, np.sqrt(_spread_of_examples(state, tally)))
     if likely is not None:

@@ -108,7 +108,7 @@ function promptDetail(data, arm) {
     const error = prompts.population_errors[arm][j];
     return error === null || error === undefined ? null : [element("dt", {}, isolated(metric.name)), element("dd", {}, `${estimate(prompts.estimates[arm][j], prompts.errors[arm][j])}; of new examples like these ± ${Number(error.toPrecision(2))}`)];
   });
-  const reason = prompts.reason[arm] ? [element("dt", {}, "why it left"), element("dd", {}, isolated(prompts.reason[arm]))] : null;
+  const reason = prompts.reason[arm] ? [element("dt", {}, prompts.status[arm]), element("dd", {}, isolated(prompts.reason[arm]))] : null;
   node.append(element("dl", {}, wider, reason));
   return node;
 }
