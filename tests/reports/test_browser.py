@@ -78,7 +78,7 @@ def test_the_first_screen_is_for_who_decides(browser: Any, study_page: tuple[Pat
             *data["notes"],
         ):
             assert said in first
-        assert f"+{data['verdict']['outlook'][0]['evaluations']}" in first
+        assert f"+{data['verdict']['outlook'][-1]['evaluations']}" in first
         assert "TimeoutError" in first
         for part in ("#verdict table", "#plane svg[role=img]"):
             box = page.locator(part).bounding_box()

@@ -36,12 +36,13 @@ function keeps(data, arm, j) {
 /** What was spent, how sure the answer is with it, and what to expect of more. */
 function outlookTile(data) {
   const { verdict, whole: all } = data, front = data.goal.kind === "pareto";
-  const outlook = verdict.action === "none" ? [] : verdict.outlook; // nothing is gained where no prompt will do
+  const gains = (row) => row.loss < 0.95 * verdict.loss || row.p_best > verdict.p_best + 0.01;
+  const outlook = verdict.action === "none" ? [] : verdict.outlook.slice(verdict.outlook.some(gains) ? 0 : -1); // or only the last: not even that one
   const shown = [
     ["evaluations", (row, i) => (i ? "+" : "") + whole(row.evaluations)],
     ["cost", (row, i) => (row.cost === null ? "–" : (i ? "+" : "") + money(data, row.cost))],
     [bestName(data), (row) => chance(row.p_best)],
-    [front ? "expected to miss" : "expected loss", (row) => (front ? chance(row.loss) : number(row.loss && Number(row.loss.toPrecision(2))))],
+    [front ? "expected to miss" : "expected loss", (row) => (front ? chance(row.loss) : row.loss === null ? "–" : Number(row.loss.toPrecision(2)))],
   ].filter(([name], i) => (name === "cost" ? data.spent_cost : i < 2 || (verdict.action !== "none" && (i > 2 || !front))));
   const now = { evaluations: data.spent, cost: data.spent_cost, p_best: verdict.p_best, loss: verdict.loss };
   const rows = [now, ...outlook].map((row, i) => element("tr", {}, shown.map(([, cell]) => element("td", { class: "number" }, cell(row, i)))));
