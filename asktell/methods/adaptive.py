@@ -147,14 +147,14 @@ class Adaptive:
         return unproven(state, answer, statement.means, 1.0 - self.confidence, self.tolerance)
 
     def _finish(self, state: State, number: int, belief: Belief | None) -> Decided:
-        answer, statement = _answer(state, belief), self.statement(state)
+        answer = _answer(state, belief)
         seen = np.bincount(state.history.arms(), minlength=state.problem.n_arms)
         silent = (seen == 0) & ~state.have_pulls()
         departures = []
         for arm in state.active.tolist():
             if arm == state.problem.baseline and arm not in answer:
                 continue
-            if statement is None or silent[arm]:
+            if belief is None or silent[arm]:
                 departures.append(state.unscored(arm))
                 continue
             departures.append(
@@ -162,8 +162,8 @@ class Adaptive:
                     arm=arm,
                     status=ACCEPTED if arm in answer else REJECTED,
                     reason="the answer" if arm in answer else "not the answer",
-                    means=tuple(statement.means[arm].tolist()),
-                    standard_errors=tuple(None if np.isnan(x) else float(x) for x in statement.errors[arm]),
+                    means=tuple(belief.means[arm].tolist()),
+                    standard_errors=tuple(None if np.isnan(x) else float(x) for x in belief.errors[arm]),
                 )
             )
         return Decided(number, tuple(departures), finished=True, answer=tuple(answer))

@@ -36,6 +36,7 @@ _TOLD = (
 )
 _FRONT_DRAWS, _POINTS, _FRONT_ARMS = 64, 128, 300  # of a front's volume: to .01, within a tenth of a second
 _MOST_NUMBERS = 1 << 17  # draws times prompts that losses are computed for: a tenth of a second for a thousand prompts
+_NOTABLE = 0.03  # of a probability: what is worth a word
 _NAMED = 3  # contenders by name in a sentence
 
 
@@ -223,12 +224,13 @@ class _Judge(ABC):
         wanted = [float(round(part * spent)) for part in _MORE if round(part * spent) < left]
         wanted += [left] if 0 < left < np.inf else []
         new_examples = np.inf if problem.n_examples is None else float(problem.n_examples - self.stated.n_seen)
-        p_now, found = self.hits(self.held), []
+        p_last, last, found = self.hits(self.held), self.loss, []
         for n in wanted:
             per_arm = _allotted(n, self.interest(), room)
             p_best, loss = self._after(per_arm, min(new_examples, float(per_arm.max())))
-            p_best = None if p_best is None or p_now is None else max(p_best, p_now)  # scores do no harm
-            found.append(Outlook(int(n), self._price(per_arm), p_best, min(loss, self.loss)))
+            p_last = None if p_best is None or p_last is None else max(p_best, p_last)  # scores do no harm
+            last = min(loss, last)
+            found.append(Outlook(int(n), self._price(per_arm), p_last, last))
         return tuple(found)
 
     def _room(self) -> Vector:
@@ -306,7 +308,9 @@ class _Judge(ABC):
         """What more evaluations would bring, as a sentence; `what` they lower, to an amount."""
         then = next((each for each in self.outlook if each.loss < (1.0 - _WORTHWHILE) * self.loss), self.outlook[-1])
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
-        chance = "" if then.p_best is None else f" and raise the probability to {in_percent(then.p_best)}"
+        p_now = self.hits(self.held)
+        gains = then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE
+        chance = f" and raise the probability to {in_percent(then.p_best or 0.0)}" if gains else ""
         return (
             f"{then.evaluations:,} more evaluations{price} would lower {what.format(self.amount(then.loss))}{chance}."
         )
@@ -441,7 +445,8 @@ class _OfBest(_Judge):
             return f"{take} {name}: {sure}.{self.keeps}"
         best += f", and expected to be {self.amount(self.loss)} below the best"
         if action == GO_ON:
-            return f"Go on: {name} leads; {best}.{self.keeps} {self.worth('the expected loss to {}')}"
+            leads = "leads" if p_best >= self.chances.p_best.max() else "is a little ahead in expected quality"
+            return f"Go on: {name} {leads}; {best}.{self.keeps} {self.worth('the expected loss to {}')}"
         return f"{take} {name}, or find more examples: {best}.{self.keeps} {self.no_use(self._contenders())}"
 
 
