@@ -11,7 +11,7 @@ from typing import NamedTuple, final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from asktell import Comparison, PromptResult, Result
+from asktell import BestFeasible, Comparison, PromptResult, Result
 from asktell.extend import Evaluation, Goal, describe_spending, one_line, safe
 from asktell_adapters.cli.output import estimate_of
 from asktell_adapters.estimate import amount
@@ -137,6 +137,15 @@ class Ruling:
         unless = f" {self.comparison.unless}" if self.verdict != UNDECIDED and self.comparison.unless else ""
         return f"Confidence {self.comparison.confidence:g}{unless}"
 
+    @property
+    def on_new(self) -> str:
+        """The statement of the result's verdict about the two, as a sentence; empty where it states none."""
+        p_best, name = self.candidate.p_best, one_line(str(self.candidate.id), _MOST_NAME)
+        if p_best is None or not isinstance(self.goal, BestFeasible):
+            return ""
+        stated = "over 99" if p_best > 0.995 else "under 1" if p_best < 0.005 else f"{100 * p_best:.0f}"
+        return f"On new examples like these {name} is the best of the two with probability {stated} %."
+
     def lines(self) -> Iterator[str]:
         """For a terminal."""
         for name, each in self.found.items():
@@ -153,6 +162,7 @@ class Ruling:
         if self.verdict != UNDECIDED:
             yield _OF_INTERVALS
         yield f"{self.certainty}; {self.spending}."
+        yield from [self.on_new] if self.on_new else []
         yield f"{self.headline}."
 
     def changes(self, name: str) -> tuple[list[Change], list[Change]]:
@@ -198,6 +208,7 @@ class Ruling:
             head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
         if self.verdict != UNDECIDED:
             head += ["", _OF_INTERVALS]
+        head += ["", _plain(self.on_new, _MOST_TEXT)] if self.on_new else []
         head += [line for remark in self.remarks for line in ("", _plain(remark, _MOST_TEXT))]
         if self.result.failures:
             head += ["", "Failures:", ""]
