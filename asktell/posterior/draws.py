@@ -73,8 +73,11 @@ def joint(
         instead: draws (S, K) of metrics that have another model, by metric.
     """
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
+    instead = instead or {}
     fits = [
-        posterior(cells, j, n_arms, n_examples, None, goal.limits(metric), averaged, basis, shapes[j])
+        posterior(
+            cells, j, n_arms, n_examples, None, goal.limits(metric), averaged and j not in instead, basis, shapes[j]
+        )
         for j, metric in enumerate(goal.metrics)
     ]
     means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
@@ -85,7 +88,7 @@ def joint(
     mixed = correlated(some, of_metrics(cells, n_arms))
     # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
-    for j, own_draws in (instead or {}).items():
+    for j, own_draws in instead.items():
         draws[j] = own_draws[:n_draws]
     values = _values(goal, draws)
     if n_examples is not None and n_examples >= ENDLESS:

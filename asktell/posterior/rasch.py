@@ -11,11 +11,11 @@ statements it is too narrow for scores of 0 and 1: an example that is right or w
 prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.verdicts`).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
+from asktell.numerics.arrays import Draws, Indices, Mask, Matrix, Vector
 
 # The ends of the grid are shares of .001 and .999, further than examples can tell.
 _EASE = np.linspace(-7.0, 7.0, 29)
@@ -29,6 +29,7 @@ _LOG_VARIANCE_MEAN, _LOG_VARIANCE_DEVIATION = -2.0, 1.7
 _TRADE_OFF = 0.3
 _STEPS, _CONVERGED = 60, 0.01
 _MOST_NUMBERS = 1 << 20  # in one array, 8 MB
+_LARGE = 1 << 15  # entries; beyond, tables of cells are sparse
 
 
 class _Fit(NamedTuple):
@@ -63,16 +64,13 @@ class Rasch:
         others: Vector,
         minimized: bool = False,
     ) -> None:
-        from scipy import sparse  # here, to keep the import of asktell light
-
         loose = examples < 0 if n_examples is not None else np.ones(len(arms), dtype=bool)
         named = np.where(loose, -1 - np.arange(len(arms)), examples)
         seen, self._columns = np.unique(named, return_inverse=True)
         self._arms, self._scores, self._n_arms, self._n_examples = arms, scores, n_arms, n_examples
         self._given: Mask = seen >= 0
-        shape = (len(seen), n_arms)
-        self._right = sparse.csr_matrix((scores, (self._columns, arms)), shape=shape)
-        self._wrong = sparse.csr_matrix((1.0 - scores, (self._columns, arms)), shape=shape)
+        self._right, self._wrong = (self._table(weights, len(seen)) for weights in (scores, 1.0 - scores))
+        self._of_right, self._of_wrong, self._of_both = self._right.T, self._wrong.T, (self._right + self._wrong).T
         self._pull = (_TRADE_OFF if minimized else -_TRADE_OFF) * others
         self._fits = []
         abilities, distribution = np.zeros(n_arms), _BROAD
@@ -84,10 +82,20 @@ class Rasch:
         self._weights = np.exp(densities - densities.max())
         self._weights /= self._weights.sum()
 
+    def _table(self, weights: Vector, n_seen: int) -> Any:
+        """(J, K) weights of the cells; sparse where there are many."""
+        if n_seen * self._n_arms <= _LARGE:
+            table = np.zeros((n_seen, self._n_arms))
+            np.add.at(table, (self._columns, self._arms), weights)
+            return table
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        return sparse.csr_matrix((weights, (self._columns, self._arms)), shape=(n_seen, self._n_arms))
+
     def _fit(self, log_variance: float, abilities: Vector, distribution: Vector) -> tuple[_Fit, Vector]:
         centre = self._pull * np.exp(0.5 * log_variance)
         variance = np.exp(log_variance) * ((1.0 - _TRADE_OFF**2) if self._pull.any() else 1.0)
-        both, n_examples = self._right + self._wrong, self._right.shape[0]
+        n_examples = self._right.shape[0]
         for _ in range(_STEPS):
             p = _logistic(abilities)
             log_ease = self._right @ np.log(p) + self._wrong @ np.log1p(-p) + np.log(distribution)
@@ -95,9 +103,9 @@ class Rasch:
             ease = np.exp(log_ease - top)
             total = ease.sum(axis=1, keepdims=True)
             ease /= total
-            wrong = self._wrong.T @ ease
-            gradient = ((self._right.T @ ease) * (1.0 - p) - wrong * p).sum(axis=1) - (abilities - centre) / variance
-            curvature = ((both.T @ ease) * p * (1.0 - p)).sum(axis=1) + 1.0 / variance
+            wrong = self._of_wrong @ ease
+            gradient = ((self._of_right @ ease) * (1.0 - p) - wrong * p).sum(axis=1) - (abilities - centre) / variance
+            curvature = ((self._of_both @ ease) * p * (1.0 - p)).sum(axis=1) + 1.0 / variance
             step = np.clip(gradient / curvature, -1.0, 1.0)
             new = (ease.sum(axis=0) + _BROAD_WEIGHT * _BROAD) / (n_examples + _BROAD_WEIGHT)
             moved = np.abs(step).max() / max(np.sqrt(variance), 0.05)
@@ -166,8 +174,7 @@ class Rasch:
         """(K,) right answers on the examples given; (K, Q) expected numbers of cells, on examples seen by others."""
         mine = self._given[self._columns]
         known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms).astype(np.float64)
-        both: Masks = (self._right + self._wrong)[self._given]
-        return known, np.maximum(ease.sum(axis=0) - both.T @ ease, 0.0)
+        return known, np.maximum(ease.sum(axis=0) - self._of_both[:, self._given] @ ease, 0.0)
 
 
 def _logistic(abilities: Matrix) -> Draws:
