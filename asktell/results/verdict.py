@@ -521,7 +521,7 @@ class _OfFront(_Judge):
         misses = misses if n > 1 else misses.replace("they are", "it is")
         if action == GO_ON:
             return f"Go on: {misses}.{self.keeps} {self.worth('that to {}')}"
-        rest = "" if self.loss_95 <= self.tolerance else f" {self.no_use(members)}"
+        rest = "" if self.loss <= self.tolerance else f" {self.no_use(members)}"
         return f"{these}: {misses}.{self.keeps}{rest}"
 
 
