@@ -69,7 +69,7 @@ def layers(values: Values) -> list[Indices]:
 
 FINISHED_EARLY = "finished early: the prompts left have seen every example"
 _AS_OFTEN = " as often as it may be repeated"
-STOPPED_EARLY = "stopped early: the answer is settled"
+STOPPED_EARLY = "stopped early: the method is as sure as was asked of it"
 CONFIDENCE = 0.95
 """The confidence of what is said about the baseline."""
 _ROWS_SHOWN = 10
