@@ -74,12 +74,10 @@ def joint(
     """
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
     instead = instead or {}
-    fits = [
-        posterior(
-            cells, j, n_arms, n_examples, None, goal.limits(metric), averaged and j not in instead, basis, shapes[j]
-        )
-        for j, metric in enumerate(goal.metrics)
-    ]
+    fits = []
+    for j, metric in enumerate(goal.metrics):
+        wide = averaged and j not in instead
+        fits.append(posterior(cells, j, n_arms, n_examples, None, goal.limits(metric), wide, basis, shapes[j]))
     means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
     own = cells.examples >= 0
     if (len(cells.arms) if n_examples is None else len(np.unique(cells.examples[own])) + int((~own).sum())) < 2:

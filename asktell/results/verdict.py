@@ -406,11 +406,8 @@ class _OfBest(_Judge):
         """The contenders, if each is feasible and within the tolerance of the best with 95 % probability; else none."""
         contenders, objective = self._contenders(), self.new[:, :, 0]
         best, keeps = self._best(objective), membership.feasible(self.new)
-        for arm in contenders:
-            near = keeps[:, arm] & (best - objective[:, arm] <= self.tolerance + 1e-12)
-            if near.mean() < _COVERED:
-                return []
-        return contenders
+        near = keeps & (best[:, None] - objective <= self.tolerance + 1e-12)
+        return contenders if (near.mean(axis=0)[contenders] >= _COVERED).all() else []
 
     def _action(self) -> str:
         if self.none_is_feasible:
@@ -517,8 +514,8 @@ class _OfFront(_Judge):
             return self.none()
         n = len(self.answer)
         these = f"Choose among these {n} by what matters most" if n > 1 else f"Take {self.name(self.first)}"
-        misses = f"they are expected to miss {in_percent(self.loss)} of what the best choices cover"
-        misses = misses if n > 1 else misses.replace("they are", "it is")
+        they_are = "they are" if n > 1 else "it is"
+        misses = f"{they_are} expected to miss {in_percent(self.loss)} of what the best choices cover"
         if action == GO_ON:
             return f"Go on: {misses}.{self.keeps} {self.worth('that to {}')}"
         rest = "" if self.loss <= self.tolerance else f" {self.no_use(members)}"
@@ -581,6 +578,3 @@ def _joined(names: Sequence[str]) -> str:
     if len(names) > _NAMED:
         return f"{len(names)} prompts ({', '.join(some)}, ...)"
     return f"{', '.join(some[:-1])} and {some[-1]}"
-
-
-__all__ = ["Chances", "Outlook", "Verdict", "chances", "in_percent", "judge"]
