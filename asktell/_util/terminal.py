@@ -37,6 +37,13 @@ def with_doubt(probability: float | None) -> str:
     return "<0.01" if probability < 0.005 else ">0.99" if probability > 0.995 else f"{probability:.2f}"
 
 
+def in_percent(probability: float) -> str:
+    """The same for a sentence, such as "93 %"."""
+    if probability > 0.995:
+        return "over 99 %"
+    return "under 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """A safe line per row, all of the same width, with the columns below each other."""
     cells = [[safe(cell) for cell in row] for row in rows]

@@ -193,8 +193,11 @@ def held(
     n_examples: int | None,
     limits: tuple[float, float] | None,
     at_most: bool,
+    is_met: bool = True,
 ) -> Vector:
     """(S, K) draws of the prompts' means of a metric that never varied, to be held against a bound.
+
+    `is_met`: whether the one score equals the bound, so that a single other one would break it.
 
     Those nearest to the one score become it, as many as it is likely that no other comes. Beyond an end of the range
     there are none; where no range is known, the others of a score of 0 or 1 are on the side that breaks the bound.
@@ -206,7 +209,7 @@ def held(
     is_end = score in (limits or _ENDS)
     if n_examples is not None and cells.noisy is None:
         left = n_examples - np.bincount(cells.arms[cells.examples >= 0], minlength=len(known)).astype(np.float64)
-    elif is_end:
+    elif is_end and is_met:
         left = known.astype(np.float64)
     same, away = 1.0 / (1.0 + left / m), draws - score
     if is_end:
@@ -225,7 +228,8 @@ def _hold_unvarying(goal: Goal, cells: Cells, n_examples: int | None, draws: Dra
         j = goal.metrics.index(constraint.metric)
         if is_unvarying(cells, j):
             against, limits = draws.copy(), goal.ranges.get(constraint.metric)
-            against[j] = held(draws[j], cells, j, n_examples, limits, constraint.at_most)
+            is_met = float(cells.scores[0, j]) == constraint.bound
+            against[j] = held(draws[j], cells, j, n_examples, limits, constraint.at_most, is_met)
             values[:, :, k] = _values(goal, against)[:, :, k]
 
 

@@ -159,8 +159,9 @@ class Rasch:
         never = rng.multinomial(n_never, distribution) if n_never else np.zeros(distribution.shape)
         cells = unseen + never[:, None, :]
         variance = (p * (1.0 - p) * cells).sum(axis=2)
-        right = known + (p * cells).sum(axis=2) + np.sqrt(variance) * rng.normal(size=variance.shape)
-        return np.clip(right / self._n_examples, 0.0, 1.0), new
+        right = np.rint((p * cells).sum(axis=2) + np.sqrt(variance) * rng.normal(size=variance.shape))
+        left = self._n_examples - np.bincount(self._arms[self._given[self._columns]], minlength=self._n_arms)
+        return (known + np.clip(right, 0.0, left)) / self._n_examples, new
 
     def _distributions(self, ease: Matrix, n: int, rng: np.random.Generator) -> Matrix:
         """(S, Q) draws of what ease examples have: a Bayesian bootstrap (Rubin 1981) of those seen, and the prior."""

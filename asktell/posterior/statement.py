@@ -68,8 +68,7 @@ def statement(
         means[:, j] = own.mean(axis=0)
         errors[known, j] = own.std(axis=0)[known]
         new_errors[known, j] = of_new[j].std(axis=0)[known]
-    if new is not given:
-        _hold_kept(new, goal, cells, of_new, n_arms, rng)
+    _hold_kept(new, goal, cells, of_new, n_arms, rng)
     variances = np.array([fit.variances for fit in given.fits])
     return Statement(
         _near_bounds(given.values, cells, goal),

@@ -63,11 +63,6 @@ def _count(n: int, what: str) -> str:
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
-def _chance(probability: float) -> str:
-    """A probability, as precise as a few hundred draws allow."""
-    return "over 99 %" if probability > 0.995 else "under 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
-
-
 def _percent(part: float) -> str:
     return "over 99 %" if 0.99 < part < 1 else "under 1 %" if 0 < part < 0.01 else f"{100 * part:.0f} %"
 

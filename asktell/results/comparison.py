@@ -25,7 +25,7 @@ _ROUNDING = 1e-12
 
 
 class OfNew(NamedTuple):
-    """A lead on new examples like those given: its interval is that of Student, None of a single pair."""
+    """A lead on new examples like those given, as if there were no end of them; None where nothing bounds it."""
 
     estimate: float
     low: float | None
@@ -134,7 +134,7 @@ class Comparison:
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}: {amount}{self._on_new(difference)}"
         if difference.p_better == 0.5:
-            how = "are level" if difference.estimate == 0 else "are undecided"
+            how = "are level" if difference.estimate == 0 else "cannot be ranked"
             return f"{a} and {b} {how} so far: {amount}"
         word = BETTER if difference.p_better > 0.5 else WORSE
         probability = max(difference.p_better, 1 - difference.p_better)
@@ -185,45 +185,62 @@ def compare(
         limits = (0.0, 1.0)
     if n == 0 and limits is None:
         return Difference(None, None, None, 0.5, 0, UNDECIDED, False)
-    if limits is not None:
-        width = limits[1] - limits[0]
-        sequence = bounded(-width, width, population, rounds)
-        low, high = (float(x) for x in sequence.interval(differences, 1 - confidence))
-    else:
-        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
-        draws = Asymptotic(None if noisy else population)
-        low, high = (float(x) for x in draws.interval(differences, 1 - confidence, scale))
+    low, high = _interval(differences, scores, population, limits, confidence, rounds)
     estimate = _mean(a - b, float(np.abs(scores).max())) if n else None
     if exhausted and estimate is not None:
         low = high = estimate
     verdict = _verdict(low, high, tolerance, minimize)
-    if limits is None and high - low > 2 * np.ptp(scores):
-        # Of few scores an asymptotic interval is wider than any difference of two that were seen, which says nothing.
-        low, high = -math.inf, math.inf
     two_valued = len(np.unique(scores)) <= 2
     p_above = p_positive(differences, None if noisy else population, two_valued=two_valued) if n else 0.5
+    new = None
+    if estimate is not None:
+        drawn = differences
+        if noisy and population is not None and n > population:  # a new example is one, however often it is repeated
+            places = np.arange(n) % population
+            drawn = np.bincount(places, differences) / np.bincount(places)
+        p_new, bounds = (
+            p_positive(drawn, None, two_valued=two_valued),
+            _interval(drawn, scores, None, limits, confidence),
+        )
+        new = OfNew(estimate, *_shown(*bounds, scores, limits), 1 - p_new if minimize else p_new)
     return Difference(
         estimate,
-        low if math.isfinite(low) else None,
-        high if math.isfinite(high) else None,
+        *_shown(low, high, scores, limits),
         1 - p_above if minimize else p_above,
         min(n, population) if noisy and population else n,
         verdict,
         guaranteed,
-        None if estimate is None else _of_new(differences, estimate, confidence, minimize, two_valued),
+        new,
     )
 
 
-def _of_new(differences: Vector, estimate: float, confidence: float, minimize: bool, two_valued: bool) -> OfNew:
-    """The same differences as a sample of endlessly many."""
-    n, p_above = len(differences), p_positive(differences, None, two_valued=two_valued)
-    p_better = 1 - p_above if minimize else p_above
-    if n < 2:
-        return OfNew(estimate, None, None, p_better)
-    from scipy import special  # here, to keep the import of asktell light
+def _interval(
+    differences: Vector,
+    scores: Vector,
+    population: int | None,
+    limits: tuple[float, float] | None,
+    confidence: float,
+    rounds: int | None = None,
+) -> tuple[float, float]:
+    """(n,) differences of `scores` -> bounds of their mean over the population; infinite where nothing bounds it."""
+    if limits is not None:
+        width = limits[1] - limits[0]
+        low, high = bounded(-width, width, population, rounds).interval(differences, 1 - confidence)
+    else:
+        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
+        draws = Asymptotic(None if rounds is not None else population)
+        low, high = draws.interval(differences, 1 - confidence, scale)
+    return float(low), float(high)
 
-    half = float(special.stdtrit(n - 1, (1 + confidence) / 2) * differences.std(ddof=1) / math.sqrt(n))
-    return OfNew(estimate, estimate - half, estimate + half, p_better)
+
+def _shown(
+    low: float, high: float, scores: Vector, limits: tuple[float, float] | None
+) -> tuple[float | None, float | None]:
+    """The bounds that say something, else None."""
+    if limits is None and high - low > 2 * np.ptp(scores):
+        # Of few scores an asymptotic interval is wider than any difference of two that were seen, which says nothing.
+        return None, None
+    return low if math.isfinite(low) else None, high if math.isfinite(high) else None
 
 
 def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:

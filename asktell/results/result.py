@@ -86,9 +86,9 @@ class Result:
     """The answer so far; final once `done`.
 
     `selected`: the best feasible prompt, or the Pareto set, best first. `verdict`: what to do with it and how sure that
-    is. `stopped_early`: whether the run ended before
-    its budget because the answer was settled (`Adaptive(confidence=...)`, `Race`). `finished_early`: whether budget was
-    left over because every prompt in the last round had no evaluation left. `feasible`: whether every selected
+    is. `stopped_early`: whether the run ended before its budget because the answer was as sure as was asked
+    (`Adaptive(confidence=...)`, `Race`). `finished_early`: whether budget was left over because every prompt in the
+    last round had no evaluation left. `feasible`: whether every selected
     prompt keeps every constraint (None without constraints; see `PromptResult`).
     `examples`: how many there are for a prompt to see, None for any number. `repeats`: how often it may see each; above
     1 scores are noisy, and estimates speak of what is scored on average. `spent_cost`: sum of the costs told.
@@ -179,7 +179,10 @@ class Result:
             surely = max(0.5, 1 - among * min(p, 1 - p))
             return surely if p > 0.5 else 1 - surely
 
-        differences = {m: replace(d, p_better=shared(d.p_better)) for m, d in found.differences.items()}
+        differences = {
+            m: replace(d, p_better=shared(d.p_better), new=d.new and d.new._replace(p_better=shared(d.new.p_better)))
+            for m, d in found.differences.items()
+        }
         return replace(found, confidence=CONFIDENCE, differences=differences)
 
     @property
@@ -389,15 +392,8 @@ class Result:
                 why = f": {one_line(e.reason, 2 * width)}" if e.reason else "."
                 lines.append(f"{safe(str(e.id))} was retired{why}")
         cost = [f"Cost: {self.spent_cost:.4g}"] if self.spent_cost else []
-        return "\n".join(
-            [
-                *lines,
-                *filled(self.verdict.sentence, width),
-                *self.notes,
-                *cost,
-                *([self.sentence] if self.sentence else []),
-            ]
-        )
+        said = [*filled(self.verdict.sentence, width), *self.notes, *cost]
+        return "\n".join([*lines, *said, *([self.sentence] if self.sentence else [])])
 
 
 def _ranked(result: Result) -> list[PromptResult]:

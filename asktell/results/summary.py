@@ -15,7 +15,7 @@ from asktell.numerics.tally import Tally
 from asktell.posterior.statement import Statement
 from asktell.posterior.two_way import agrees_by_chance, chance_of_another
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.goals import Goal, ParetoSet
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.comparison import Comparison, Pairs, compare_two, differ, of_repeats, premises
 from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
@@ -126,7 +126,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         goal=state.problem.goal,
         selected=selected,
         prompts=prompts,
-        verdict=judge(state, found, likely, answer, named.ids, _none_is_feasible(prompts), _tolerance(method)),
+        verdict=judge(state, found, likely, answer, named.ids, _none_is_feasible(prompts), _tolerance(state, method)),
         spent=state.spent,
         budget=state.problem.budget,
         spent_cost=state.cost,
@@ -238,8 +238,13 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
         yield f"By the estimates, {len(by)} of the selected {are} ({some}{more}), but that is in doubt."
 
 
-def _tolerance(method: Method) -> float:
-    return 0.0 if isinstance(method, Elimination) else method.tolerance
+def _tolerance(state: State, method: Method) -> float:
+    """A loss of the best prompt that was said not to matter; 0 if nothing was said."""
+    return (
+        method.tolerance
+        if isinstance(state.problem.goal, BestFeasible) and not isinstance(method, Elimination)
+        else 0.0
+    )
 
 
 def _none_is_feasible(prompts: list[PromptResult]) -> bool:

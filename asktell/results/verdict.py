@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from asktell._util.terminal import safe
+from asktell._util.terminal import in_percent, one_line, safe
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
@@ -31,13 +31,11 @@ _TOLERATED = 0.01  # of the metric's range: a loss that nobody minds
 _WORTHWHILE = 0.1  # of the loss: what more evaluations have to save to be advised
 _MORE = (0.5, 1.0, 2.0)  # evaluations of the outlook, in units of those spent
 _LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples that are tried, in units of those given
-_TOLD = (
-    0.5  # of what as many evaluations would tell if they were shared out ideally: so that predictions held on tables
-)
-_FRONT_DRAWS, _POINTS, _FRONT_ARMS = 64, 128, 300  # of a front's volume: to .01, within a tenth of a second
+_TOLD = 0.5  # of what as many evaluations, shared out ideally, would tell: with that, predictions held on tables
+_FRONT_DRAWS, _FRONT_ARMS = 64, 300  # of a front's volume: to .01, within a tenth of a second
 _MOST_NUMBERS = 1 << 17  # draws times prompts that losses are computed for: a tenth of a second for a thousand prompts
 _NOTABLE = 0.03  # of a probability: what is worth a word
-_NAMED = 3  # contenders by name in a sentence
+_NAMED, _LONGEST = 3, 60  # contenders by name in a sentence, and characters of a name
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,7 @@ class Chances(NamedTuple):
     p_feasible: Vector | None
     given_p_best: Vector  # (K,) on the examples given
     given_p_feasible: Vector | None
-    taken: (
-        Mask | None
-    )  # (K,) who is taken to keep every constraint given; a bound at an end of the scale by who has kept it
+    taken: Mask | None  # (K,) who is taken to keep every constraint; bounds at an end of the scale by who has kept them
 
 
 def chances(state: State, stated: Statement) -> Chances:
@@ -143,8 +139,8 @@ def judge(
         answer: arms, the best first.
         ids: of all prompts.
         none_is_feasible: whether no prompt is taken to keep every constraint; the answer then comes closest.
-        tolerance: a loss that does not matter, in the first objective's units (of a Pareto set: as a part of the
-            volume); 0 for 1 % of the metric's range or, where that is unknown, of how far prompts' means are apart.
+        tolerance: a loss of a single best prompt that does not matter, in the objective's units; 0 for 1 % of its range
+            or, where that is unknown, of how far prompts' means are apart.
     """
     if stated is None or likely is None or not answer:  # everybody may be the best
         out = {*answer, *state.no_rivals()}
@@ -285,11 +281,15 @@ class _Judge(ABC):
 
     def saves(self) -> bool:
         """True if more evaluations lower the loss by more than a tenth."""
-        return self.loss > 0.0 and any(each.loss < (1.0 - _WORTHWHILE) * self.loss for each in self.outlook)
+        return any(self._saves(each) for each in self.outlook)
+
+    def _saves(self, then: Outlook) -> bool:
+        return then.loss < (1.0 - _WORTHWHILE) * self.loss
 
     def name(self, arm: int) -> str:
+        """A prompt's name, for a sentence."""
         id_ = self.ids[arm]
-        return safe(id_) if isinstance(id_, str) else f"prompt {id_}"
+        return one_line(id_, _LONGEST) if isinstance(id_, str) else f"prompt {id_}"
 
     @property
     def keeps(self) -> str:
@@ -299,21 +299,20 @@ class _Judge(ABC):
 
     def none(self) -> str:
         """That no prompt keeps every limit."""
-        nearest = f"{self.name(self.first)} comes closest, and keeps them with probability"
-        return (
-            f"Loosen a limit, or add prompts: none keeps every limit. {nearest} {in_percent(self.p_feasible or 0.0)}."
-        )
+        keeps = f"keeps them with probability {in_percent(self.p_feasible or 0.0)}"
+        nearest = f"{self.name(self.first)} comes closest, and {keeps}"
+        return f"Loosen a limit, or add prompts: none keeps every limit. {nearest}."
 
     def worth(self, what: str) -> str:
         """What more evaluations would bring, as a sentence; `what` they lower, to an amount."""
-        then = next((each for each in self.outlook if each.loss < (1.0 - _WORTHWHILE) * self.loss), self.outlook[-1])
+        then = next((each for each in self.outlook if self._saves(each)), self.outlook[-1])
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
-        p_now = self.hits(self.held)
-        gains = then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE
-        chance = f" and raise the probability to {in_percent(then.p_best or 0.0)}" if gains else ""
-        return (
-            f"{then.evaluations:,} more evaluations{price} would lower {what.format(self.amount(then.loss))}{chance}."
-        )
+        p_now, gains = self.hits(self.held), []
+        if self._saves(then):
+            gains.append(f"lower {what.format(self.amount(then.loss))}")
+        if then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE:
+            gains.append(f"raise the probability to {in_percent(then.p_best)}")
+        return f"{then.evaluations:,} more evaluations{price} would {' and '.join(gains)}."
 
     def no_use(self, arms: Sequence[int]) -> str:
         """What could decide, where more evaluations do not."""
@@ -432,9 +431,8 @@ class _OfBest(_Judge):
             return self.none()
         if action == EITHER:
             who = _joined([self.name(arm) for arm in self._equals()])
-            return (
-                f"Take any of {who}: on new examples like these each is {near}. Choose by price or taste.{self.keeps}"
-            )
+            each = f"on new examples like these each is {near}"
+            return f"Take any of {who}: {each}. Choose by price or taste.{self.keeps}"
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
                 return f"{take} {name}: it is the only prompt.{self.keeps}"
@@ -489,18 +487,18 @@ class _OfFront(_Judge):
         if self.none_is_feasible:
             p_in = self.chosen(self.new, closest=True).mean(axis=0)
         others = [int(arm) for arm in np.argsort(-p_in, kind="stable") if p_in[arm] >= _IN_FRONT]
-        members = [*self.answer.tolist(), *(arm for arm in others if arm not in self.answer)]
+        contenders = [*self.answer.tolist(), *(arm for arm in others if arm not in self.answer)]
         return Verdict(
             None,
             action,
-            self._sentence(action, members),
+            self._sentence(action, contenders),
             None,
             self.p_feasible,
             None,
             self._p_feasible(self.stated.given),
             self.loss,
             self.loss_95,
-            tuple((self.ids[arm], float(p_in[arm])) for arm in members),
+            tuple((self.ids[arm], float(p_in[arm])) for arm in contenders),
             self.outlook,
         )
 
@@ -509,7 +507,7 @@ class _OfFront(_Judge):
             return NONE
         return TAKE if self.loss_95 <= self.tolerance or not self.saves() else GO_ON
 
-    def _sentence(self, action: str, members: Sequence[int]) -> str:
+    def _sentence(self, action: str, contenders: Sequence[int]) -> str:
         if action == NONE:
             return self.none()
         n = len(self.answer)
@@ -518,7 +516,7 @@ class _OfFront(_Judge):
         misses = f"{they_are} expected to miss {in_percent(self.loss)} of what the best choices cover"
         if action == GO_ON:
             return f"Go on: {misses}.{self.keeps} {self.worth('that to {}')}"
-        rest = "" if self.loss <= self.tolerance else f" {self.no_use(members)}"
+        rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
         return f"{these}: {misses}.{self.keeps}{rest}"
 
 
@@ -538,8 +536,8 @@ def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Dr
     keeps = membership.feasible(values, n) & alive
     result = np.zeros(values.shape[:2])
     if isinstance(goal, ParetoSet):
-        members = membership.pareto_members(membership.standing(values[:, alive], n))
-        result[:, alive] = members if closest else members & keeps[:, alive]
+        front = membership.pareto_members(membership.standing(values[:, alive], n))
+        result[:, alive] = front if closest else front & keeps[:, alive]
         return result
     objective = np.where(keeps, values[:, :, 0], -np.inf)
     best = keeps & (objective == objective.max(axis=1, keepdims=True))
@@ -564,13 +562,6 @@ def _moved(off: Matrix, n: Vector, variance: float, rng: np.random.Generator) ->
     known = n * v
     part = np.where(np.isinf(n), 1.0, known / np.maximum(known + variance, 1e-300)) if variance > 0 else np.ones(len(v))
     return np.asarray(part * off + np.sqrt(part * (1.0 - part) * v) * rng.normal(size=off.shape))
-
-
-def in_percent(probability: float) -> str:
-    """A probability as far as some hundred draws tell it, such as "93 %"."""
-    if probability > 0.995:
-        return "over 99 %"
-    return "under 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ def test_a_fixed_cost_is_known_after_a_few_evaluations_and_agreeing_answers_are_
     assert all((entry.p_feasible or 0) > 0.99 for entry in fixed)
     assert all((entry.standard_error["cost"] or 1) < 1e-5 for entry in fixed)
     agreed = told(np.ones((3, 60, 2)), BestFeasible("quality", subject_to={"safe": 0.95}), 4).result().prompts
-    assert all((entry.p_feasible or 0) < 0.97 for entry in agreed)
+    assert all((entry.p_feasible or 0) < 0.9 for entry in agreed)
 
 
 @pytest.mark.parametrize("method", ["auto", "uniform"])
