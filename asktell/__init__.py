@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
     from asktell.posterior.profile import ExampleProfile
     from asktell.problem.budget import Budget
-    from asktell.problem.candidates import Tell, Trial
+    from asktell.problem.candidates import Candidates, Tell, Trial, grid
     from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
     from asktell.results import Comparison, Difference, Outlook, PromptResult, Result, Verdict
     from asktell.running.run import run
@@ -50,6 +50,7 @@ __all__ = [
     "BestFeasible",
     "Budget",
     "BudgetTooSmallError",
+    "Candidates",
     "Comparison",
     "ConfigError",
     "ConflictingTellError",
@@ -84,6 +85,7 @@ __all__ = [
     "Verdict",
     "at_least",
     "at_most",
+    "grid",
     "maximize",
     "minimize",
     "preset",
@@ -95,7 +97,7 @@ _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
     "asktell.posterior.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
-    "asktell.problem.candidates": ("Tell", "Trial"),
+    "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
     "asktell.results": ("Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"),
     "asktell.running.run": ("run",),

@@ -25,8 +25,8 @@ from asktell.errors import InvalidArgumentError, NotPicklableError
 from asktell.methods import Method, check_method, preset
 from asktell.posterior.profile import ExampleProfile
 from asktell.problem.budget import Budget, describe_spending
-from asktell.problem.candidates import AnyPrompt, ById, Prompts, Tell, Trial, all_taken
-from asktell.problem.checks import check_cost, check_prompts, check_reason, needed_cost, whole
+from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial, all_taken
+from asktell.problem.checks import check_cost, check_reason, needed_cost, whole
 from asktell.problem.examples import check_examples, numbered
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
@@ -54,8 +54,8 @@ from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, tr
 from asktell.state.problem import checked_problem
 from asktell.state.queue import Pull
 
-NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str]
-"""Prompts that join: texts, which are named by their positions, or a mapping from id to text."""
+NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
+"""Texts, which are named by their positions; a mapping from id to text; or candidates, as of `asktell.grid`."""
 
 Features: TypeAlias = npt.ArrayLike | Literal["text"] | None
 """(K, d) numbers that describe the prompts; "text" computes them from the texts."""
@@ -181,8 +181,9 @@ class Selection(ABC):
         The budget stays what it is: see `extend`.
 
         Args:
-            prompts: texts where prompts are named by their positions, else a mapping from id to text. One that is
-                there already, with this id and text, is ignored.
+            prompts: texts where prompts are named by their positions, else a mapping from id to text; candidates with
+                the same factors, which may have other levels, where there are candidates. One that is there already,
+                with this id and text, is ignored.
             features: rows of numbers, as for the selector, where the prompts have features. Those made from texts are
                 made of these too, in the basis of the first texts.
             key: idempotency key: sent again under the same key, the request does nothing and returns the same ids.
@@ -347,7 +348,8 @@ class Selector(Selection):
     """Chooses which prompt to evaluate next, so that few evaluations find the best feasible prompt or the Pareto set.
 
     Args:
-        prompts: the K candidates, as a sequence of texts (then ids are positions) or a mapping from id to text.
+        prompts: the K candidates, as a sequence of texts (then ids are positions), a mapping from id to text, or, of
+            more than a text, `asktell.grid(model=[...], prompt={...}, ...)` or `asktell.Candidates([{...}, ...])`.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
         budget: maximum number of evaluations; never exceeded, pending trials included. Or `asktell.Budget(cost=...)`.
         method: "auto", another preset's name, an `Adaptive`, a `Race`, or a composed `Elimination`.
@@ -395,7 +397,7 @@ class Selector(Selection):
         repeats: int = 1,
         profile: ExampleProfile | Mapping[str, Any] | None = None,
     ) -> None:
-        named = Prompts(*check_prompts(prompts))
+        named = Prompts.of(prompts)
         problem = checked_problem(
             named,
             goal,

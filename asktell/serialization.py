@@ -8,6 +8,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,14 +20,13 @@ from asktell.errors import AsktellError, InvalidStateError
 from asktell.methods import PARTS, Elimination, Method, check_method
 from asktell.posterior.profile import ExampleProfile
 from asktell.problem.budget import Costs, Spent
-from asktell.problem.candidates import Prompts
+from asktell.problem.candidates import Candidates, Prompts
 from asktell.problem.checks import (
     LARGEST,
     MOST_EVALUATIONS,
     MOST_EXAMPLES,
     MOST_REPEATS,
     SMALLEST_RANGE,
-    check_prompts,
     short,
 )
 from asktell.problem.examples import Examples
@@ -349,13 +349,17 @@ LETTERS: dict[str, type[Growth]] = {"n": Added, "q": Retired, "e": Extended}
 
 def dump_growth(event: Growth) -> list[Any]:
     """An event as its letter and its fields."""
-    return [next(letter for letter, kind in LETTERS.items() if isinstance(event, kind)), *event]
+    fields: list[Any] = list(event)
+    if isinstance(event, Added):  # candidates stand where the texts of prompts do
+        *fields, candidates = event
+        fields[:2] = [event.ids, event.texts] if candidates is None else [None, candidates.to_data()]
+    return [next(letter for letter, kind in LETTERS.items() if isinstance(event, kind)), *fields]
 
 
 def load_growth(data: list[Any], problem: Problem) -> Growth:
     """The event that `dump_growth` made `data` of; `problem` as it was before."""
     kind = LETTERS[data[0]]
-    event: Growth = kind(*items("growth", data, 1 + len(kind._fields))[1:])
+    event: Growth = kind(*items("growth", data, 1 + len(kind._fields) - (kind is Added))[1:])
     if event.key is not None and not isinstance(event.key, str):
         raise InvalidStateError(f"The key of a request must be text, got {short(event.key)}.")
     if isinstance(event, Retired):
@@ -373,14 +377,18 @@ def load_growth(data: list[Any], problem: Problem) -> Growth:
             event.key,
             ids,
         )
-    texts, features = _texts("the texts of prompts", event.texts), event.features
+    texts: Any = event.texts
+    candidates = Candidates.from_data(texts) if isinstance(texts, dict) else None
+    if candidates is not None:
+        ids, texts = tuple(candidates.ids), candidates.texts
+    texts, features = _texts("the texts of prompts", list(texts)), event.features
     if not texts or (ids is not None and len(ids) != len(texts)):
         raise InvalidStateError(f"Prompts that join must be texts, with as many ids or none; got {short(data)}.")
     if (features is None) != (problem.features is None):
         raise InvalidStateError("Prompts that join have features where the others have some, and only there.")
     if features is not None:
         features = tuple(map(tuple, _matrix("features", features, len(texts)).tolist()))
-    return Added(ids, texts, features, event.key)
+    return Added(ids, texts, features, event.key, candidates)
 
 
 def _load_grown(data: object, problem: Problem, n_decisions: int) -> tuple[Problem, tuple[Grown, ...]]:
@@ -571,11 +579,17 @@ def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, A
         "format": FORMAT,
         "version": VERSION,
         "asktell": own_version(),
-        "prompts": {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)},
+        "prompts": _dump_prompts(prompts),
         "method": dump_part(method),
         **dump_problem(state.origin),
         "state": dump_state(state),
     }
+
+
+def _dump_prompts(prompts: Prompts) -> dict[str, Any]:
+    if prompts.candidates is not None:
+        return prompts.candidates.to_data()
+    return {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)}
 
 
 def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
@@ -599,10 +613,13 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
 
 def _load_selector(data: Mapping[str, Any], method: Method | None) -> tuple[Prompts, Method, State]:
     saved = mapping("prompts", data.get("prompts"))
-    texts = _texts("prompts", saved.get("texts"))
-    ids = None if saved.get("ids") is None else _texts("the ids of prompts", saved["ids"])
-    prompts = Prompts(*check_prompts(texts if ids is None else dict(zip(ids, texts, strict=True))))
-    problem = load_problem(data, len(prompts))
+    if "factors" in saved:
+        prompts = Prompts.of(Candidates.from_data(saved))
+    else:
+        texts = _texts("prompts", saved.get("texts"))
+        ids = None if saved.get("ids") is None else _texts("the ids of prompts", saved["ids"])
+        prompts = Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
+    problem = replace(load_problem(data, len(prompts)), candidates=prompts.candidates)
     method = load_part(data.get("method")) if method is None else method
     if not isinstance(method, Method):
         raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {short(method)}.")

@@ -124,7 +124,7 @@ import sys, json
 from asktell import Selector
 selector = Selector.from_json(sys.stdin.read())
 log = [list(trial) for trial in selector.pending]
-for prompt, example in [t[2:] for t in log]:
+for prompt, example in [t[2:4] for t in log]:
     selector.tell(prompt, [len(prompt) / 7, (example * 37 % 11) / 11])
 while trials := selector.ask(3):
     for trial in trials:

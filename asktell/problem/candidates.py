@@ -1,22 +1,40 @@
 """Prompts and trials, as users name them: plain data that means the same in another process."""
 
+import itertools
+import json
+import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, overload
+
+import numpy as np
 
 from asktell.errors import InvalidArgumentError, TellManyError
-from asktell.problem.checks import check_prompts, short, some
+from asktell.problem.checks import LARGEST, check_prompts, short, some
 
 _POSITION = re.compile("0|[1-9][0-9]{0,15}")
+_MOST_CANDIDATES = 10**6
+_LONGEST_LEVEL = 40  # characters of a text that names its own level
+
+Value: TypeAlias = str | int | float | bool | None
+"""Of a factor: what JSON can hold in one item."""
 
 
 class Trial(NamedTuple):
-    """One pull: evaluate `prompt` on the example at index `example` (None: draw one yourself), then tell the scores."""
+    """One pull: evaluate `prompt` on the example at index `example` (None: draw one yourself), then tell the scores.
+
+    `candidate` maps each factor to its value where the selection is among `Candidates`; None where it is among prompts.
+    """
 
     id: int
     prompt_id: str | int
     prompt: str
     example: int | None
+    candidate: dict[str, Value] | None = None
+
+    def __hash__(self) -> int:
+        return hash(self[:4])
 
 
 class Identified(Protocol):
@@ -78,56 +96,281 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     ) from refused[0][1]
 
 
-class Prompts:
-    """The K prompts of a selection, by arm: their ids (None: their positions) and their texts."""
+class Candidates(Sequence[dict[str, Value]]):
+    """Candidates that differ in several factors: models, prompts, settings. Each maps every factor to its value.
 
-    def __init__(self, ids: Sequence[str] | None, texts: Sequence[str]) -> None:
+    `factors` maps each factor to its levels, and each level's name to its value. The id of a candidate is the names of
+    its levels, joined by "/"; its text is the value of the factor "prompt", or its id if there is no such factor.
+    A level's name is its value as text; of a long text, the beginning and a checksum. `asktell.grid` combines levels,
+    and can give them names.
+
+    Raises:
+        InvalidArgumentError: there is none, one is given twice, they have different factors, or a value is neither
+            text nor a finite number nor true, false or None.
+    """
+
+    def __init__(self, candidates: Iterable[Mapping[str, Value]]) -> None:
+        rows = list(candidates)
+        if wrong := [row for row in rows if not isinstance(row, Mapping)]:
+            raise InvalidArgumentError(f"A candidate maps factors to values, got {short(wrong[0])}.")
+        names = list(rows[0]) if rows else []
+        factors: dict[str, dict[str, Value]] = {name: {} for name in names}
+        levels = []
+        for row in rows:
+            if set(row) != set(names):
+                raise InvalidArgumentError(
+                    f"All candidates have the same factors: the first has {some(names)}, another {some(list(row))}."
+                )
+            levels.append(tuple(_named_level(factors[name], name, row[name]) for name in names))
+        self._set(factors, levels)
+
+    def _set(self, factors: Mapping[str, Mapping[str, Value]], levels: Iterable[Sequence[str]]) -> "Candidates":
+        self.levels = [tuple(names) for names in levels]
+        """The names of each candidate's levels, in the order of the factors."""
+        if not self.levels or not factors:
+            raise InvalidArgumentError("There are no candidates; give at least one, with at least one factor.")
+        for factor, named in factors.items():
+            if not isinstance(factor, str) or not factor:
+                raise InvalidArgumentError(f"The name of a factor must be text, got {short(factor)}.")
+            for level, value in named.items():
+                _check_level(factor, level, value)
+        used = [set(column) for column in zip(*self.levels, strict=True)]
+        self.factors = {
+            factor: {level: value for level, value in named.items() if level in names}
+            for (factor, named), names in zip(factors.items(), used, strict=True)
+        }
+        self.ids = ["/".join(names) for names in self.levels]
+        if len(set(self.ids)) < len(self.ids):
+            twice = next(id_ for i, id_ in enumerate(self.ids) if id_ in self.ids[:i])
+            raise InvalidArgumentError(f"Two candidates have the id {short(twice)}. Remove one, or rename its levels.")
+        texts = self.factors.get("prompt")
+        place = list(self.factors).index("prompt") if texts is not None else 0
+        self.texts = self.ids if texts is None else [str(texts[names[place]]) for names in self.levels]
+        return self
+
+    @overload
+    def __getitem__(self, item: int) -> dict[str, Value]: ...
+
+    @overload
+    def __getitem__(self, item: slice) -> list[dict[str, Value]]: ...
+
+    def __getitem__(self, item: int | slice) -> dict[str, Value] | list[dict[str, Value]]:
+        if isinstance(item, slice):
+            return [self[i] for i in range(len(self))[item]]
+        names = zip(self.factors.items(), self.levels[item], strict=True)
+        return {factor: named[level] for (factor, named), level in names}
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Candidates) and (self.factors, self.levels) == (other.factors, other.levels)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{factor} ({len(named)})" for factor, named in self.factors.items())
+        return f"<Candidates: {len(self)} of {sizes}>"
+
+    def part(self, places: Iterable[int]) -> "Candidates":
+        """Those at these places."""
+        return Candidates.__new__(Candidates)._set(self.factors, [self.levels[i] for i in places])
+
+    def joined(self, more: "Candidates") -> "Candidates":
+        """These, and more of them behind, which may have other levels.
+
+        Raises:
+            InvalidArgumentError: the factors are others, a level's name stands for another value, or a candidate is
+                there already.
+        """
+        if list(more.factors) != list(self.factors):
+            raise InvalidArgumentError(
+                f"Candidates that join have the factors of those that are there, {some(list(self.factors))}, in this "
+                f"order; got {some(list(more.factors))}. Nothing was added."
+            )
+        factors = {factor: dict(named) for factor, named in self.factors.items()}
+        for factor, named in more.factors.items():
+            for level, value in named.items():
+                _put_level(factors[factor], factor, level, value)
+        return Candidates.__new__(Candidates)._set(factors, [*self.levels, *more.levels])
+
+    def to_data(self) -> dict[str, Any]:
+        """JSON-ready: `factors`, and the names of each candidate's levels."""
+        return {"factors": self.factors, "candidates": [list(names) for names in self.levels]}
+
+    @classmethod
+    def from_data(cls, data: object) -> "Candidates":
+        """The candidates that `to_data` made `data` of; without `candidates` in it, all combinations.
+
+        Raises:
+            InvalidArgumentError: the data are malformed.
+        """
+        factors = data.get("factors") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping) or not isinstance(factors, Mapping) or not set(data) <= _DATA:
+            raise InvalidArgumentError(f"Candidates as data have `factors` and `candidates`, got {short(data)}.")
+        if data.get("candidates") is None:
+            return grid(**factors)
+        for names in data["candidates"]:
+            known = isinstance(names, Sequence) and len(names) == len(factors)
+            if not known or any(level not in named for level, named in zip(names, factors.values(), strict=True)):
+                raise InvalidArgumentError(f"A candidate names a level of each factor, got {short(names)}.")
+        return cls.__new__(cls)._set(factors, data["candidates"])
+
+
+_DATA = {"factors", "candidates"}
+
+
+def grid(
+    *,
+    where: Callable[[dict[str, Value]], bool] | None = None,
+    **factors: Iterable[Value] | Mapping[str, Value],
+) -> Candidates:
+    """All combinations of the factors' levels; the last factor changes first.
+
+    Args:
+        where: takes a candidate, a mapping from factor to value; those for which it is false are left out.
+        factors: of each the values, or a mapping from the name of a level to its value, as
+            `prompt={"short": "Be brief.", "long": "Take your time."}`.
+
+    Raises:
+        InvalidArgumentError: there is no combination, or more than a million; a level is given twice; or a value is
+            neither text nor a finite number nor true, false or None.
+    """
+    named: dict[str, dict[str, Value]] = {}
+    for factor, values in factors.items():
+        if isinstance(values, Mapping):
+            named[factor] = dict(values)
+        elif isinstance(values, str) or not isinstance(values, Iterable):
+            raise InvalidArgumentError(
+                f"The factor {factor!r} needs a list of values, or a mapping from level to value; got {short(values)}."
+            )
+        else:
+            named[factor], values = {}, list(values)
+            for value in values:
+                _named_level(named[factor], factor, value)
+            if len(named[factor]) < len(values):
+                raise InvalidArgumentError(f"The factor {factor!r} has a value twice: {some(values)}.")
+    if math.prod(map(len, named.values())) > _MOST_CANDIDATES:
+        raise InvalidArgumentError(f"These levels have more than {_MOST_CANDIDATES} combinations.")
+    found = Candidates.__new__(Candidates)._set(named, itertools.product(*named.values()))
+    if where is None:
+        return found
+    kept = [i for i, candidate in enumerate(found) if where(candidate)]
+    if not kept:
+        raise InvalidArgumentError(f"`where` keeps none of the {len(found)} candidates.")
+    return found.part(kept)
+
+
+def _named_level(levels: dict[str, Value], factor: str, value: Any) -> str:
+    """The name of a value's level, which is put among the levels if it is new."""
+    value = value.item() if isinstance(value, np.generic) else value
+    name = value if isinstance(value, str) else json.dumps(value, default=short)
+    if len(name) > _LONGEST_LEVEL or not name.isprintable() or not name:
+        first = " ".join(name[:_LONGEST_LEVEL].split())[: _LONGEST_LEVEL // 2]
+        name = f"{first}~{zlib.crc32(name.encode('utf-8', 'surrogatepass')):08x}"
+    _put_level(levels, factor, name, value)
+    return name
+
+
+def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -> None:
+    known = levels.setdefault(name, value)
+    if (type(known), known) != (type(value), value):
+        raise InvalidArgumentError(
+            f"The level {short(name)} of the factor {factor!r} stands for {short(known)} and for {short(value)}. "
+            f"Give levels names: grid({factor}={{name: value, ...}})."
+        )
+
+
+def _check_level(factor: str, level: object, value: object) -> None:
+    if not isinstance(level, str) or not level:
+        raise InvalidArgumentError(f"The name of a level of {factor!r} must be text, got {short(level)}.")
+    if factor == "prompt" and not isinstance(value, str):
+        raise InvalidArgumentError(f"The factor 'prompt' has texts as values, got {short(value)}.")
+    is_number = isinstance(value, int | float) and -LARGEST <= value <= LARGEST
+    if not (value is None or isinstance(value, str) or is_number):
+        raise InvalidArgumentError(
+            f"The value of a factor must be text, a finite number, true, false or None; {factor!r} has {short(value)}."
+        )
+
+
+class Prompts:
+    """The K prompts of a selection, by arm: their ids (None: their positions) and texts; `candidates` if they are."""
+
+    def __init__(self, ids: Sequence[str] | None, texts: Sequence[str], candidates: Candidates | None = None) -> None:
         self.ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
         self.texts = texts
+        self.candidates = candidates
         self._by_id: dict[str | int, int] | None = None
-        self._by_text: dict[str, int] | None = None
+        self._by_text: dict[str, list[int]] | None = None
+
+    @classmethod
+    def of(cls, given: object) -> "Prompts":
+        """Prompts or candidates, as users give them.
+
+        Raises:
+            InvalidArgumentError: they are none, or one is given twice.
+        """
+        if isinstance(given, Candidates):
+            return cls(given.ids, given.texts, given)
+        return cls(*check_prompts(given))
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    def joined(self, ids: Sequence[str] | None, texts: Sequence[str]) -> "Prompts":
-        """The prompts with more of them behind; `ids` None: their positions.
+    def part(self, arms: Sequence[int]) -> "Prompts":
+        """Some of them."""
+        if self.candidates is not None:
+            return Prompts.of(self.candidates.part(arms))
+        ids = None if isinstance(self.ids, range) else [str(self.ids[arm]) for arm in arms]
+        return Prompts(ids, [self.texts[arm] for arm in arms])
+
+    def joined(self, more: "Prompts") -> "Prompts":
+        """The prompts with more of them behind.
 
         Raises:
-            InvalidArgumentError: a text or an id is there already, or there are ids where there were none, or none.
+            InvalidArgumentError: a text, an id or a candidate is there already, there are ids where there were none, or
+                none; or one are candidates and the others are not.
         """
-        if (ids is None) != isinstance(self.ids, range):
+        if self.candidates is not None and more.candidates is not None:
+            return Prompts.of(self.candidates.joined(more.candidates))
+        if (self.candidates is None) != (more.candidates is None):
+            there, came = ("candidates", "prompts") if more.candidates is None else ("prompts", "candidates")
+            raise InvalidArgumentError(f"add() got {came}, but those that are there are {there}. Nothing was added.")
+        is_named = not isinstance(more.ids, range)
+        if is_named == isinstance(self.ids, range):
             raise InvalidArgumentError(
                 "add() got prompts with ids of their own, but those that are there are named by their positions: "
                 "add([text, ...])."
-                if ids is not None
+                if is_named
                 else "add() got texts alone, but the prompts that are there have ids: add({id: text, ...})."
             )
-        check_prompts(list(texts) if ids is None else dict(zip(ids, texts, strict=True)))
-        if ids is not None and len(set(ids)) < len(ids):
-            raise InvalidArgumentError(f"Prompts that join have an id twice: {some(sorted(ids))}.")
-        for id_, text in zip(ids or texts, texts, strict=True):
+        check_prompts(dict(zip(more.ids, more.texts, strict=True)) if is_named else list(more.texts))
+        if len(set(more.ids)) < len(more):
+            raise InvalidArgumentError(f"Prompts that join have an id twice: {some(sorted(map(str, more.ids)))}.")
+        for id_, text in zip(more.ids, more.texts, strict=True):
             if (arm := self.with_text(text)) is not None:
                 raise InvalidArgumentError(
                     f"The prompt {short(text)} is there already, with the id {short(self.ids[arm])}. Nothing was added."
                 )
-            if ids is not None and (arm := self.with_id(id_)) is not None:
+            if is_named and (arm := self.with_id(id_)) is not None:
                 raise InvalidArgumentError(
                     f"The id {short(id_)} is that of {short(self.texts[arm])} already. Nothing was added: choose "
                     "another."
                 )
-        names = None if ids is None else [*(str(id_) for id_ in self.ids), *ids]
-        return Prompts(names, [*self.texts, *texts])
+        names = [str(id_) for id_ in (*self.ids, *more.ids)] if is_named else None
+        return Prompts(names, [*self.texts, *more.texts])
 
     def trial(self, id_: int, arm: int, example: int | None) -> Trial:
         """A pull of an arm, as it is handed out."""
-        return Trial(id_, self.ids[arm], self.texts[arm], example)
+        candidate = None if self.candidates is None else self.candidates[arm]
+        return Trial(id_, self.ids[arm], self.texts[arm], example, candidate)
 
     def arm(self, prompt: object, what: str = "") -> int:
         """The arm of a prompt as a caller names it; `what` it is said to be, for the error's message.
 
         Raises:
-            InvalidArgumentError: there is none, or it is the id of one prompt and the text of another.
+            InvalidArgumentError: there is none, it is the id of one prompt and the text of another, or the text of
+                several candidates.
         """
         arm = self.find(prompt)
         if arm is None:
@@ -140,7 +383,7 @@ class Prompts:
         An id that is a position may be given as text, as a command line and an address have it.
 
         Raises:
-            InvalidArgumentError: it is the id of one prompt and the text of another.
+            InvalidArgumentError: it is the id of one prompt and the text of another, or the text of several candidates.
         """
         id_: object = prompt
         if not isinstance(prompt, str | int):
@@ -169,10 +412,22 @@ class Prompts:
         return self._by_id.get(id_)
 
     def with_text(self, text: str) -> int | None:
-        """The arm of the prompt with this text, None if there is none."""
+        """The arm of the prompt with this text, None if there is none.
+
+        Raises:
+            InvalidArgumentError: several candidates have this text.
+        """
         if self._by_text is None:
-            self._by_text = {text: arm for arm, text in enumerate(self.texts)}
-        return self._by_text.get(text)
+            self._by_text = {}
+            for arm, each in enumerate(self.texts):
+                self._by_text.setdefault(each, []).append(arm)
+        arms = self._by_text.get(text, ())
+        if len(arms) > 1:
+            raise InvalidArgumentError(
+                f"{short(text)} is the text of {len(arms)} candidates. Name one by its id: "
+                f"{some([self.ids[arm] for arm in arms])}."
+            )
+        return arms[0] if arms else None
 
     def unknown(self, prompt: object) -> str:
         """The error message for an unknown prompt."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from asktell.problem.candidates import Value
 from asktell.problem.goals import Goal
 from asktell.results.verdict import Verdict
 
@@ -23,6 +24,7 @@ class PromptResult:
     `at_least(1)` of a share, is taken as kept as long as every score keeps it, however small the probability that all
     others will. `p_best` is the probability of being the best feasible prompt, or in the Pareto set, and `p_feasible`
     that of keeping every constraint, both on new examples like those given; None as long as nothing supports one.
+    `candidate` maps each factor to its value where the selection is among `Candidates`.
     """
 
     id: str | int
@@ -38,12 +40,14 @@ class PromptResult:
     p_feasible: float | None = None
     p_best: float | None = None
     standard_error_population: Mapping[str, float | None] = field(default_factory=dict)
+    candidate: Mapping[str, Value] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON-ready data, with the same names."""
+        """The entry as JSON-ready data, with the same names; without `candidate` if it is None."""
         errors = {"standard_error": dict(self.standard_error)}
         wider = {"standard_error_population": dict(self.standard_error_population)}
-        return {**vars(self), "estimate": dict(self.estimate), **errors, **wider}
+        data = {**vars(self), "estimate": dict(self.estimate), **errors, **wider}
+        return data if self.candidate is not None else {k: v for k, v in data.items() if k != "candidate"}
 
 
 class Shown(Protocol):

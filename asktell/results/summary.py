@@ -305,6 +305,7 @@ def _prompt_results(
                 p_feasible=p_feasible[arm],
                 p_best=p_best[arm],
                 standard_error_population=of_new_examples[arm],
+                candidate=None if named.candidates is None else named.candidates[arm],
             )
         )
     return entries

@@ -14,8 +14,9 @@ from asktell.problem.goals import Goal
 
 Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
-`evaluate_batch(trials)` -> a list of scores or exceptions, one per trial. As a further argument it may take `repeat`,
-or `repeats`, the numbers of `Selector.repeat_of`."""
+`evaluate_batch(trials)` -> a list of scores or exceptions, one per trial. A first argument called `candidate` gets the
+trial's candidate, factor -> value, instead of the prompt. As a further argument it may take `repeat`, or `repeats`, the
+numbers of `Selector.repeat_of`."""
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 
@@ -39,13 +40,14 @@ class Scored(Protocol):
 class Calling(NamedTuple):
     """How an evaluator is called: with a list of trials, or with a prompt and an example; awaited or not.
 
-    `with_repeats`: it takes the numbers of the repeats too.
+    `with_repeats`: it takes the numbers of the repeats too; `of_candidates`: the candidate instead of the prompt.
     """
 
     call: Callable[..., Any]
     in_batches: bool
     is_async: bool
     with_repeats: bool
+    of_candidates: bool
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> "Calling":
@@ -63,18 +65,23 @@ class Calling(NamedTuple):
                 "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or "
                 f"evaluate_batch(); got {evaluator!r}."
             )
-        names, repeats = (("trials",), "repeats") if in_batches else (("prompt", "example"), "repeat")
-        with_repeats = _parameters(call)[len(names) : len(names) + 1] == [repeats]
+        taken = _parameters(call)
+        of_candidates = not in_batches and taken[:1] == ["candidate"]
+        first = "candidate" if of_candidates else "prompt"
+        names, repeats = (("trials",), "repeats") if in_batches else ((first, "example"), "repeat")
+        with_repeats = taken[len(names) : len(names) + 1] == [repeats]
         _check_signature(evaluator, call, (*names, repeats) if with_repeats else names)
-        candidates = (call, getattr(call, "__call__", None))  # noqa: B004
-        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, candidates)), with_repeats)
+        calls = (call, getattr(call, "__call__", None))  # noqa: B004
+        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, calls)), with_repeats, of_candidates)
 
     def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
         """The arguments of the call for these trials; there is one trial if it does not take batches."""
         repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
         if self.in_batches:
             return (group, repeats) if self.with_repeats else (group,)
-        return (group[0].prompt, group[0].example, *repeats)
+        (trial,) = group
+        what = (trial.candidate or {"prompt": trial.prompt}) if self.of_candidates else trial.prompt
+        return (what, trial.example, *repeats)
 
 
 def _parameters(call: Callable[..., Any]) -> list[str]:

@@ -58,8 +58,9 @@ def run(
             object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
             each trial. One whose third argument is called `repeat` (or `repeats`, the second of `evaluate_batch`) also
             gets how often the prompt was asked on the example before, or a list of that: see `Selector.repeat_of`.
-            One with a method `check_prompts` is given all prompts, id -> text, before the first is evaluated, and may
-            raise.
+            One whose first argument is called `candidate` gets `trial.candidate`, factor -> value, in place of the
+            prompt. One with a method `check_prompts` is given all prompts, id -> text, before the first is evaluated,
+            and may raise.
             Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's cost, also if
             it is one of the goal's metrics; or a sequence in the goal's order; or a number, if there is one metric.
         executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit's jobs.

@@ -13,12 +13,11 @@ import numpy as np
 from asktell import reports, serialization
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import Method
-from asktell.problem.candidates import AnyPrompt, ById, Tell, Trial, all_taken
+from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial, all_taken
 from asktell.problem.checks import (
     check_cost,
     check_features,
     check_name,
-    check_prompts,
     check_reason,
     check_seconds,
     short,
@@ -262,11 +261,10 @@ class RemoteStudy(AbstractStudy):
     # it is done once.
 
     def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
-        ids, texts = check_prompts(prompts)
-        rows: object = features
+        named: object = prompts.to_data() if isinstance(prompts, Candidates) else prompts
+        n_prompts, rows = len(Prompts.of(prompts)), features
         if features is not None and not isinstance(features, str):
-            rows = check_features(features, len(texts)).tolist()
-        named: object = texts if ids is None else dict(zip(ids, texts, strict=True))
+            rows = check_features(features, n_prompts).tolist()
         found: list[str | int] = self._post("add", prompts=named, features=rows, key=key or uuid.uuid4().hex)["ids"]
         return found
 

@@ -218,7 +218,8 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
     @app.post("/v1/studies/{name}/add", response_model=schemas.Joined)
     def add(name: StudyName, body: schemas.Add) -> Response:
         """Add prompts. A study that was done continues with them while its budget lasts."""
-        return answer({"ids": call(studies, name, lambda study: study.add(body.prompts, body.features, key=body.key))})
+        prompts = schemas.prompts_of(body.prompts)
+        return answer({"ids": call(studies, name, lambda study: study.add(prompts, body.features, key=body.key))})
 
     @app.post("/v1/studies/{name}/retire", response_model=schemas.Info)
     def retire(name: StudyName, body: schemas.Retire) -> Response:

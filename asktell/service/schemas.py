@@ -16,12 +16,12 @@ from pydantic import (
 
 from asktell.methods import stopping
 from asktell.problem.budget import Budget
-from asktell.problem.candidates import ById, Trial
+from asktell.problem.candidates import ById, Candidates, Trial
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import Goal, parse_goal
 from asktell.results import PromptResult, Verdict
 from asktell.results.entries import FailureGroup
-from asktell.selector import Selector
+from asktell.selector import NewPrompts, Selector
 
 # Requests
 
@@ -53,10 +53,6 @@ Lease = Annotated[
     ),
 ]
 Worker = Annotated[Name | None, Field(description="Any name; each worker needs its own.")]
-Prompts = Annotated[
-    list[Text] | dict[Text, Text],
-    Field(description="Texts, whose ids are their positions, or a mapping of ids to texts."),
-]
 PromptId = StrictInt | Text
 Key = Annotated[
     Name | None,
@@ -79,6 +75,32 @@ class StrictRequest(BaseModel):
             also = "" if nearest(unknown[0], known) else f"; there are {', '.join(map(repr, known))}"
             raise ValueError(f"unknown key {short(unknown[0])}{nearest(unknown[0], known)}{also}")
         return data
+
+
+Level = Text | StrictBool | StrictInt | Number | None
+
+
+class CandidatesModel(StrictRequest):
+    """Candidates that differ in several factors; see `asktell.Candidates`."""
+
+    factors: Annotated[
+        dict[Text, dict[Text, Level]], Field(description="Factor to its levels: the name of a level to its value.")
+    ]
+    candidates: Annotated[
+        list[list[Text]] | None,
+        Field(description="Of each candidate the names of its levels, in the order of the factors; null for all."),
+    ] = None
+
+
+Prompts = Annotated[
+    CandidatesModel | list[Text] | dict[Text, Text],
+    Field(description="Texts, whose ids are their positions; a mapping of ids to texts; or candidates."),
+]
+
+
+def prompts_of(given: CandidatesModel | list[str] | dict[str, str]) -> NewPrompts:
+    """Prompts or candidates as the engine takes them."""
+    return Candidates.from_data(given.model_dump()) if isinstance(given, CandidatesModel) else given
 
 
 class PromptReference(StrictRequest):
@@ -189,7 +211,7 @@ class NewStudy(StrictRequest):
     def selector(self) -> Selector:
         """The study's selector in its first state."""
         return Selector(
-            self.prompts,
+            prompts_of(self.prompts),
             self.goal.goal(),
             self.budget.budget() if isinstance(self.budget, BudgetModel) else self.budget,
             stopping(self.method, self.confidence, self.tolerance),
@@ -206,12 +228,13 @@ class NewStudy(StrictRequest):
 
 
 class TrialReference(StrictRequest):
-    """A trial as it was asked; refused if the id belongs to another prompt or example. The text is optional."""
+    """A trial as it was asked; refused if the id belongs to another prompt or example. The rest is optional."""
 
     id: StrictInt
     prompt_id: PromptId
     prompt: Text | None = None
     example: StrictInt | None = None
+    candidate: dict[Text, Any] | None = None
 
     def trial(self) -> Trial:
         """The trial as the engine takes it, without its text."""
@@ -411,6 +434,9 @@ class TrialModel(BaseModel):
     prompt_id: int | str
     prompt: str
     example: int | None
+    candidate: Annotated[
+        dict[str, Any] | None, Field(description="Factor to value; null if the study is of prompts.")
+    ] = None
 
 
 class Trials(BaseModel):

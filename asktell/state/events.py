@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, TypeAlias
 
+from asktell.problem.candidates import Candidates
+
 ACTIVE = "active"
 """Still in question."""
 
@@ -88,13 +90,15 @@ class Decided(NamedTuple):
 class Added(NamedTuple):
     """Prompts joined, behind those there were. `ids` None: their positions. `features`: a row each, if there are any.
 
-    `key`, here and in the events that follow: the name of the request, so that one that is sent again is known.
+    `candidates`: they themselves, where there are factors. `key`, here and in the events that follow: the name of the
+    request, so that one that is sent again is known.
     """
 
     ids: tuple[str, ...] | None
     texts: tuple[str, ...]
     features: tuple[tuple[float, ...], ...] | None = None
     key: str | None = None
+    candidates: Candidates | None = None
 
 
 class Retired(NamedTuple):

@@ -1,7 +1,6 @@
 """Growth: prompts, budget and examples that join, and its effect on prompts that have left."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from asktell.problem.checks import (
     check_features,
     check_name,
     check_number,
-    check_prompts,
     check_reason,
     short,
     whole,
@@ -80,7 +78,9 @@ def prompts_after(prompts: Prompts, event: Growth) -> Prompts:
     Raises:
         InvalidArgumentError: a text or an id is there already, or ids are missing, or there should be none.
     """
-    return prompts.joined(event.ids, event.texts) if isinstance(event, Added) else prompts
+    if not isinstance(event, Added):
+        return prompts
+    return prompts.joined(Prompts(event.ids, event.texts, event.candidates))
 
 
 def check_growth(state: State, event: Growth) -> None:
@@ -154,24 +154,24 @@ def addition(
         InvalidArgumentError: an argument has the wrong type, value or length; or a text or an id is there already.
     """
     check_key(key)
-    ids, texts = check_prompts(more)
-    there = [] if ids is None else [i for i, id_ in enumerate(ids) if _is_there(prompts, id_, texts[i])]
-    rows = None if features is None or isinstance(features, str) else check_features(features, len(texts))
-    new = [i for i in range(len(texts)) if i not in set(there)]
+    came = Prompts.of(more)
+    rows = None if features is None or isinstance(features, str) else check_features(features, len(came))
+    new = [arm for arm in range(len(came)) if not _is_there(prompts, came, arm)]
     if not new:
-        assert ids is not None
-        return None, list(ids)
-    new_texts = tuple(texts[i] for i in new)
+        return None, list(came.ids)
+    new_prompts = came.part(new)
     # First, for what is wrong with the texts is more than what is wrong with their features.
-    joined = prompts.joined(None if ids is None else [ids[i] for i in new], new_texts)
+    joined = prompts.joined(new_prompts)
+    has_ids = not isinstance(came.ids, range)
     event = Added(
-        ids=None if ids is None else tuple(ids[i] for i in new),
-        texts=new_texts,
-        features=_features(state, prompts, new_texts, features, None if rows is None else rows[new]),
+        ids=tuple(map(str, joined.ids[len(prompts) :])) if has_ids else None,
+        texts=tuple(new_prompts.texts),
+        features=_features(state, prompts, new_prompts.texts, features, None if rows is None else rows[new]),
         key=key,
+        candidates=new_prompts.candidates,
     )
     check_growth(state, event)
-    return event, list(joined.ids[len(prompts) :]) if ids is None else list(ids)
+    return event, list(came.ids) if has_ids else list(joined.ids[len(prompts) :])
 
 
 def retirement(state: State, prompts: Prompts, prompt: AnyPrompt, reason: object, key: str | None) -> Retired:
@@ -225,14 +225,14 @@ def ids_again(prompts: Prompts, more: object, first: int, event: Added) -> list[
     Raises:
         InvalidArgumentError: what is sent now are other prompts.
     """
-    ids, texts = check_prompts(more)
+    came = Prompts.of(more)
     joined = list(prompts.ids[first : first + len(event.texts)])
-    if ids is None:
-        same = texts == list(event.texts)
-    else:
-        same = set(joined) <= set(ids) and all(map(partial(_is_there, prompts), ids, texts))
+    if isinstance(came.ids, range):
+        check_again(event.key, list(came.texts) == list(event.texts))
+        return joined
+    same = set(joined) <= set(came.ids) and all(_is_there(prompts, came, arm) for arm in range(len(came)))
     check_again(event.key, same)
-    return joined if ids is None else list(ids)
+    return list(came.ids)
 
 
 def check_again(key: str | None, is_same: bool) -> None:
@@ -252,9 +252,13 @@ def check_key(key: str | None) -> str | None:
     return None if key is None else check_name("The key of a request", key)
 
 
-def _is_there(prompts: Prompts, id_: str, text: str) -> bool:
-    arm = prompts.with_id(id_)
-    return arm is not None and prompts.texts[arm] == text
+def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
+    """True if one of those that came is there already, under its own id."""
+    arm = None if isinstance(came.ids, range) else prompts.with_id(came.ids[number])
+    if arm is None or prompts.texts[arm] != came.texts[number]:
+        return False
+    known, new = prompts.candidates, came.candidates
+    return (known is None) == (new is None) and (known is None or new is None or known[arm] == new[number])
 
 
 def _features(

@@ -16,7 +16,7 @@ AnyTrial: TypeAlias = Trial | int | str | Sequence[Any] | Mapping[str, Any]
 
 
 def from_json(trial: object) -> Trial | int | str:
-    """A Trial again of a list of its four parts, or of an object; of one with an `id` alone that id; else what came.
+    """A Trial again of a list of its parts, or of an object; of one with an `id` alone that id; else what came.
 
     Raises:
         InvalidArgumentError: it is a list or an object, but not of a trial.

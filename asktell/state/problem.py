@@ -14,7 +14,7 @@ from asktell.numerics.arrays import Features, Indices, Vector
 from asktell.posterior.profile import ExampleProfile
 from asktell.posterior.shape import Shape
 from asktell.problem.budget import Allowance, Budget
-from asktell.problem.candidates import AnyPrompt, Prompts
+from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import (
     MOST_EVALUATIONS,
     MOST_REPEATS,
@@ -47,7 +47,8 @@ class Problem:
     and again. With "iid" a cell comes as often as it is drawn, and `repeats` says only whether its scores are noisy.
     `profile`: what earlier studies know of the examples. `failure_scores`: what a failed evaluation counts as; None: it
     is a missing value, and an arm leaves whose failure rate is above `max_failure_rate`. `differs`: scores of a cell
-    are known to differ when it is evaluated again, though `repeats` is 1.
+    are known to differ when it is evaluated again, though `repeats` is 1. `candidates`: the arms, where they have
+    factors.
     """
 
     n_arms: int
@@ -67,6 +68,7 @@ class Problem:
     joined_examples: tuple[int, ...] = ()
     profile: ExampleProfile | None = None
     differs: bool = False
+    candidates: Candidates | None = None
 
     @cached_property
     def order(self) -> Indices:
@@ -194,7 +196,11 @@ def grown(problem: Problem, event: object) -> Problem:
         if features is not None and event.features is not None:
             features = np.concatenate((features, np.array(event.features, dtype=np.float64)))
             features.flags.writeable = False
-        larger = replace(problem, n_arms=problem.n_arms + len(event.texts), features=features)
+        candidates = problem.candidates
+        if candidates is not None and event.candidates is not None:
+            candidates = candidates.joined(event.candidates)
+        n_arms = problem.n_arms + len(event.texts)
+        larger = replace(problem, n_arms=n_arms, features=features, candidates=candidates)
     elif isinstance(event, Extended):
         larger = replace(
             problem,
@@ -267,6 +273,7 @@ def checked_problem(
         examples=ids,
         repeats=repeats,
         profile=_profile(profile, goal, ids),
+        candidates=prompts.candidates,
     )
 
 

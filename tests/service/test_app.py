@@ -22,7 +22,7 @@ def test_a_study_from_begin_to_end(service: Any) -> None:
     assert service.get("/v1/studies") == {"studies": ["s"]}
     while trials := service.post("/v1/studies/s/ask", {"n": 2, "worker": "w"})["trials"]:
         for trial in trials:
-            assert set(trial) == {"id", "prompt_id", "prompt", "example"}
+            assert set(trial) == {"id", "prompt_id", "prompt", "example", "candidate"}
             scores = {"a": 1.0 if trial["prompt_id"] == "p" else 2.0}
             assert service.post("/v1/studies/s/tell", {"trial": trial, "scores": scores}) == {"taken": True}
     info = service.get("/v1/studies/s")
@@ -347,3 +347,19 @@ def test_a_question_with_a_key_that_there_is_not_is_refused(service: Any) -> Non
     assert detail == "query: unknown key 'confidance' (did you mean 'confidence'?)."
     said = "query: give either `a` or `a_id`, and at most one of `b` and `b_id`."
     assert service.get("/v1/studies/s/compare", 422)["detail"] == said
+
+
+def test_candidates_of_factors_over_http(service: Any) -> None:
+    factors = {"model": {"a": "vendor/a-1", "b": "vendor/b-1"}, "prompt": {"short": "Be brief."}, "seed": {"1": 1}}
+    made = {"name": "grid", "goal": {"maximize": "x"}, "budget": 8, "examples": 4}
+    service.post("/v1/studies", {**made, "prompts": {"factors": factors}}, 201)
+    trial = service.post("/v1/studies/grid/ask", {})["trials"][0]
+    assert trial["candidate"] in [{"model": f"vendor/{m}-1", "prompt": "Be brief.", "seed": 1} for m in "ab"]
+    assert service.post("/v1/studies/grid/tell", {"trial": trial, "scores": {"x": 1}})["taken"]
+    factors = {**factors, "model": {"c": "vendor/c-1"}}
+    added = {"factors": factors, "candidates": [["c", "short", "1"]]}
+    assert service.post("/v1/studies/grid/add", {"prompts": added}) == {"ids": ["c/short/1"]}
+    found = service.get("/v1/studies/grid/result")["prompts"]
+    assert found[2]["candidate"] == {"model": "vendor/c-1", "prompt": "Be brief.", "seed": 1}
+    for wrong in ({"factors": {"model": {"a": [1]}}}, {"factors": factors, "candidates": [["c"]]}, {"factors": {}}):
+        service.post("/v1/studies", {**made, "prompts": wrong, "name": "wrong"}, 422)

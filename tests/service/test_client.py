@@ -568,3 +568,20 @@ def test_newcomers_bring_features_over_http(server: Any) -> None:
 def test_methods_with_rounds_refuse_over_http(remote: RemoteStudy) -> None:
     with pytest.raises(asktell.IncompatibleMethodError, match="'auto' and 'race'"):
         remote.extend(5)
+
+
+def test_candidates_of_factors(server_url: str) -> None:
+    """Made from a selector or by a request, they are asked, told, joined and shown as in this process."""
+    made = Selector(asktell.grid(model=["a", "b"], temperature=[0.0, 1]), BestFeasible("x"), 12, examples=4)
+    with RemoteStudy.create(server_url, "grid", made) as study:
+        trial = study.ask()
+        assert trial is not None
+        assert trial == made.ask()
+        assert trial.candidate in list(made.prompts.candidates)  # type: ignore[arg-type]
+        assert study.tell(trial, [0.5])
+        more = asktell.grid(model=["c"], temperature=[0.0, 1])
+        assert study.add(more) == made.add(more) == ["c/0.0", "c/1"]
+        assert study.selector.prompts.candidates == made.prompts.candidates
+        assert study.result().prompts[-1].candidate == {"model": "c", "temperature": 1}
+        with pytest.raises(InvalidArgumentError, match="have the factors"):
+            study.add(asktell.grid(model=["d"]))
