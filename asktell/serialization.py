@@ -30,7 +30,7 @@ from asktell.problem.checks import (
     short,
 )
 from asktell.problem.examples import Examples
-from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
+from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet, Threshold
 from asktell.state import (
     ACCEPTED,
     FAILED,
@@ -231,7 +231,8 @@ def _load_objective(data: object) -> Objective:
     record = mapping("an objective", data)
     span = record.get("range")
     low_high = None if span is None else tuple(_estimate("a range", x) for x in items("a range", span, 2))
-    return Objective(record["metric"], _truth("minimize", record.get("minimize")), low_high)  # type: ignore[arg-type]
+    worst = _truth("worst_segment", record.get("worst_segment", False))
+    return Objective(record["metric"], _truth("minimize", record.get("minimize")), low_high, worst)  # type: ignore[arg-type]
 
 
 def _load_constraint(data: object) -> Constraint:
@@ -239,7 +240,13 @@ def _load_constraint(data: object) -> Constraint:
     objective = _load_objective({**record, "minimize": record.get("at_most")})  # to be checked
     bound = number("a bound", record.get("bound"))
     scale = number("a constraint's scale", record.get("scale"), SMALLEST_RANGE, 2 * LARGEST)
-    return Constraint(objective.metric, bound, objective.minimize, scale, objective.range)
+    segments, quantile = _truth("in_every_segment", record.get("in_every_segment", False)), record.get("quantile")
+    Threshold(bound, objective.minimize, quantile, segments)  # which checks the quantile
+    return Constraint(objective.metric, bound, objective.minimize, scale, objective.range, quantile, segments)
+
+
+def _failure_scores(goal: Goal, failed: Mapping[str, Any]) -> tuple[float, ...]:
+    return goal.vector({metric: number("on_failure", failed[metric]) for metric in goal.metrics}, failed=True)
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -289,7 +296,7 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
         features=optional("features", lambda rows: _matrix("features", rows, n_arms)),
         seed=whole("seed", data.get("seed"), 0, 2**64 - 1),
         sampling=data["sampling"],
-        failure_scores=None if failed == SKIP else tuple(number("on_failure", failed[m]) for m in goal.metrics),
+        failure_scores=None if failed == SKIP else _failure_scores(goal, failed),
         max_failure_rate=number("max_failure_rate", data.get("max_failure_rate"), sys.float_info.min, 1.0),
         max_cost=optional("max_cost", lambda cost: _sum("max_cost", cost)),
         max_cost_per_evaluation=optional("max_cost_per_evaluation", lambda cost: _sum("max_cost_per_evaluation", cost)),
@@ -331,7 +338,7 @@ def _load_departure(data: object, problem: Problem) -> Departure:
     arm, status, reason, means, errors = items("a departure", data, 5)
     if status not in (ACCEPTED, REJECTED, FAILED) or not isinstance(reason, str):
         raise InvalidStateError(f"A departure is malformed: {short(data)}.")
-    n_metrics = len(problem.goal.metrics)
+    n_metrics = len(problem.goal.columns)
     if {len(items("a departure's estimate", vector)) for vector in (means, errors)} not in ({0}, {n_metrics}):
         raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {short(data)}.")
     return Departure(
@@ -463,7 +470,7 @@ def load_state(data: object, origin: Problem) -> State:
     trials = _column("trials", record.get("trials"), -1, _MOST_TRIALS)
     arms = _column("arms", record.get("arms"), 0, n_arms - 1, len(trials))
     examples = _column("examples", record.get("examples"), -1, n_examples - 1, len(trials))
-    scores = _matrix("scores", record.get("scores"), len(trials), len(problem.goal.metrics))
+    scores = _matrix("scores", record.get("scores"), len(trials), len(problem.goal.columns))
     told = trials[trials >= 0]
     failures = _load_failures(record.get("failures"), n_arms, n_examples)
     # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
@@ -552,7 +559,10 @@ def _load_costs(data: object, n_arms: int) -> Costs:
 
     def spent(items: list[Any]) -> Spent:
         n, total, highest = items
-        return Spent(whole("costs", n, 0), _sum("costs", total), _sum("costs", highest))
+        found = Spent(whole("costs", n, 0), _sum("costs", total), _sum("costs", highest))
+        if not found.n and found.total:
+            raise InvalidStateError(f"The costs of no evaluation cannot be {found.total:g}.")
+        return found
 
     rows = [items("costs", item, 4) for item in items("costs", record.get("arms"))]
     by_arm = {whole("arm", arm, 0, n_arms - 1): spent(rest) for arm, *rest in rows}

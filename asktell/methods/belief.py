@@ -12,7 +12,7 @@ from asktell.posterior.basis import basis
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
-from asktell.state import Problem, State
+from asktell.state import Failures, Problem, State
 
 _SOME = 0.5  # probability from which a prompt is taken as feasible; and that anybody is, from which a set is the answer
 
@@ -93,11 +93,14 @@ class _Known:
 
     def __init__(self, state: State, among: Indices | None) -> None:
         self.history = state.history
+        self.missing = state.missing if state.problem.goal.counts_failures else Failures()
         others = () if among is None else np.setdiff1d(state.active, among).tolist()
         self.out = (*state.no_rivals(), *others)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Known) and self.history is other.history and self.out == other.out
+        if not isinstance(other, _Known) or self.history is not other.history:
+            return False
+        return self.out == other.out and len(self.missing) == len(other.missing)
 
     def __hash__(self) -> int:
         return id(self.history)
@@ -113,14 +116,15 @@ def _cells(problem: Problem, known: _Known) -> tuple[Cells, int]:
     """The cells told, and the number of scores by which draws differ: repeats that agree change nothing."""
     history = known.history
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
-    return cells, len(history) if problem.is_noisy else len(cells.arms)
+    n_rows = len(history) if problem.is_noisy else len(cells.arms)
+    return cells.with_failures(known.missing.arms(), known.missing.examples()) if known.missing else cells, n_rows
 
 
 @lru_cache(maxsize=4)
 def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
     cells, n_rows = _cells(problem, known)
-    among, of_prompts = problem.n_examples, _basis(problem)
+    among, of_prompts, told = problem.n_examples, _basis(problem), cells.of_column(0)
     drawn = draws.joint(
         cells, goal, problem.shapes, of_prompts, n_arms, among, n_rows, most_draws, problem.seed, averaged
     )
@@ -150,10 +154,10 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         members=members,
         interest=interest,
         expected=expected,
-        informative=_informative(problem, cells, history.scores(), drawn.fits),
+        informative=_informative(problem, told, history.scores(), drawn.fits),
         alive=alive,
-        noise=_noise(cells, drawn.fits),
-        is_guess=len(cells.arms) < 2,
+        noise=_noise(told, drawn.fits),
+        is_guess=len(told.arms) < 2,
     )
 
 
@@ -175,7 +179,7 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
         int, Vector
     ]()  # of metrics that tell what their examples seen here divide, 1 for one that nobody has seen
     for j, fit in enumerate(fits):
-        if _is_binary(scores[:, j]):
+        if j < len(problem.goal.metrics) and _is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
             told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
     if problem.tells is None:

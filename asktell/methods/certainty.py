@@ -63,6 +63,7 @@ class Evidence:
     _starts: Indices  # (K + 1,) where each arm's rows begin
     _places: Indices  # (n,) by arm, ascending
     _values: Values  # (n, q)
+    _failed: "_Failed | None" = None
     race: float = 0.0
 
     @classmethod
@@ -87,9 +88,10 @@ class Evidence:
             usable = order if reach is None else order[trials[order] < reach]
             starts = np.searchsorted(arms[usable], np.arange(problem.n_arms + 1))
             places = np.arange(len(usable)) - starts[arms[usable]]
-            arms, values = arms[usable], values[usable]
+            arms, values, keys = arms[usable], values[usable], trials[usable]
         else:
             arms, places, values = in_turns(problem, missing, trials, arms, examples, values, reach)
+            keys = places
             starts = np.searchsorted(arms, np.arange(problem.n_arms + 1))
         counts = known = np.diff(starts)
         if problem.exhausted_at is not None:
@@ -100,7 +102,8 @@ class Evidence:
             known = np.minimum(told.argmin(axis=1), told.shape[1] if reach is None else reach)
         totals = np.stack([np.bincount(arms, column, minlength=problem.n_arms) for column in values.T], axis=1)
         means = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
-        return cls(problem, error, columns, counts, known, means, starts, places, values)
+        rate = _Failed.of(problem, missing, keys, reach) if problem.goal.counts_failures and missing else None
+        return cls(problem, error, columns, counts, known, means, starts, places, values, rate)
 
     def for_best(self, error: float, tolerance: float) -> "Evidence":
         """The same with an error divided among what could make the best feasible prompt wrong."""
@@ -154,7 +157,10 @@ class Evidence:
         return self.problem.exhausted_at is not None and bool((self.counts[arms] == self.problem.exhausted_at).all())
 
     def _own(self, arm: int, column: int) -> Values:
-        return self._values[self._starts[arm] : self._starts[arm + 1], column]
+        part = slice(self._starts[arm], self._starts[arm + 1])
+        if self._failed is not None and column in self._failed.slacks:
+            return self._failed.joined(arm, part, column)
+        return self._values[part, column]
 
     def _pair(self, a: int, b: int, column: int) -> Values:
         """Differences on common examples, in their order, round by round."""
@@ -208,6 +214,35 @@ class Evidence:
         return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error, scale) > claim)
 
 
+class _Failed(NamedTuple):
+    """Evaluations that failed, and what they and others are as slacks of a bound on the rate of failures."""
+
+    arms: Indices
+    turns: Indices  # their places in the order; where there is none, their trials
+    told: Indices  # the same of the rows of scores
+    slacks: dict[int, tuple[float, float]]  # by column of the values: without and with a failure
+
+    @classmethod
+    def of(cls, problem: Problem, missing: Failures, told: Indices, reach: int | None) -> "_Failed":
+        """Those before the first turn that is out."""
+        goal, found = problem.goal, missing.trials()
+        if problem.population is not None:
+            found = problem.place[missing.examples()]
+        before = found < (np.inf if reach is None else reach)
+        column = len(goal.columns) - 1
+        ends = goal.values(np.eye(2, column + 1, column - 1))
+        which = [k for k, bound in enumerate(goal.bounds, len(goal.objectives)) if bound.column == column]
+        slacks = {k: (float(ends[0, k]), float(ends[1, k])) for k in which}
+        return cls(missing.arms()[before], found[before], told, slacks)
+
+    def joined(self, arm: int, rows: slice, column: int) -> Values:
+        """An arm's slacks in the order of its turns, those in which it failed among its rows of scores."""
+        told, failed = self.told[rows], self.turns[self.arms == arm]
+        good, bad = self.slacks[column]
+        order = np.argsort(np.concatenate((told, failed)), kind="stable")
+        return np.concatenate((np.full(len(told), good), np.full(len(failed), bad)))[order]
+
+
 def _joined(state: State) -> Counts:
     """(K,) how many of the first examples others had seen when each arm joined; 0 for those of the beginning."""
     joined, first = np.zeros(state.problem.n_arms, dtype=np.int64), state.origin.n_arms
@@ -224,7 +259,7 @@ def _joined(state: State) -> Counts:
 def columns_of(goal: Goal, scores: Values) -> tuple[Column, ...]:
     """The limits of every column of the goal's values, where they are known."""
     limits: dict[str, tuple[float, float]] = dict(goal.ranges)
-    for metric, x in zip(goal.metrics, scores.T, strict=True):
+    for metric, x in zip(goal.columns, scores.T, strict=True):
         if metric in limits and len(x) and not limits[metric][0] <= x.min() <= x.max() <= limits[metric][1]:
             del limits[metric]  # told before ranges were enforced
         if metric not in limits and len(x) and np.isin(x, (0.0, 1.0)).all():
@@ -234,7 +269,7 @@ def columns_of(goal: Goal, scores: Values) -> tuple[Column, ...]:
 
 def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
     """The limits of every column of the goal's values, from the ranges of metrics."""
-    ends = goal.values(np.array([[ranges.get(m, (np.nan, np.nan))[k] for m in goal.metrics] for k in (0, 1)]))
+    ends = goal.values(np.array([[ranges.get(m, (np.nan, np.nan))[k] for m in goal.columns] for k in (0, 1)]))
     return tuple(Column(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b)))) for a, b in ends.T)
 
 
@@ -259,11 +294,15 @@ class Proofs:
         rows = history.arms(), history.examples(), history.scores()
         if self.population is None:
             arms, _, scores, _ = Cells.of(*rows, None)
+            told = history.trials()[np.argsort(rows[0], kind="stable")]
             self._places = np.full(len(arms), -1, dtype=np.int64)
         else:
             arms, self._places, scores = in_turns(problem, state.missing, history.trials(), *rows)
+            told = self._places
         self._values = self.goal.values(scores)
         self._ends = np.searchsorted(arms, np.arange(problem.n_arms + 1))
+        counted = self.goal.counts_failures and state.missing
+        self._failed = _Failed.of(problem, state.missing, told, None) if counted else None
         columns = columns_in(self.goal, self.goal.ranges)
         self._ranges = [_range(column, values) for column, values in zip(columns, self._values.T, strict=True)]
         self.columns = tuple(Column((r.low, r.high) if np.isfinite(r.high) else None) for r in self._ranges)
@@ -285,11 +324,16 @@ class Proofs:
 
     def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
         """True if a lower bound on a prompt's value is proven."""
-        return self._lower(self._of(arm)[:, column], self._ranges[column], error) >= least - _ROUNDING
+        return self._lower(self._slacks(arm, column), self._ranges[column], error) >= least - _ROUNDING
 
     def misses(self, arm: int, column: int, error: float) -> bool:
         """True if a prompt's value is proven to be below 0."""
-        return self._lower(-self._of(arm)[:, column], self._ranges[column].mirrored, error) > _ROUNDING
+        return self._lower(-self._slacks(arm, column), self._ranges[column].mirrored, error) > _ROUNDING
+
+    def _slacks(self, arm: int, column: int) -> Vector:
+        if self._failed is not None and column in self._failed.slacks:
+            return self._failed.joined(arm, slice(self._ends[arm], self._ends[arm + 1]), column)
+        return self._of(arm)[:, column]
 
     def _of(self, arm: int) -> Matrix:
         return self._values[self._ends[arm] : self._ends[arm + 1]]

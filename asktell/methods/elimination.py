@@ -313,9 +313,8 @@ def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means
     kept, _ = at_an_end(goal, history.arms(), history.scores(), state.problem.n_arms)
     own = tally.means[active]
     slacks, seen = (goal.values(each)[:, len(goal.objectives) :] for each in (means, own))
-    for k, constraint in enumerate(goal.constraints):
+    for k, (j, *_) in enumerate(goal.bounds):
         if kept[:, k].any():
-            j = goal.metrics.index(constraint.metric)
             wrong = kept[active, k] | ((slacks[:, k] >= 0) & (seen[:, k] < 0))
             wrong &= tally.counts[active] > 0
             means[wrong, j] = own[wrong, j]

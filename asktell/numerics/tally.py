@@ -59,6 +59,12 @@ class Tally:
         np.add.at(squares, arms, deviations**2)
         return Tally(counts, first, sums, squares)
 
+    def with_rate(self, rate: Vector) -> "Tally":
+        """With shares (K,) of 0 and 1 as the means of the last column, and their variance."""
+        first, sums, squares = self.first.copy(), self.sums.copy(), self.squares.copy()
+        first[:, -1], sums[:, -1], squares[:, -1] = 0.0, self.counts * rate, self.counts * rate
+        return replace(self, first=first, sums=sums, squares=squares)
+
     @property
     def means(self) -> Means:
         """(K, m) sample means; NaN for an arm without a pull."""

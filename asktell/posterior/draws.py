@@ -75,15 +75,16 @@ def joint(
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
     instead = instead or {}
     fits = []
-    for j, metric in enumerate(goal.metrics):
-        wide = averaged and j not in instead
-        fits.append(posterior(cells, j, n_arms, n_examples, None, goal.limits(metric), wide, basis, shapes[j]))
+    for j, name in enumerate(goal.columns):
+        known, wide = cells.of_column(j), averaged and j not in instead
+        fits.append(posterior(known, j, n_arms, n_examples, None, goal.limits(name), wide, basis, shapes[j]))
     means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
-    own = cells.examples >= 0
-    if (len(cells.arms) if n_examples is None else len(np.unique(cells.examples[own])) + int((~own).sum())) < 2:
+    told = cells.of_column(0)
+    own = told.examples >= 0
+    if (len(told.arms) if n_examples is None else len(np.unique(told.examples[own])) + int((~own).sum())) < 2:
         errors[errors > 0] = np.nan  # of one example nothing tells how far another is from it
     some = [normals(seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)]
-    mixed = correlated(some, of_metrics(cells, n_arms))
+    mixed = correlated(some, of_metrics(told, n_arms))
     # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
     for j, own_draws in instead.items():
@@ -167,13 +168,15 @@ def at_an_end(goal: Goal, arms: Indices, scores: Means, n_arms: int) -> tuple[Ma
     """
     kept, broken = (np.zeros((n_arms, len(goal.constraints)), dtype=bool) for _ in range(2))
     slacks = goal.values(scores)[:, len(goal.objectives) :]
-    for k, constraint in enumerate(goal.constraints):
-        column, span = scores[:, goal.metrics.index(constraint.metric)], goal.ranges.get(constraint.metric)
+    for k, bound in enumerate(goal.bounds):
+        known = ~np.isnan(slacks[:, k])
+        column, slack, who = scores[known, bound.column], slacks[known, k], arms[known]
+        span = goal.ranges.get(goal.columns[bound.column])
         ends = span or (_ENDS if np.isin(column, _ENDS).all() else None)
-        is_known = ends is not None and constraint.bound == ends[not constraint.at_most]
-        if is_known or (span is None and (slacks[:, k] <= 0.0).all()):
-            misses = arms[slacks[:, k] < 0.0]
-            kept[arms, k] = True
+        is_known = ends is not None and bound.bound == ends[not bound.at_most]
+        if is_known or (span is None and (slack <= 0.0).all()):
+            misses = who[slack < 0.0]
+            kept[who, k] = True
             kept[misses, k] = False
             broken[misses, k] = is_known
     return kept, broken
@@ -224,12 +227,12 @@ def held(
 
 def _hold_unvarying(goal: Goal, cells: Cells, n_examples: int | None, draws: Draws, values: Draws) -> None:
     """Held against its bound, a metric whose scores all agree so far is drawn as one that may differ, in `values`."""
-    for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
-        j = goal.metrics.index(constraint.metric)
-        if is_unvarying(cells, j):
-            against, limits = draws.copy(), goal.ranges.get(constraint.metric)
-            is_met = float(cells.scores[0, j]) == constraint.bound
-            against[j] = held(draws[j], cells, j, n_examples, limits, constraint.at_most, is_met)
+    for k, bound in enumerate(goal.bounds, len(goal.objectives)):
+        j, own = bound.column, cells.of_column(bound.column)
+        if is_unvarying(own, j):
+            against, limits = draws[: len(goal.columns)].copy(), goal.ranges.get(goal.columns[j])
+            is_met = float(own.scores[0, j]) == bound.bound
+            against[j] = held(draws[j], own, j, n_examples, limits, bound.at_most, is_met)
             values[:, :, k] = _values(goal, against)[:, :, k]
 
 

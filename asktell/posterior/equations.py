@@ -47,13 +47,21 @@ class Solved(NamedTuple):
     other: Matrix  # posterior mean of the other effect
 
 
+class Groups(NamedTuple):
+    """Groups of the examples; each arm stands for its mean over the examples of one."""
+
+    of_arms: Indices  # (K,)
+    of_examples: Indices  # (N,)
+    sizes: Vector  # (G,) how many examples there are
+
+
 class System:
     """The equations for cells at (`arms`, `examples`), -1 for an example that is none of the N.
 
     `basis` (K, q): functions of the prompts' features. A part of the prompts' effects may be basis @ slopes, with
     independent slopes; the basis's rows have a mean square length of 1. `noise`: the part of the residual variance that
     is noise within a cell; `asks` (n,): of how many scores each cell's is the mean. `shape`: in what the N examples
-    differ; its shift is off the scores already.
+    differ; its shift is off the scores already. `groups`: arms stand for their means over groups of the examples.
     """
 
     def __init__(
@@ -67,6 +75,7 @@ class System:
         asks: Counts | None = None,
         noise: float = 0.0,
         shape: Shape | None = None,
+        groups: Groups | None = None,
     ) -> None:
         n = len(y)
         self.noise = noise
@@ -83,6 +92,14 @@ class System:
             self.in_population = seen < n_examples
         self.n_columns = len(self.in_population)
         self.arms, self.columns = arms, columns
+        self.group_of_arm, self.group_of_column = (
+            np.zeros(n_arms, dtype=np.int64),
+            np.zeros(self.n_columns, dtype=np.int64),
+        )
+        self.sizes = np.array([float(n_examples or 0)])
+        if groups is not None:
+            self.group_of_arm, self.sizes = groups.of_arms, groups.sizes
+            self.group_of_column[self.in_population] = groups.of_examples[seen[self.in_population]]
         self.keep_arms = n_arms <= self.n_columns
         rows, others = (arms, columns) if self.keep_arms else (columns, arms)
         self.n_kept, self.n_others = (n_arms, self.n_columns) if self.keep_arms else (self.n_columns, n_arms)
@@ -128,19 +145,21 @@ class System:
 
     def _take_shape(self, shape: Shape | None, examples: Indices, seen: Indices) -> None:
         """What the examples' differences mean for cells, for the two effects, and for what is not seen."""
-        n, size = self.n, self.n_examples or 0
+        n = self.n
         self.loading, self.residual = np.ones(n), np.ones(n)
         self.spread_kept: Vector | float = 1.0  # variances of the members of an effect, in units of the effect's
         self.spread_other: Vector | float = 1.0
         self.log_shape = 0.0
-        self.unseen_spread = float(size - self.in_population.sum())  # of examples never seen, the sum
+        real, n_groups = self.in_population, len(self.sizes)
+        in_group = self.group_of_column[real]
+        self.unseen_spread = self.sizes - np.bincount(in_group, minlength=n_groups)  # of examples never seen, the sum
         if shape is None:
             return
-        real = examples >= 0
-        self.loading[real], self.residual[real] = shape.loading[examples[real]], shape.residual[examples[real]]
+        own = examples >= 0
+        self.loading[own], self.residual[own] = shape.loading[examples[own]], shape.residual[examples[own]]
         spread = np.ones(self.n_columns)
-        spread[self.in_population] = shape.example[seen[self.in_population]]
-        self.unseen_spread = max(0.0, size - float(spread[self.in_population].sum()))
+        spread[real] = shape.example[seen[real]]
+        self.unseen_spread = np.maximum(0.0, self.sizes - np.bincount(in_group, spread[real], n_groups))
         self.log_shape = float(np.log(self.residual).sum() + np.log(spread).sum())
         if self.keep_arms:
             self.spread_other = spread
@@ -270,26 +289,28 @@ class System:
             means = left[:, None] * s.u[0] + s.d[:, None] * self.sums_other
             root = np.array([[np.sqrt(v.residual * s.inverse[0, 0])]])
             return Gaussian(means[:, 0], left[:, None], root, own), means[:, 1:]
-        size, real = self.n_examples, self.in_population
+        group, real = self.group_of_arm, self.in_population
+        size = self.sizes[group]
         inside = real[self.columns]
         told = (1.0 - self.noise) * self.precision  # of each cell's own expectation, by its score
         known = np.bincount(self.arms[inside], told[inside], self.n_arms)
         scored = np.bincount(self.arms[inside], (told * self.y)[inside], self.n_arms)
         loaded = np.bincount(self.arms[inside], (told * self.loading)[inside], self.n_arms)
         explained = np.bincount(self.arms[inside], (told * self.residual)[inside], self.n_arms)
-        known_part = np.column_stack((scored, loaded[:, None] * self.basis)) / size
+        known_part = np.column_stack((scored, loaded[:, None] * self.basis)) / size[:, None]
         unknown, ahead = (size - known) / size, (size - loaded) / size  # of the level, and of the arm's effect
-        common = np.sqrt(self.unseen_spread * v.example) / size  # the mean effect of the examples never seen
+        common = np.sqrt(self.unseen_spread * v.example) / self.sizes  # (G,) the mean effect of examples never seen
         residual = np.sqrt(np.maximum(size - explained, 0.0) * (1.0 - self.noise) * v.residual) / size
         exact = known >= size
         if self.keep_arms:
             # Weight of a seen example's effect in the mean of an arm that lacks it.
-            missing = np.tile(real / size, (self.n_arms, 1))
-            np.subtract.at(missing, (self.arms[inside], self.columns[inside]), told[inside] / size)
+            missing = (real & (group[:, None] == self.group_of_column)) / size[:, None]
+            np.subtract.at(missing, (self.arms[inside], self.columns[inside]), told[inside] / size[self.arms[inside]])
             into = np.concatenate((unknown[:, None], np.diag(ahead)), axis=1)
             into -= missing @ (s.d[:, None] * _dense(self.f.T))
             means = known_part + into @ s.u + missing @ (s.d[:, None] * self.sums_other)
-            cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T) + common**2
+            cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T)
+            cov += np.where(group[:, None] == group, common[group] ** 2, 0.0)
             root = _cholesky(cov)
             root[exact] = 0.0
             rows, own = np.eye(self.n_arms), np.where(exact, 0.0, residual)
@@ -298,12 +319,14 @@ class System:
             # own effect a = d (y - level - examples' effects of the own cells): sparse but for a sum that all arms
             # share.
             rows = self._into_kept(unknown, ahead * s.d, inside * told)
-            size_u = len(s.u)
-            root = np.zeros((size_u + 2, size_u + 1))
-            root[:size_u, :-1] = np.sqrt(v.residual) * _cholesky(s.inverse)
-            root[-2, :-1] = (real / size) @ root[1:size_u, :-1]
-            root[-1, -1] = common
-            effects = np.concatenate((s.u, (real / size) @ s.u[1:][None], np.zeros((1, s.u.shape[1]))))
+            size_u, n_groups = len(s.u), len(self.sizes)
+            ours = real & (np.arange(n_groups)[:, None] == self.group_of_column)
+            sums = ours / self.sizes[:, None]  # (G, columns)
+            root = np.zeros((size_u + 2 * n_groups, size_u + n_groups))
+            root[:size_u, :size_u] = np.sqrt(v.residual) * _cholesky(s.inverse)
+            root[size_u:-n_groups, :size_u] = sums @ root[1:size_u, :size_u]
+            root[-n_groups:, size_u:] = np.diag(common)
+            effects = np.concatenate((s.u, sums @ s.u[1:], np.zeros((n_groups, s.u.shape[1]))))
             means = known_part + rows @ effects + (ahead * s.d)[:, None] * self.sums_other
             own = np.sqrt(residual**2 + ahead**2 * v.residual * s.d)
             own[exact] = 0.0
@@ -311,7 +334,7 @@ class System:
         return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
 
     def _into_kept(self, unknown: Vector, shrunk: Vector, told: Vector) -> Any:
-        """(K, level + columns + 2): weights of the level, the seen examples' effects, their sum, and the unseen ones'.
+        """(K, level + columns + 2 G): weights of the level, the seen examples' effects, their sums, and the unseen's.
 
         `shrunk` (K,) is the weight with which the prompt's own effect takes a cell's level and example off again.
         `told` (n,) is how much of a cell is known, 0 for one on an example that is none of the N.
@@ -319,14 +342,14 @@ class System:
         everyone = np.flatnonzero(unknown > 0)
         mine = unknown[self.arms] > 0
         arms, columns = self.arms[mine], self.columns[mine] + 1
-        weights = -shrunk[arms] * self.into_arm[mine] - told[mine] / self.n_examples  # type: ignore[operator]
+        weights = -shrunk[arms] * self.into_arm[mine] - told[mine] / self.sizes[self.group_of_arm[arms]]
         level = (unknown - shrunk * self.level_other)[everyone]
-        last = self.n_columns + 1
+        n_groups, last = len(self.sizes), self.n_columns + 1 + self.group_of_arm[everyone]
         ones = np.ones(len(everyone))
         entries = np.concatenate((weights, level, ones, ones))
         at_rows = np.concatenate((arms, everyone, everyone, everyone))
-        at_columns = np.concatenate((columns, 0 * everyone, 0 * everyone + last, 0 * everyone + last + 1))
-        shape = (self.n_arms, self.n_columns + 3)
+        at_columns = np.concatenate((columns, 0 * everyone, last, last + n_groups))
+        shape = (self.n_arms, self.n_columns + 1 + 2 * n_groups)
         if shape[0] * shape[1] < _LARGE:
             rows = np.zeros(shape)
             np.add.at(rows, (at_rows, at_columns), entries)

@@ -54,10 +54,11 @@ def statement(
     """Draw what can be stated of the cells told; arguments as of `asktell.posterior.draws.joint`."""
     of_given, of_new = dict[int, Draws](), dict[int, Draws]()
     rng = np.random.default_rng([seed & 0xFFFFFFFFFFFFFFFF, n_rows])
-    for j, metric in enumerate(goal.metrics):
-        if shapes[j] is None and n_arms <= _MOST_ARMS and cells.noisy is None and _is_binary(cells.scores[:, j]):
-            others, minimized = _others(cells, goal, j, n_arms, n_examples), _sign(goal, metric) < 0
-            model = Rasch(cells.arms, cells.examples, cells.scores[:, j], n_arms, n_examples, others, minimized)
+    for j, name in enumerate(goal.columns):
+        told = cells.of_column(j)
+        if shapes[j] is None and n_arms <= _MOST_ARMS and told.noisy is None and _is_binary(told.scores[:, j]):
+            others, minimized = _others(cells, goal, j, n_arms, n_examples), _sign(goal, name) < 0
+            model = Rasch(told.arms, told.examples, told.scores[:, j], n_arms, n_examples, others, minimized)
             of_given[j], of_new[j] = model.draws(_DRAWS, rng)
     like = cells, goal, shapes, basis, n_arms
     given = joint(*like, n_examples, n_rows, _DRAWS, seed, True, of_given)
@@ -80,7 +81,7 @@ def statement(
         variances[:, 1],
         variances[:, 2],
         len(np.unique(cells.examples[cells.examples >= 0])),
-        len(cells.arms) < 2,
+        len(cells.of_column(0).arms) < 2,
     )
 
 
@@ -90,19 +91,19 @@ def _is_binary(scores: Vector) -> bool:
 
 
 def _sign(goal: Goal, metric: str) -> float:
-    """1 if more of a metric is better, else -1."""
+    """1 if more of a column is better, else -1."""
     for objective in goal.objectives:
         if objective.metric == metric:
             return float(objective.sign)
-    return -1.0 if any(c.metric == metric and c.at_most for c in goal.constraints) else 1.0
+    return -1.0 if any(b.at_most for b in goal.bounds if goal.columns[b.column] == metric) else 1.0
 
 
 def _others(cells: Cells, goal: Goal, metric: int, n_arms: int, n_examples: int | None) -> Vector:
     """(K,) how good the prompts are in the other metrics, larger is better, with mean 0 and deviation 1; or all 0."""
     total = np.zeros(n_arms)
-    for k, name in enumerate(goal.metrics):
+    for k, name in enumerate(goal.columns):
         if k != metric:
-            mean = posterior(cells, k, n_arms, n_examples, averaged=False).mean
+            mean = posterior(cells.of_column(k), k, n_arms, n_examples, averaged=False).mean
             total += _sign(goal, name) * _standardized(mean)
     return _standardized(total)
 
@@ -115,10 +116,10 @@ def _standardized(x: Vector) -> Vector:
 
 def _hold_kept(new: Joint, goal: Goal, cells: Cells, shares: Mapping[int, Draws], n_arms: int, rng: Rng) -> None:
     """A bound at an end of the scale is kept by who has always kept it, unless one of as many new scores breaks it."""
-    for k, constraint in enumerate(goal.constraints):
-        share, kept = shares.get(goal.metrics.index(constraint.metric)), new.kept[:, k]
+    for k, bound in enumerate(goal.bounds):
+        share, kept = shares.get(bound.column), new.kept[:, k]
         if share is not None and kept.any():
-            keeps = (1.0 - share if constraint.at_most else share) ** np.bincount(cells.arms, minlength=n_arms)
+            keeps = (1.0 - share if bound.at_most else share) ** np.bincount(cells.arms, minlength=n_arms)
             column = new.values[:, :, len(goal.objectives) + k]
             column[kept & (rng.random(column.shape) < keeps[: len(column)])] = 0.0
 
@@ -129,9 +130,9 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Draws:
     A bound at an end of the scale, such as all answers being valid, says nothing of where the level is.
     """
     weights = np.ones(len(values))
-    for k, constraint in enumerate(goal.constraints, len(goal.objectives)):
-        low, high = _ends(goal, constraint.metric, cells.scores[:, goal.metrics.index(constraint.metric)])
-        if low < high and constraint.bound not in (low, high):
+    for k, bound in enumerate(goal.bounds, len(goal.objectives)):
+        low, high = _ends(goal, goal.columns[bound.column], cells.of_column(bound.column).scores[:, bound.column])
+        if low < high and bound.bound not in (low, high):
             off = values[:, :, k].mean(axis=1) / (_NEAR * (high - low))
             weights *= _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (_NEAR * np.sqrt(2.0 * np.pi)) + 1.0 - _NEAR_WEIGHT
     if np.ptp(weights) == 0.0:

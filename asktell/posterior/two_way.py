@@ -23,7 +23,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Vector, distinct
 from asktell.numerics.cells import PRIOR_SHARE, Scored
-from asktell.posterior.equations import System, Variances
+from asktell.posterior.equations import Groups, System, Variances
 from asktell.posterior.mixture import Gaussian, Posterior
 from asktell.posterior.shape import Shape
 
@@ -78,6 +78,20 @@ class Cells(NamedTuple):
         cells = Scored.of(arms, examples, scores, n_examples)
         return cls(cells.arms, cells.examples, cells.scores, cells if noisy or cells.disagree else None)
 
+    def of_column(self, column: int) -> "Cells":
+        """The cells that have a score there: of an evaluation that failed nothing else is known."""
+        known = ~np.isnan(self.scores[:, column])
+        if known.all():
+            return self if self.noisy is None or len(self.noisy.arms) == len(known) else self._replace(noisy=None)
+        return Cells(self.arms[known], self.examples[known], self.scores[known], self.noisy)
+
+    def with_failures(self, arms: Indices, examples: Indices) -> "Cells":
+        """With cells that failed: 1 in the last column, NaN in all others."""
+        scores = np.full((len(arms), self.scores.shape[1]), np.nan)
+        scores[:, -1] = 1.0
+        both = np.concatenate((self.arms, arms)), np.concatenate((self.examples, examples))
+        return Cells(*both, np.concatenate((self.scores, scores)), self.noisy)
+
 
 def posterior(
     cells: Cells,
@@ -89,13 +103,14 @@ def posterior(
     averaged: bool = True,
     basis: Matrix | None = None,
     shape: Shape | None = None,
+    groups: Groups | None = None,
 ) -> Posterior:
     """The posterior of every prompt's mean of a metric, in its units; `n_examples` None: over endless examples.
 
     `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `limits` are those of the
     metric's scores, if they are known. `basis` (K, q) are functions of the prompts' features, as of
-    `asktell.posterior.basis`. `shape`: in what the examples differ, as far as earlier studies know. There must be a
-    cell.
+    `asktell.posterior.basis`. `shape`: in what the examples differ, as far as earlier studies know. `groups`: each arm
+    stands for its mean over a group of the examples. There must be a cell.
     """
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
@@ -103,9 +118,10 @@ def posterior(
     if cells.noisy is not None:
         spread = float(np.hypot(spread, np.sqrt((cells.noisy.squares[:, metric] / cells.noisy.asks).mean())))
     if spread <= 1e-9 * max(abs(centre), 1e-290):
-        return _constant(cells, float(scores[0]), n_arms, n_examples, limits, averaged)
+        sizes = n_examples if groups is None else groups.sizes[groups.of_arms]
+        return _constant(cells, float(scores[0]), n_arms, sizes, limits, averaged)
     y = (scores - centre) / spread
-    data = _Data(cells, metric, y, n_arms, n_examples, basis, spread)
+    data = _Data(cells, metric, y, n_arms, n_examples, basis, spread, groups)
     if variances is not None:
         variances = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
     averaged = averaged and variances is None
@@ -131,6 +147,7 @@ class _Data(NamedTuple):
     n_examples: int | None
     basis: Matrix | None
     spread: float
+    groups: Groups | None = None
     shape: Shape | None = None
 
     def with_shape(self, shape: Shape | None) -> "_Data":
@@ -150,7 +167,9 @@ class _Data(NamedTuple):
     def system(self, asks: Counts | None = None, noise: float = 0.0) -> System:
         """The equations."""
         arms, examples = self.cells.arms, self.cells.examples
-        return System(arms, examples, self.y, self.n_arms, self.n_examples, self.basis, asks, noise, self.shape)
+        return System(
+            arms, examples, self.y, self.n_arms, self.n_examples, self.basis, asks, noise, self.shape, self.groups
+        )
 
 
 def _fit(data: _Data, system: System, first: Variances, averaged: bool) -> Posterior:
@@ -212,7 +231,7 @@ def _constant(
     cells: Cells,
     score: float,
     n_arms: int,
-    n_examples: int | None,
+    n_examples: Vector | int | None,
     limits: tuple[float, float] | None,
     averaged: bool,
 ) -> Posterior:

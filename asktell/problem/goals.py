@@ -8,8 +8,9 @@ import math
 import re
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 
@@ -39,7 +40,8 @@ LESS_IS_BETTER = frozenset(
         *["latency", "delay", "duration", "time", "runtime", "seconds", "ms", "milliseconds", "minutes"],
         *["tokens", "length", "size", "words", "characters", "chars", "bytes", "calls", "requests", "steps", "turns"],
         *["error", "errors", "loss", "perplexity", "distance", "mse", "rmse", "mae", "wer", "cer", "memory"],
-        *["toxicity", "harm", "bias", "risk", "hallucination", "hallucinations", "failures", "violations", "penalty"],
+        *["toxicity", "harm", "bias", "risk", "hallucination", "hallucinations", "violations", "penalty"],
+        *["failure", "failures"],
     ]
 )
 """Words; a metric of whose name they are a part (`cost`, `latency_ms`, `outputTokens`) is one of these."""
@@ -57,17 +59,19 @@ class Objective:
     """A metric with a direction, and optionally the range of its scores.
 
     The range puts metrics on a common scale, and what is guaranteed of a difference rests on it: scores outside are
-    refused.
+    refused. `worst_segment`: what counts is the mean in the segment where it is worst.
     """
 
     metric: str
     minimize: bool = False
     range: tuple[float, float] | None = None
+    worst_segment: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an empty name or an empty range."""
         if not isinstance(self.metric, str) or not self.metric:
             raise InvalidArgumentError(f"A metric's name must be a non-empty str, got {short(self.metric)}.")
+        _truth("worst_segment", self.worst_segment)
         if self.range is not None:
             try:
                 low, high = (float(x) for x in self.range)
@@ -90,36 +94,72 @@ class Objective:
         return -1.0 if self.minimize else 1.0
 
     def __str__(self) -> str:
-        return f"{'minimize' if self.minimize else 'maximize'} {self.metric}"
+        where = " in its worst segment" if self.worst_segment else ""
+        return f"{'minimize' if self.minimize else 'maximize'} {self.metric}{where}"
 
 
-def maximize(metric: str, *, range: tuple[float, float] | None = None) -> Objective:  # noqa: A002 - the metric's range
-    """A metric of which more is better; the same as its bare name."""
-    return Objective(metric, False, range)
+def maximize(
+    metric: str,
+    *,
+    range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
+    worst_segment: bool = False,
+) -> Objective:
+    """A metric of which more is better; the same as its bare name.
+
+    `worst_segment`: of the prompts' means in every segment (`Selector(..., segments=...)`), the worst one counts.
+    """
+    return Objective(metric, False, range, worst_segment)
 
 
-def minimize(metric: str, *, range: tuple[float, float] | None = None) -> Objective:  # noqa: A002 - the metric's range
-    """A metric of which less is better, such as latency or cost."""
-    return Objective(metric, True, range)
+def minimize(
+    metric: str,
+    *,
+    range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
+    worst_segment: bool = False,
+) -> Objective:
+    """A metric of which less is better, such as latency or cost; otherwise as `maximize`."""
+    return Objective(metric, True, range, worst_segment)
 
 
 @final
 @dataclass(frozen=True)
 class Threshold:
-    """A bound on a metric's mean, in the metric's own units; made by `at_least` and `at_most`."""
+    """A bound on a metric's mean or quantile, in the metric's own units; made by `at_least` and `at_most`."""
 
     bound: float
     at_most: bool
+    quantile: float | None = None
+    in_every_segment: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number, no quantile or no truth value."""
+        name, q = "at_most()" if self.at_most else "at_least()", self.quantile
+        object.__setattr__(self, "bound", finite(name, self.bound))
+        if q is not None and (isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1):
+            raise InvalidArgumentError(
+                f"The quantile of {name} must be above 0 and below 1, as 0.95 is; got {short(q)}."
+            )
+        _truth("in_every_segment", self.in_every_segment)
 
 
-def at_least(bound: float) -> Threshold:
-    """Bound a metric's mean from below, as in `subject_to={"brevity": asktell.at_least(0.5)}`."""
-    return Threshold(finite("at_least()", bound), at_most=False)
+def at_least(bound: float, *, quantile: float | None = None, in_every_segment: bool = False) -> Threshold:
+    """Bound a metric's mean from below, as in `subject_to={"brevity": asktell.at_least(0.5)}`.
+
+    Args:
+        bound: in the metric's units.
+        quantile: bound this quantile over the examples instead of the mean: `at_least(0.5, quantile=0.05)` is that at
+            least 95 % of the examples score 0.5 or more.
+        in_every_segment: the bound holds in each segment of the examples (`Selector(..., segments=...)`).
+    """
+    return Threshold(bound, False, quantile, in_every_segment)
 
 
-def at_most(bound: float) -> Threshold:
-    """Bound a metric's mean from above, as in `subject_to={"latency": asktell.at_most(2.0)}`."""
-    return Threshold(finite("at_most()", bound), at_most=True)
+def at_most(bound: float, *, quantile: float | None = None, in_every_segment: bool = False) -> Threshold:
+    """Bound a metric's mean from above, as in `subject_to={"latency": asktell.at_most(2.0)}`.
+
+    Arguments as of `at_least`: `at_most(2.0, quantile=0.95)` is that at least 95 % of the examples score 2.0 or less.
+    """
+    return Threshold(bound, True, quantile, in_every_segment)
 
 
 @final
@@ -127,7 +167,9 @@ def at_most(bound: float) -> Threshold:
 class Constraint:
     """`metric` must be at least, or at most, `bound` on average; violations are measured in units of `scale`.
 
-    `range`: the lowest and the highest score there can be, None if unknown.
+    `range`: the lowest and the highest score there can be, None if unknown. `quantile`: which quantile over the
+    examples is meant instead of the mean; a violation is then in shares of the examples. `in_every_segment`: whether
+    each segment has to keep it.
     """
 
     metric: str
@@ -135,9 +177,49 @@ class Constraint:
     at_most: bool = False
     scale: float = 1.0
     range: tuple[float, float] | None = None
+    quantile: float | None = None
+    in_every_segment: bool = False
+
+    @property
+    def column(self) -> str:
+        """What of the goal's `columns` is bounded: the metric, or the share of examples on the right side."""
+        return (
+            self.metric if self.quantile is None else f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
+        )
 
     def __str__(self) -> str:
-        return f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
+        part = ""
+        if self.quantile is not None:
+            part = f" on {100 * (self.quantile if self.at_most else 1 - self.quantile):g} % of the examples"
+        where = " in every segment" if self.in_every_segment else ""
+        return f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}{part}{where}"
+
+
+class Bound(NamedTuple):
+    """A constraint as one on the mean of a column: larger or smaller than `bound`, in units of `scale`."""
+
+    column: int
+    bound: float
+    at_most: bool
+    scale: float
+    in_every_segment: bool
+
+
+class _Share(NamedTuple):
+    """A column of 0 and 1: whether a score of `metric` is on the right side of the bound."""
+
+    name: str
+    metric: int
+    bound: float
+    at_most: bool
+
+    def of(self, scores: Vector) -> Vector:
+        off = (scores - self.bound) * (1.0 if self.at_most else -1.0)
+        return np.asarray(off <= max(_ROUNDING, _SINGLE * abs(self.bound)), dtype=np.float64)
+
+
+FAILURE_RATE = "failure_rate"
+"""The metric that the engine itself fills in: 1 for an evaluation that failed, else 0."""
 
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
@@ -157,14 +239,24 @@ class Goal(ABC):
     """The goal of a selection: the best `objectives` among the prompts that satisfy all `constraints`.
 
     Attributes:
-        metrics: names, in the order of score vectors: the objectives, then the other constrained ones, as given.
-        ranges: lowest and highest score, of the metrics that have a range.
+        metrics: names, in the order in which scores are told: the objectives, then the other constrained ones.
+        columns: of what prompts have means: the metrics, then the shares of examples that quantiles are bounds on, then
+            "failure_rate" if it is bounded.
+        bounds: the constraints, as bounds on means of columns.
+        by_segment: the columns whose means in every segment count; behind the means of all columns, arrays have those
+            in each of the `n_segments` segments for each of these.
+        ranges: lowest and highest score, of the columns that have a range.
     """
 
     objectives: tuple[Objective, ...]
     constraints: tuple[Constraint, ...]
     metrics: tuple[str, ...]
+    columns: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+    by_segment: tuple[int, ...]
+    n_segments: int
     ranges: Mapping[str, tuple[float, float]]
+    _shares: tuple[_Share, ...]
     _weights: tuple[float, ...]  # of the objectives' columns
     _title: ClassVar[str] = ""
 
@@ -176,9 +268,22 @@ class Goal(ABC):
                 raise InvalidArgumentError(
                     f"The metric {part.metric!r} is given two ranges, {ranges[part.metric]} and {part.range}; give one."
                 )
-        metrics = tuple(dict.fromkeys(part.metric for part in parts))
+        names = tuple(dict.fromkeys(part.metric for part in parts))
+        if any(o.metric == FAILURE_RATE for o in objectives):
+            raise InvalidArgumentError(f"{FAILURE_RATE!r} can be bounded, as by at_most(0.02), and is no objective.")
+        metrics = tuple(name for name in names if name != FAILURE_RATE)
+        tails = {c.column: c for c in constraints if c.quantile is not None}
+        shares = tuple(_Share(name, metrics.index(c.metric), c.bound, c.at_most) for name, c in tails.items())
+        columns = (*metrics, *tails, *(name for name in names if name == FAILURE_RATE))
+        if len(set(columns)) < len(columns):
+            raise InvalidArgumentError(f"A metric has the name of another one's share: {list(columns)}.")
+        ranges.update(dict.fromkeys(columns[len(metrics) :], (0.0, 1.0)))
+        bounds = tuple(_bound(c, columns) for c in constraints)
+        in_segments = [columns.index(o.metric) for o in objectives if o.worst_segment]
+        in_segments += [b.column for b in bounds if b.in_every_segment]
         vars(self).update(objectives=objectives, constraints=constraints, metrics=metrics, ranges=ranges)
-        vars(self).update(_weights=weights)
+        vars(self).update(columns=columns, bounds=bounds, by_segment=tuple(dict.fromkeys(in_segments)), n_segments=0)
+        vars(self).update(_weights=weights, _shares=shares)
 
     def __str__(self) -> str:
         bounds = f" subject to {', '.join(map(str, self.constraints))}" if self.constraints else ""
@@ -189,9 +294,22 @@ class Goal(ABC):
         """True if there is a constraint."""
         return bool(self.constraints)
 
-    def limits(self, metric: str) -> tuple[float, float] | None:
-        """The range of a metric's scores, in metric units; None unless it is an objective that names one."""
-        return next((o.range for o in self.objectives if o.metric == metric), None)
+    @property
+    def counts_failures(self) -> bool:
+        """True if the rate of failures is bounded; its column is the last one."""
+        return self.columns[-1] == FAILURE_RATE
+
+    def with_segments(self, n: int) -> Self:
+        """The same goal, for means in so many segments."""
+        goal = copy(self)
+        vars(goal)["n_segments"] = n
+        return goal
+
+    def limits(self, column: str) -> tuple[float, float] | None:
+        """The range of a column, in its units; None unless it is a share or an objective that names one."""
+        if column not in self.metrics:
+            return self.ranges[column]
+        return next((o.range for o in self.objectives if o.metric == column), None)
 
     @property
     def minimized(self) -> frozenset[str]:
@@ -201,25 +319,45 @@ class Goal(ABC):
         return frozenset({metric for metric, is_less in wanted.items() if is_less} | bounded)
 
     def values(self, means: Means) -> Values:
-        """(A, m) means in metric units to (A, q) values, larger is better, for the goal's elimination rule.
+        """(A, c) means of the columns to (A, q) values, larger is better, for the goal's elimination rule.
 
-        A column per objective, then a slack per constraint, in units of its scale: 0 or more where it is kept.
+        A column per objective, then a slack per constraint, in units of its scale: 0 or more where it is kept. What
+        counts in every segment is the worst segment's; where the means in segments are left out, the mean of all.
         """
-        wanted = np.asarray(means[:, : len(self._weights)] * self._weights, dtype=np.float64)
-        return np.stack([*wanted.T, *self._slacks(means)]).T if self.constraints else wanted
+        wanted = np.stack([self._worst(means, j, weight) for j, weight in enumerate(self._weights)], axis=1)
+        return np.concatenate((wanted, *self._slacks(means)), axis=1) if self.constraints else wanted
 
-    def _slacks(self, means: Means) -> list[Vector]:
-        index = {name: j for j, name in enumerate(self.metrics)}
+    def _worst(self, means: Means, objective: int, weight: float) -> Vector:
+        if not self.objectives[objective].worst_segment:
+            return np.asarray(means[:, objective] * weight)
+        return np.asarray((self.in_segments(means, objective) * weight).min(axis=1))
+
+    def in_segments(self, means: Means, column: int) -> Means:
+        """(A, G) a column's means in every segment, of (A, c); (A, 1) that of all, where those are left out."""
+        if means.shape[1] == len(self.columns):
+            return means[:, [column]]
+        first = len(self.columns) + self.n_segments * self.by_segment.index(column)
+        return means[:, first : first + self.n_segments]
+
+    def _slacks(self, means: Means) -> list[Means]:
         columns = []
-        for c in self.constraints:
-            slack = (means[:, index[c.metric]] - c.bound) * (-1.0 if c.at_most else 1.0)
-            slack[np.abs(slack) <= max(_ROUNDING, _SINGLE * abs(c.bound))] = 0.0
-            slack /= c.scale
-            columns.append(slack)
+        for b in self.bounds:
+            own = self.in_segments(means, b.column) if b.in_every_segment else means[:, [b.column]]
+            slack = (own - b.bound) * (-1.0 if b.at_most else 1.0)
+            slack[np.abs(slack) <= max(_ROUNDING, _SINGLE * abs(b.bound))] = 0.0
+            columns.append(slack.min(axis=1, keepdims=True) / b.scale)
         return columns
 
-    def vector(self, scores: object) -> tuple[float, ...]:
-        """Scores of one trial as floats in the order of `metrics`; other keys of a mapping are ignored.
+    def complete(self, scores: Means) -> Means:
+        """(n, m) scores as told to (n, c) of all columns, of evaluations that did not fail."""
+        more = [share.of(scores[:, share.metric]) for share in self._shares]
+        more += [np.zeros(len(scores))] * self.counts_failures
+        return np.column_stack((scores, *more)) if more else scores
+
+    def vector(self, scores: object, failed: bool = False) -> tuple[float, ...]:
+        """Scores of one trial as floats in the order of `columns`; other keys of a mapping are ignored.
+
+        `failed`: whether they stand for an evaluation that failed.
 
         Raises:
             InvalidScoresError: a metric is missing, not a number, NaN, infinite or outside its range, or the length is
@@ -249,7 +387,11 @@ class Goal(ABC):
                 f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}; "
                 f"got {short(scores)} ({type(scores).__name__})."
             )
-        return tuple([_score(name, item, ranges.get(name)) for name, item in zip(metrics, items, strict=True)])
+        told = tuple([_score(name, item, ranges.get(name)) for name, item in zip(metrics, items, strict=True)])
+        if len(self.columns) == len(metrics):
+            return told
+        whole: list[float] = self.complete(np.array([told]))[0].tolist()
+        return (*whole[:-1], float(failed)) if self.counts_failures else tuple(whole)
 
 
 @final
@@ -352,7 +494,24 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
                 f"Say which: asktell.at_most({bound!r}), or asktell.at_least({bound!r})."
             )
         bound = Threshold(value, at_most=objective.minimize)
-    return Constraint(objective.metric, bound.bound, bound.at_most, objective.scale, objective.range)
+    if objective.metric == FAILURE_RATE and (not bound.at_most or bound.quantile is not None):
+        raise InvalidArgumentError(
+            f"{FAILURE_RATE!r} is a share of evaluations and is bounded from above, as by asktell.at_most(0.02)."
+        )
+    parts = bound.bound, bound.at_most, objective.scale, objective.range, bound.quantile, bound.in_every_segment
+    return Constraint(objective.metric, *parts)
+
+
+def _bound(c: Constraint, columns: Sequence[str]) -> Bound:
+    at = columns.index(c.column)
+    if c.quantile is None:
+        return Bound(at, c.bound, c.at_most, c.scale, c.in_every_segment)
+    return Bound(at, c.quantile if c.at_most else 1.0 - c.quantile, False, 1.0, c.in_every_segment)
+
+
+def _truth(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} must be True or False, got {short(value)}.")
 
 
 def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
@@ -388,12 +547,16 @@ def parse_goal(
     kind: str,
     maximize: str | Sequence[str] = (),
     minimize: str | Sequence[str] = (),
-    at_least: Mapping[str, float] | None = None,
-    at_most: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float | Mapping[str, Any]] | None = None,
+    at_most: Mapping[str, float | Mapping[str, Any]] | None = None,
     ranges: Mapping[str, Sequence[float]] | None = None,
     sure: float | None = None,
+    worst_segment: Sequence[str] = (),
 ) -> Goal:
     """The goal that the words say; `kind` is one of `TYPES`, `ranges` are metrics' [low, high].
+
+    A bound is a number, or what `at_least` takes: {"bound": 2.0, "quantile": 0.95, "in_every_segment": True}.
+    `worst_segment`: the objectives whose worst segment counts.
 
     Raises:
         InvalidArgumentError: the parts do not go together, or one is not what a goal can have.
@@ -401,17 +564,20 @@ def parse_goal(
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
 
     def objective(metric: str, minimized: bool) -> Objective:
-        return Objective(metric, minimized, ranges.get(metric))  # type: ignore[arg-type]  # which checks its range
+        return Objective(metric, minimized, ranges.get(metric), metric in worst)  # type: ignore[arg-type]  # checks it
 
+    worst = {worst_segment} if isinstance(worst_segment, str) else set(worst_segment)
     wanted = [
         objective(name, minimized)
         for names, minimized in ((maximize, False), (minimize, True))
         for name in ([names] if isinstance(names, str) else names)
     ]
+    if unknown := sorted(worst - {o.metric for o in wanted}):
+        raise InvalidArgumentError(f"worst_segment names {unknown[0]!r}, which is neither in maximize nor in minimize.")
     if both := set(at_least) & set(at_most):
         raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}; give one of them.")
     subject_to: dict[str | Objective, float | Threshold] = {
-        objective(name, minimized): bound
+        objective(name, minimized): _threshold(name, bound, minimized)
         for bounds, minimized in ((at_least, False), (at_most, True))
         for name, bound in bounds.items()
     }
@@ -434,6 +600,16 @@ def parse_goal(
             "take type 'pareto-set'."
         )
     return BestFeasible(wanted[0], subject_to, sure)
+
+
+def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold:
+    if not isinstance(bound, Mapping):
+        return bound  # type: ignore[return-value]  # which the constraint checks
+    known = ("bound", "quantile", "in_every_segment")
+    if "bound" not in bound or (unknown := [name for name in bound if name not in known]):
+        wrong = f"got {short(unknown[0])}" if "bound" in bound else "bound is missing"
+        raise InvalidArgumentError(f"The bound on {metric!r} is a number, or has the keys {list(known)}; {wrong}.")
+    return Threshold(bound["bound"], at_most, bound.get("quantile"), bound.get("in_every_segment", False))
 
 
 def check_not_sure(goal: Goal, method: str) -> None:

@@ -70,7 +70,7 @@ def document(
     answer = [place[entry.id] for entry in result.selected]
     baseline = None if result.baseline is None else place[result.baseline]
     rivals = [place[entry.id] for entry in result.unresolved] if answer else []
-    metrics = result.goal.metrics
+    metrics = result.goal.columns
     means = [[entry.estimate[metric] for metric in metrics] for entry in result.prompts]
     order = ranking(state, means, [entry.feasible for entry in result.prompts], answer)
     pairs = _pairs(result, answer, baseline, rivals, order.tolist())
@@ -147,15 +147,15 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
                     if c.metric == metric
                 ],
             }
-            for metric, limits_seen in zip(goal.metrics, seen, strict=True)
+            for metric, limits_seen in zip(goal.columns, seen, strict=True)
         ],
-        "objectives": [goal.metrics.index(o.metric) for o in goal.objectives],
+        "objectives": [goal.columns.index(o.metric) for o in goal.objectives],
     }
 
 
 def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     """The prompts as columns; `texts` are formatted for readers."""
-    entries, metrics = result.prompts, result.goal.metrics
+    entries, metrics = result.prompts, result.goal.columns
 
     def column(field: str) -> list[Any]:
         return [getattr(entry, field) for entry in entries]
@@ -254,7 +254,7 @@ def _counts(grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float
     """Wins, ties and losses of the first prompt for each metric; without a direction, larger wins."""
     goal = grid.problem.goal
     counts = []
-    for j, metric in enumerate(goal.metrics):
+    for j, metric in enumerate(goal.columns):
         at_most = any(c.metric == metric and c.at_most for c in goal.constraints)
         minimized = metric in goal.minimized or (at_most and all(o.metric != metric for o in goal.objectives))
         ahead = np.array([of_a[e][j] - of_b[e][j] for e in of_a.keys() & of_b.keys()]) * (-1.0 if minimized else 1.0)

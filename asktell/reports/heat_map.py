@@ -60,9 +60,9 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
         return None
-    goal, n_metrics = problem.goal, len(problem.goal.metrics)
+    goal, n_metrics = problem.goal, len(problem.goal.columns)
     side = min(_MOST_SIDE, int((MOST_CELLS / n_metrics) ** 0.5))
-    first = goal.metrics.index(goal.objectives[0].metric)
+    first = goal.columns.index(goal.objectives[0].metric)
     effects, _ = grid.effects(first, _row_means(grid, first))
     seen = np.flatnonzero(~np.isnan(effects))
     columns = seen[np.argsort(goal.objectives[0].sign * effects[seen], kind="stable")]
@@ -72,7 +72,7 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     cells = row_of[grid.arms] * shape[1] + column_of[grid.examples]
     counts = np.bincount(cells, minlength=shape[0] * shape[1])
     pictures = []
-    for j, metric in enumerate(goal.metrics):
+    for j, metric in enumerate(goal.columns):
         values = grid.scores[:, j]
         low, high = goal.ranges.get(metric) or (float(values.min()), float(values.max()))
         means = np.bincount(cells, values, minlength=len(counts)) / np.maximum(counts, 1)
@@ -101,7 +101,7 @@ def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
     if problem.n_examples is None or not len(grid.arms):
         return None
     objective = problem.goal.objectives[0]
-    metric = problem.goal.metrics.index(objective.metric)
+    metric = problem.goal.columns.index(objective.metric)
     values = grid.scores[:, metric]
     counts = np.bincount(grid.examples, minlength=problem.n_examples)
     best, worst = np.full(problem.n_examples, -np.inf), np.full(problem.n_examples, np.inf)
@@ -201,7 +201,7 @@ def ranking(
     """All arms: the answer, then by the estimates, feasible ones first; those without an estimate last."""
     goal = state.problem.goal
     rows: Means = np.array([[np.nan if x is None else x for x in row] for row in means], dtype=np.float64)
-    values = goal.values(rows.reshape(len(means), len(goal.metrics)))
+    values = goal.values(rows.reshape(len(means), len(goal.columns)))
     n_objectives = len(goal.objectives)
     misses = np.array([keeps is False for keeps in feasible])
     slack = np.where(misses, np.minimum(values[:, n_objectives:], 0.0).sum(axis=1), 0.0)
@@ -240,6 +240,6 @@ def _text(levels: "np.ndarray[Any, np.dtype[np.uint8]]") -> str:
 def pairs_of(problem: Problem, a: dict[int, list[float]], b: dict[int, list[float]]) -> list[int]:
     """Examples seen by both, those worst for `a` in the first objective first."""
     objective = problem.goal.objectives[0]
-    metric = problem.goal.metrics.index(objective.metric)
+    metric = problem.goal.columns.index(objective.metric)
     common = sorted(a.keys() & b.keys())
     return sorted(common, key=lambda example: objective.sign * (a[example][metric] - b[example][metric]))

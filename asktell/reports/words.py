@@ -127,7 +127,7 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
         said = f"By the estimates, {len(kept)} of {_count(len(known), 'evaluated prompt')} {what} every threshold"
         lead = _lead(result, kept)
         return f"{said}; {lead}." if lead else f"{said}."
-    if len(result.goal.metrics) == 1:
+    if len(result.goal.columns) == 1:
         lead = _lead(result, known)
         alone = "Overlapping intervals of means do not decide between prompts"
         paired = "" if data["examples"] is None else "; differences on common examples may"

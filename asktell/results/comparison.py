@@ -352,7 +352,7 @@ def of_repeats(problem: Problem, repeated: Repeated) -> Iterator[str]:
     if soon := repeated.times - repeated.late:
         counts.insert(0, f"{repeated.changed - repeated.late_changed} of {soon} soon")
     means = repeated.moved.mean(axis=0) if repeated.late else np.zeros(0)
-    moved = [f"{safe(problem.goal.metrics[j])} moved by {means[j]:+.2g} late" for j in np.flatnonzero(means)]
+    moved = [f"{safe(problem.goal.columns[j])} moved by {means[j]:+.2g} late" for j in np.flatnonzero(means)]
     found = f"Evaluations differ when repeated: {', '.join(counts + moved)}."
     if repeated.has_drifted:
         yield f"{found} What is evaluated seems to have changed during the run."
@@ -370,7 +370,7 @@ def unlike(n_seen: int, population: int | None) -> str:
 
 
 def _ranges_are_known(goal: Goal) -> bool:
-    return all(metric in goal.ranges for metric in goal.metrics)
+    return all(metric in goal.ranges for metric in goal.columns)
 
 
 Place: TypeAlias = tuple[int, str | int]
@@ -397,10 +397,11 @@ class Pairs:
         goal, population = self.problem.goal, self.problem.population
         (arm_a, id_a), (arm_b, id_b) = a, b
         of_a, of_b, places, in_order = self._common(arm_a, arm_b)
-        n_metrics = len(goal.metrics)
+        compared = goal.columns[: len(goal.columns) - goal.counts_failures]  # of which an evaluation has scores
+        n_metrics = len(compared)
         each = confidence if n_metrics == 1 else 1 - (1 - confidence) / n_metrics
         differences: dict[str, Difference] = {}
-        for j, metric in enumerate(goal.metrics):
+        for j, metric in enumerate(compared):
             x, y, limits = of_a[:, j], of_b[:, j], goal.ranges.get(metric)
             if limits is not None and not all((limits[0] <= z).all() and (z <= limits[1]).all() for z in (x, y)):
                 limits = None  # told before ranges were enforced

@@ -86,7 +86,7 @@ def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluatio
     errors = {failure.trial: failure.reason for failure in state.failures}
     for trial, arm, example, vector in zip(*(column.tolist() for column in columns), strict=True):
         if trial >= 0:  # the others were observed
-            scores = dict(zip(metrics, vector, strict=True))
+            scores = dict(zip(metrics, vector, strict=False))
             example = None if example < 0 else example
             id_ = id_of_example(state.problem, example)
             yield Evaluation(trial, ids[arm], example, scores, None, errors.get(trial), example_id=id_)

@@ -26,7 +26,7 @@ def as_html(result: Shown, heading: list[str], above: str = "") -> str:
     chosen = {entry.id for entry in result.selected}
     found = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)] if chosen else []
     shown = found[:_ROWS]
-    metrics = result.goal.metrics
+    metrics = result.goal.columns
     rows = [
         [
             "selected" if entry.id in chosen else "may be better", str(entry.id),
@@ -67,7 +67,7 @@ def as_frame(result: Shown) -> "pandas.DataFrame":
     """
     with needs_extra("analysis"):
         import pandas
-    metrics, chosen = result.goal.metrics, {entry.id for entry in result.selected}
+    metrics, chosen = result.goal.columns, {entry.id for entry in result.selected}
     open_ = {entry.id for entry in result.unresolved}
     fixed = ("pulls", "status", "round", "reason", "feasible", "failures", "p_feasible", "p_best")
     names = column_names(metrics, ("id", "prompt", "selected", "unresolved", *fixed))

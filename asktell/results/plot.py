@@ -147,7 +147,7 @@ def draw(result: Shown, x: str | None, y: str | None, ax: "Axes | None") -> "Axe
     with needs_extra("plot"):
         import matplotlib.pyplot as plt
 
-    metrics = result.goal.metrics
+    metrics = result.goal.columns
     if x is None and y is None and ax is None and len(metrics) > 2:
         return _draw_pairs(result)
     x = x or next(metric for metric in metrics if metric != y or len(metrics) == 1)
@@ -164,7 +164,7 @@ def draw(result: Shown, x: str | None, y: str | None, ax: "Axes | None") -> "Axe
 def _draw_pairs(result: Shown) -> "Axes":
     import matplotlib.pyplot as plt
 
-    pairs = list(combinations(result.goal.metrics, 2))
+    pairs = list(combinations(result.goal.columns, 2))
     shown = pairs[:_MOST_PLANES]
     n_columns = min(3, len(shown))
     n_rows = -(-len(shown) // n_columns)
@@ -234,7 +234,7 @@ def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, t
 
     if ax is None:
         _, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-    j = goal.metrics.index(metric)
+    j = goal.columns.index(metric)
     known = [p for p in points if p["estimate"] is not None and p["estimate"][j] is not None]
     at = [p["evaluations"] for p in known]
     means = np.array([p["estimate"][j] for p in known], dtype=float)
@@ -327,8 +327,8 @@ def _front(ax: "Axes", result: Shown, x: str, y: str) -> None:
     """The staircase below which (in the directions of the objectives) everything is dominated."""
     goal = result.goal
     selected = [e for e in result.selected if None not in e.estimate.values() and e.feasible is not False]
-    means = np.array([[e.estimate[metric] for metric in goal.metrics] for e in selected], dtype=float)
-    means = means.reshape(len(selected), len(goal.metrics))
+    means = np.array([[e.estimate[metric] for metric in goal.columns] for e in selected], dtype=float)
+    means = means.reshape(len(selected), len(goal.columns))
     optimal = pareto_mask(goal.values(means)[:, : len(goal.objectives)])
     points = sorted((e.estimate[x], e.estimate[y]) for e, on in zip(selected, optimal, strict=True) if on)
     where = "pre" if x not in goal.minimized else "post"

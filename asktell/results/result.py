@@ -289,8 +289,8 @@ class Result:
         return draw_history(self.goal, self._moments(), name, f"{self.goal}\n{describe_spending(self)}", ax)
 
     def _known_metric(self, name: str, who: str) -> str:
-        if name not in self.goal.metrics:
-            raise InvalidArgumentError(f"{who} knows the metrics {list(self.goal.metrics)}, got {name!r}.")
+        if name not in self.goal.columns:
+            raise InvalidArgumentError(f"{who} knows the metrics {list(self.goal.columns)}, got {name!r}.")
         return name
 
     def to_dataframe(self) -> "pandas.DataFrame":
@@ -375,7 +375,7 @@ class Result:
 
     def table(self, width: int = WIDTH) -> str:
         """Every prompt with its estimates, the selected ones first, then by the goal; below, failures and notes."""
-        metrics, ranked = self.goal.metrics, _ranked(self)
+        metrics, ranked = self.goal.columns, _ranked(self)
         chosen, open_ = ({entry.id for entry in entries} for entries in (self.selected, self.unresolved))
         marks = ["*" if e.id in chosen else "?" if e.id in open_ else "" for e in ranked]
         columns = [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in ranked)] for m in metrics]
@@ -404,7 +404,7 @@ def _ranked(result: Result) -> list[PromptResult]:
         first = float(place.get(entry.id, len(place)))
         if None in entry.estimate.values():
             return (first, 2.0, 0.0)
-        means = np.array([[entry.estimate[name] for name in goal.metrics]], dtype=float)
+        means = np.array([[entry.estimate[name] for name in goal.columns]], dtype=float)
         values, slacks = np.split(goal.values(means)[0], [len(goal.objectives)])
         violation = -float(np.minimum(slacks, 0.0).sum())
         return (first, 1.0, violation) if violation > 0 else (first, 0.0, -float(values.mean()))
@@ -461,7 +461,7 @@ def failed(entries: list[PromptResult]) -> list[list[str]]:
 
 def _table(entries: list[PromptResult], goal: Goal, dominated: Mapping[str | int, str | int]) -> list[str]:
     columns = [["id", *(str(entry.id) for entry in entries)]]
-    columns += [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in entries)] for m in goal.metrics]
+    columns += [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in entries)] for m in goal.columns]
     columns += probabilities(entries, goal)
     columns.append(["pulls", *(str(entry.pulls) for entry in entries)])
     columns += failed(entries)

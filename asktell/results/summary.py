@@ -35,7 +35,7 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
     """The limits of every metric's scores: those of its range, else 0 and 1 if all are one of these, else None."""
     scores, goal = state.history.scores(), state.problem.goal
     binary = [bool(len(column)) and bool(np.isin(column, (0.0, 1.0)).all()) for column in scores.T]
-    return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.metrics, binary, strict=True)]
+    return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.columns, binary, strict=True)]
 
 
 def sample_errors(state: State, tally: Tally) -> Means:
@@ -76,6 +76,11 @@ def sample_errors(state: State, tally: Tally) -> Means:
                 share = (n[:, 0] * tally.means[:, j] + _PRIOR_COUNT * of_all) / (n[:, 0] + _PRIOR_COUNT)
                 known = np.isfinite(errors[:, j])
                 errors[known, j] = np.sqrt(share * (1.0 - share) * alike[:, j] / n[:, 0])[known]
+    if state.problem.goal.counts_failures and state.missing:  # a failure has no row among the scores
+        of_all = (float(tally.sums[:, -1].sum()) + 1.0) / (float(n.sum()) + 2.0)
+        share = (tally.sums[:, -1] + _PRIOR_COUNT * of_all) / (n[:, 0] + _PRIOR_COUNT)
+        with np.errstate(divide="ignore"):
+            errors[:, -1] = np.sqrt(share * (1.0 - share) * alike[:, -1] / n[:, 0])
     # Of one example nothing tells how far another is from it.
     errors[(tally.counts == 0) | (n_seen < 2)] = np.nan
     errors[(n > 0) & (left == 0)] = 0.0
@@ -256,7 +261,7 @@ def _none_is_feasible(prompts: list[PromptResult]) -> bool:
 def _prompt_results(
     state: State, method: Method, named: Prompts, found: Statement | None, likely: Chances | None
 ) -> list[PromptResult]:
-    problem, metrics = state.problem, state.problem.goal.metrics
+    problem, metrics = state.problem, state.problem.goal.columns
     tally = state.current_tally()
     means, errors = tally.means, np.full_like(tally.means, np.nan)
     active, new_errors = state.active, None
@@ -318,7 +323,7 @@ def _within_range(state: State, means: Means, errors: Means) -> tuple[Means, Mea
     two scores were.
     """
     scores = state.history.scores()
-    spans = np.ptp(scores, axis=0) if len(scores) >= _FEW else np.zeros(len(state.problem.goal.metrics))
+    spans = np.ptp(scores, axis=0) if len(scores) >= _FEW else np.zeros(len(state.problem.goal.columns))
     for j, limits in enumerate(limits_of(state)):
         if limits is not None:
             means[:, j] = np.clip(means[:, j], *limits)

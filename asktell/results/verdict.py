@@ -253,7 +253,7 @@ class _Judge(ABC):
         one by new examples, the other by the prompt's evaluations.
         """
         goal = self.goal
-        weight = (goal.values(np.eye(len(goal.metrics))) - goal.values(np.zeros((1, len(goal.metrics))))) ** 2
+        weight = (goal.values(np.eye(len(goal.columns))) - goal.values(np.zeros((1, len(goal.columns))))) ** 2
         example, residual = self.stated.example @ weight, self.stated.residual @ weight
         rng = np.random.default_rng([self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)])
         result = np.empty_like(self.new)
@@ -366,7 +366,7 @@ class _OfBest(_Judge):
     def least_loss(self) -> float:
         metric = self.goal.objectives[0].metric
         scores, limits = self.state.history.scores(), self.goal.limits(metric)
-        if limits is None and np.isin(scores[:, self.goal.metrics.index(metric)], (0.0, 1.0)).all():
+        if limits is None and np.isin(scores[:, self.goal.columns.index(metric)], (0.0, 1.0)).all():
             limits = (0.0, 1.0)
         return _TOLERATED * (limits[1] - limits[0] if limits else float(np.ptp(self.new[:, :, 0].mean(axis=0))))
 

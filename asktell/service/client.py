@@ -208,9 +208,12 @@ class RemoteStudy(AbstractStudy):
         return all_taken([next(found) if outcome is None else outcome for outcome in outcomes])
 
     def _told(self, tell: Tell) -> dict[str, Any]:
-        vector = self._goal.vector(tell.scores)
+        vector = self._vector(tell.scores)
         cost = None if tell.cost is None else check_cost(tell.cost)
         return {"trial": _named(tell.trial), "scores": vector, "cost": cost, **_kept(tell.details)}
+
+    def _vector(self, scores: object) -> tuple[float, ...]:
+        return self._goal.vector(scores)[: len(self._goal.metrics)]
 
     def observe(
         self,
@@ -219,7 +222,7 @@ class RemoteStudy(AbstractStudy):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        vector = None if scores is None and cost is not None else self._goal.vector(scores)
+        vector = None if scores is None and cost is not None else self._vector(scores)
         cost = None if cost is None else check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)

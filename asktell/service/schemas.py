@@ -115,14 +115,23 @@ AnyPrompt = Annotated[
 ]
 
 
+class BoundModel(StrictRequest):
+    """A bound on the mean over the examples, or on a quantile over them."""
+
+    bound: Number
+    quantile: float | None = None
+    in_every_segment: bool = False
+
+
 class GoalModel(StrictRequest):
     """The goal: the best prompt by one metric, or a Pareto set, among the prompts that keep all bounds."""
 
     type: Literal["best-feasible", "pareto-set"] = "best-feasible"
     maximize: Text | list[Text] = []
     minimize: Text | list[Text] = []
-    at_least: dict[Text, Number] = {}
-    at_most: dict[Text, Number] = {}
+    worst_segment: Annotated[list[Text], Field(description="Objectives whose worst segment counts.")] = []
+    at_least: dict[Text, Number | BoundModel] = {}
+    at_most: dict[Text, Number | BoundModel] = {}
     ranges: Annotated[
         dict[Text, Span], Field(description="Metric to [low, high], its smallest and largest possible scores.")
     ] = {}
@@ -137,7 +146,13 @@ class GoalModel(StrictRequest):
         Raises:
             InvalidArgumentError: the parts do not go together.
         """
-        return parse_goal(self.type, self.maximize, self.minimize, self.at_least, self.at_most, self.ranges, self.sure)
+        least, most = ({m: _plain(b) for m, b in bounds.items()} for bounds in (self.at_least, self.at_most))
+        worst = self.worst_segment
+        return parse_goal(self.type, self.maximize, self.minimize, least, most, self.ranges, self.sure, worst)
+
+
+def _plain(bound: float | BoundModel) -> float | dict[str, Any]:
+    return bound.model_dump() if isinstance(bound, BoundModel) else bound
 
 
 class BudgetModel(StrictRequest):

@@ -140,7 +140,7 @@ def _observed(state: State, event: Observed) -> State:
 def _decided(state: State, event: Decided) -> State:
     rows = len(state.history)
     state = state._replace(
-        tally=state.current_tally(), tallied=rows, decisions=(*state.decisions, (rows, event)), reopened=False
+        tally=state.next_tally(), tallied=rows, decisions=(*state.decisions, (rows, event)), reopened=False
     )
     state = _leave(state, event.departures, event.round)
     if event.finished:

@@ -182,6 +182,10 @@ class Failures:
         """How many are an arm's."""
         return self._pulls.n_asked(arm)
 
+    def per_arm(self) -> Indices:
+        """How many are each arm's, up to the last one that has any."""
+        return np.bincount(self.arms())
+
     @property
     def counts(self) -> "Map[int, int]":
         """How many are each arm's, of the arms that have any."""

@@ -138,7 +138,7 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
     if told is None or trial in state.failures:
         raise not_out(state, trial)
     if told != scores:
-        before, now = (dict(zip(state.problem.goal.metrics, vector, strict=True)) for vector in (told, scores))
+        before, now = (dict(zip(state.problem.goal.columns, vector, strict=True)) for vector in (told, scores))
         raise ConflictingTellError(
             f"Trial {trial} was told {before} before, and now {now}. "
             "A trial is evaluated once; use observe() for further scores of the same prompt."

@@ -85,7 +85,7 @@ class Problem:
         """What a failed evaluation counts as, as users say it."""
         if self.failure_scores is None:
             return SKIP
-        return dict(zip(self.goal.metrics, self.failure_scores, strict=True))
+        return dict(zip(self.goal.metrics, self.failure_scores, strict=False))
 
     @property
     def is_bound_by_cost_alone(self) -> bool:
@@ -142,8 +142,9 @@ class Problem:
     def shapes(self) -> tuple[Shape | None, ...]:
         """In what the examples differ by what earlier studies know, for each metric; None where they know nothing."""
         if self.profile is None or self.examples is None:
-            return (None,) * len(self.goal.metrics)
-        return tuple(self.profile.shape(metric, self.examples.ids) for metric in self.goal.metrics)
+            return (None,) * len(self.goal.columns)
+        told = tuple(self.profile.shape(metric, self.examples.ids) for metric in self.goal.metrics)
+        return told + (None,) * (len(self.goal.columns) - len(told))
 
     @cached_property
     def tells(self) -> Vector | None:
@@ -288,7 +289,7 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
         near = nearest(unknown[0], goal.metrics)
         raise InvalidArgumentError(f"on_failure must be {expected}; {short(unknown[0])} is none of them{near}.")
     try:
-        return goal.vector(on_failure)
+        return goal.vector(on_failure, failed=True)
     except InvalidScoresError as error:
         raise InvalidArgumentError(f"on_failure must be {expected}: {error}") from error
 

@@ -236,12 +236,24 @@ class State(NamedTuple):
 
     def current_tally(self) -> Tally:
         """The tally of all rows so far; several scores of the same cell count once, with their mean."""
+        return self._with_failures(self.next_tally())
+
+    def next_tally(self) -> Tally:
+        """The same, for the tally of the next state to go on from."""
         return self._tally(self.tally, self.tallied, 0)
 
     def round_tally(self) -> Tally:
         """The tally of the rows since the last decision."""
-        empty = Tally.empty(self.problem.n_arms, len(self.problem.goal.metrics))
-        return self._tally(empty, self.tallied, self.tallied)
+        empty = Tally.empty(self.problem.n_arms, len(self.problem.goal.columns))
+        return self._with_failures(self._tally(empty, self.tallied, self.tallied))
+
+    def _with_failures(self, tally: Tally) -> Tally:
+        """With each arm's rate of failures as the mean of the last column, if that is bounded."""
+        if not self.problem.goal.counts_failures or not self.missing:
+            return tally
+        scored, failed = np.bincount(self.history.arms(), minlength=self.problem.n_arms), self.missing.per_arm()
+        failed = np.pad(failed, (0, self.problem.n_arms - len(failed)))
+        return tally.with_rate(failed / np.maximum(scored + failed, 1))
 
     def _tally(self, before: Tally, n_before: int, start: int) -> Tally:
         """The tally of the rows from `start` on, of which that of the first `n_before` rows is there already."""
@@ -285,7 +297,7 @@ class State(NamedTuple):
 
 def initial(problem: Problem) -> State:
     """The state before anything is asked or told."""
-    n_arms, n_metrics = problem.n_arms, len(problem.goal.metrics)
+    n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)
     draws = np.zeros(n_arms, dtype=np.int64)
     return State(problem, problem, History(n_metrics), Failures(), draws, Tally.empty(n_arms, n_metrics))
 

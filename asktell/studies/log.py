@@ -151,7 +151,7 @@ def _example(number: Any, problem: Problem) -> int | None:
 
 
 def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
-    n_metrics = len(problem.goal.metrics)
+    n_metrics = len(problem.goal.columns)
     return tuple([serialization.number("a score", score) for score in serialization.items("scores", vector, n_metrics)])
 
 
@@ -423,7 +423,7 @@ def _evaluations(base: State, lines: Iterable[str], prompts: Prompts) -> Iterato
                 out[entry.trial] = entry.arm, entry.example
             elif isinstance(entry, Told):
                 arm, example = out.pop(entry.trial)
-                scores, id_ = dict(zip(metrics, entry.scores, strict=True)), id_of_example(problem, example)
+                scores, id_ = dict(zip(metrics, entry.scores, strict=False)), id_of_example(problem, example)
                 yield Evaluation(entry.trial, ids[arm], example, scores, entry.cost, example_id=id_)
             elif isinstance(entry, Failed):
                 arm, example = out.pop(entry.trial)

@@ -111,7 +111,7 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
     whole = {
         **data["state"],
         **columns,
-        "scores": columns["scores"].reshape(mark.rows, len(problem.goal.metrics)).astype(np.float64),
+        "scores": columns["scores"].reshape(mark.rows, len(problem.goal.columns)).astype(np.float64),
         "decisions": decisions,
         "failures": failures,
         "plan": [_unpack(column) for column in data["plan"]],

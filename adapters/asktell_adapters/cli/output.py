@@ -65,7 +65,7 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
     label = "result" if result.done else "best so far"
     for entry in result.selected[:10]:
-        cells = ", ".join(f"{name} {estimate_of(entry, name)}" for name in result.goal.metrics)
+        cells = ", ".join(f"{name} {estimate_of(entry, name)}" for name in result.goal.columns)
         infeasible = ", infeasible" if entry.feasible is False else ""
         rows += [(label, f"{entry.id}: {cells}{infeasible}"), ("", one_line(entry.prompt, _WIDTH - 13))]
         label = ""

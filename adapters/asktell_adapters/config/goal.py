@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.extend import Goal, nearest, parse_goal
+from asktell.extend import FAILURE_RATE, Goal, nearest, parse_goal
 from asktell_adapters.config.tables import Table, key, listed
 
 _METRICS = "a metric's name, or a list of them"
-_BOUNDS = "a table, METRIC = a finite number"
+_BOUNDS = "a table, METRIC = a finite number, or { bound = 2.0, quantile = 0.95, in_every_segment = true }"
 
 
 class GoalTable(Table, table="goal"):
@@ -16,8 +16,13 @@ class GoalTable(Table, table="goal"):
     type: str = key("best-feasible", 'Or `"pareto-set"`.')
     maximize: str | list[str] = key([], "Metrics that should be large.", said="this or `minimize`", expected=_METRICS)
     minimize: str | list[str] = key([], "Metrics that should be small.", said="this or `maximize`", expected=_METRICS)
-    at_least: dict[str, float] = key({}, "Metric to lower bound of its mean.", expected=_BOUNDS)
-    at_most: dict[str, float] = key({}, "Metric to upper bound of its mean.", expected=_BOUNDS)
+    worst_segment: str | list[str] = key([], "Objectives whose worst segment counts.", expected=_METRICS)
+    at_least: dict[str, float | dict[str, Any]] = key(
+        {}, "Metric to lower bound of its mean, or of a quantile over the examples.", expected=_BOUNDS
+    )
+    at_most: dict[str, float | dict[str, Any]] = key(
+        {}, "Metric to upper bound of its mean, or of a quantile over the examples.", expected=_BOUNDS
+    )
     ranges: dict[str, list[float]] = key(
         {}, "Metric to `[low, high]`: the range of its scores.", expected="a table, METRIC = [low, high]"
     )
@@ -31,7 +36,7 @@ class GoalTable(Table, table="goal"):
         best = [[names] if isinstance(names, str) else names for names in (self.maximize, self.minimize)]
         used = [name for names in (*best, self.at_least, self.at_most) for name in names]
         for name in (*used, *self.ranges):
-            if computed is not None and name not in computed:
+            if computed is not None and name not in computed and name != FAILURE_RATE:
                 near = nearest(name, list(computed))
                 raise self.mistake(
                     f"[goal] names the metric {name!r}, which is not computed{near}; [metrics] has "
@@ -40,4 +45,5 @@ class GoalTable(Table, table="goal"):
         if unused := [name for name in self.ranges if name not in used]:
             raise self.error("ranges", f"names {unused[0]!r}, which the goal does not use")
         with self.named():
-            return parse_goal(self.type, best[0], best[1], self.at_least, self.at_most, self.ranges, self.sure)
+            parts = self.at_least, self.at_most, self.ranges, self.sure, self.worst_segment
+            return parse_goal(self.type, best[0], best[1], *parts)

@@ -82,7 +82,7 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
     open_ = {entry.id for entry in result.unresolved}
 
     def order(entry: PromptResult) -> tuple[float, ...]:
-        means = np.array([[entry.estimate[name] for name in result.goal.metrics]], dtype=float)
+        means = np.array([[entry.estimate[name] for name in result.goal.columns]], dtype=float)
         values = result.goal.values(means)[0]
         n = len(result.goal.objectives)
         misses = entry.feasible is False
@@ -139,7 +139,7 @@ def failures_of(
     if not known:
         return ()
     found = list(known.values())
-    values = goal.values(np.array([[(e.scores or {})[name] for name in goal.metrics] for e in found]))
+    values = goal.values(goal.complete(np.array([[(e.scores or {})[name] for name in goal.metrics] for e in found])))
     if best.feasible is not False:
         values = values[:, :n]
     values[:, n:] = np.minimum(values[:, n:], 0.0)

@@ -99,7 +99,7 @@ def _trials(selector: Selector, result: Result, costs: dict[int, float]) -> Iter
         key = f"trial {id_}" if id_ >= 0 else f"observed {n_observed}"
         n_observed += id_ < 0
         values, attributes, constraints = _scores(
-            selector.goal, dict(zip(selector.metrics, scores.tolist(), strict=True))
+            selector.goal, dict(zip(selector.metrics, scores.tolist(), strict=False))
         )
         attributes |= {"cost": costs[id_]} if id_ in costs else {}
         attributes |= {"error": errors[id_]} if id_ in errors else {}

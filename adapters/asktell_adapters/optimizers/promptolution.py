@@ -177,7 +177,7 @@ def carry_over(earlier: Selector, later: Selector) -> None:
     for arm, example, scores in zip(history.arms(), history.examples(), history.scores(), strict=True):
         same = later.prompts.texted(earlier.prompts.texts[arm])
         if same is not None:
-            named = dict(zip(earlier.metrics, scores.tolist(), strict=True))
+            named = dict(zip(earlier.metrics, scores.tolist(), strict=False))
             later.observe(same, named, None if example < 0 else int(example))
 
 

@@ -84,7 +84,7 @@ class View:
         rows = zip(history.arms(start), history.examples(start), history.scores(start).tolist(), strict=True)
         for number, (arm, example, scores) in enumerate(rows, start + 1):
             cell = None if example < 0 else int(example)
-            yield Scored(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=True)))
+            yield Scored(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=False)))
 
     def decisions(self, start: int = 0) -> Iterator[Decision]:
         """The decisions after the first `start` in which a prompt left."""
@@ -137,7 +137,7 @@ class View:
 
     def prompts(self) -> tuple[list[str], list[list[Any]]]:
         """Every prompt: names of columns, and rows; the selected ones first."""
-        metrics = self.result.goal.metrics
+        metrics = self.result.goal.columns
         columns = ["id", "selected", "status", "round", "pulls", "failures"]
         columns += [f"{name}{what}" for name in metrics for what in ("", ".standard_error")]
         chosen = {entry.id for entry in self.result.selected}

@@ -363,7 +363,7 @@ MISTAKES = [
     ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"},
-        "a table, METRIC = a finite number, got",
+        "a table, METRIC = a finite number, or { bound = 2.0",
     ),
     (
         {"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"},

@@ -1,0 +1,52 @@
+"""Prompts' means in segments of the examples: the two-way model, with an arm for every pair of a prompt and a segment.
+
+Of a pair's effect a part is the prompt's, in every segment the same, and a part the segment's, for every prompt the
+same; the rest is its own. How much is whose, the likelihood says, as where prompts have features: the two parts are its
+basis. So what is known of a prompt elsewhere counts in a segment where it has seen little.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.numerics.arrays import Indices, Matrix, Vector
+from asktell.numerics.cells import Scored
+from asktell.posterior.equations import Groups
+from asktell.posterior.two_way import Cells, Posterior, posterior
+
+
+class Segments(NamedTuple):
+    """The segments' names, in ascending order, and which one each example is in, (N,)."""
+
+    names: tuple[str, ...]
+    of_examples: Indices
+
+    @property
+    def sizes(self) -> Vector:
+        """(G,) how many examples each has."""
+        return np.bincount(self.of_examples, minlength=len(self.names)).astype(np.float64)
+
+
+def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples: int, averaged: bool) -> Posterior:
+    """The posterior of a column's means of the pairs, G for each prompt; over new examples if `n_examples` is ENDLESS.
+
+    Scores on examples that are none of the N are in no segment, and say nothing.
+    """
+    n, own = len(segments.names), cells.of_column(column)
+    real = own.examples >= 0
+    arms = own.arms[real] * n + segments.of_examples[own.examples[real]]
+    noisy = own.noisy
+    if noisy is not None:
+        noisy = Scored(arms, noisy.examples[real], noisy.scores[real], noisy.asks[real], noisy.squares[real])
+    in_pairs = Cells(arms, own.examples[real], own.scores[real], noisy)
+    given = len(segments.of_examples)
+    sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
+    groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)
+    n_pairs = n_arms * n
+    return posterior(in_pairs, column, n_pairs, n_examples, None, None, averaged, _basis(n_arms, n), None, groups)
+
+
+def _basis(n_arms: int, n: int) -> Matrix:
+    """(K G, K + G) whose prompt and whose segment a pair is; rows of the length 1."""
+    both = np.concatenate((np.repeat(np.eye(n_arms), n, axis=0), np.tile(np.eye(n), (n_arms, 1))), axis=1)
+    return np.asarray(both / np.sqrt(2.0))
