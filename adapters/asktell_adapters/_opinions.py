@@ -144,7 +144,9 @@ def _requests(judge: Judge, sample: Sample) -> list[Request]:
 
 def _ask(name: str, judge: Judge, samples: Sequence[Sample]) -> tuple[Spent, float | None]:
     """What the opinions on real answers took, and the seconds each."""
-    real = [(each.answer, each.example, each.repeat) for each in samples if each.is_real and each.answer is not None]
+    real = [
+        (each.answer, each.example, each.repeat, None) for each in samples if each.is_real and each.answer is not None
+    ]
     if not real:
         return Spent(), None
     for llm in judge.llms:

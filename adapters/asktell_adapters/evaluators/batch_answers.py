@@ -131,7 +131,9 @@ class Taker:
         """Tell the scores of a completion; a metric that fails is the trial's failure."""
         cost = completion.cost if self._llm.api.price and not completion.from_cache else None
         try:
-            scores = self._evaluator.scores(completion, trial.example, self._study.repeat_of(trial))
+            scores = self._evaluator.scores(
+                completion, trial.example, self._study.repeat_of(trial), prompt=trial.prompt
+            )
             if cost is not None:
                 scores.setdefault("cost", cost)
             vector, cost = goal_scores(self._study, scores)

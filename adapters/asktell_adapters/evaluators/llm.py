@@ -4,14 +4,15 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from asktell import EvaluatorError, InvalidArgumentError
+from asktell import EvaluatorError, InvalidArgumentError, Result
 from asktell.extend import in_words
+from asktell_adapters._once import AnsweredOnce
 from asktell_adapters._scores import checked_example
-from asktell_adapters.cache import AnswerCache, CachedLLM
+from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
 from asktell_adapters.llms.base import (
     LLM,
     AsyncLLM,
@@ -78,6 +79,7 @@ class _Scoring(Generic[_LLM]):
         self.temperature = temperature
         self.seed = seed
         self._repeats_alike = temperature == 0
+        self.baseline: str | None = None
         self.request(" ", 0)  # A template that names a missing column fails here rather than in every trial.
 
     @property
@@ -125,8 +127,43 @@ class _Scoring(Generic[_LLM]):
         """
         check_fields(prompts, self.examples, self.framing.fields)
 
+    def begin(self, result: Callable[[], Result]) -> None:
+        """Let the metrics that need it (`Preference`) prepare for a selection; `asktell.run` calls this first.
+
+        Args:
+            result: gives the selection's result so far: its prompts, and which is the baseline.
+
+        Raises:
+            InvalidArgumentError: the selection lacks what a metric needs.
+            EvaluatorError: what a metric needs could not be had.
+        """
+        metrics = [metric for metric in self.metrics.values() if hasattr(metric, "begin")]
+        if not metrics:
+            return
+        found = result()
+        prompts = {entry.id: entry.prompt for entry in found.prompts}
+        self.baseline = None if found.baseline is None else prompts[found.baseline]
+        if isinstance(self.answers, AnsweredOnce):
+            self.answers = self.answers.llm
+        if self.baseline is not None:
+            asked = (self.request(self.baseline, row) for row in range(len(self.examples)))
+            self.answers = AnsweredOnce(self.answers, {answer_key({}, request) for request in asked})
+        for metric in metrics:
+            metric.begin(self, prompts)  # type: ignore[attr-defined]
+
+    def remarks(self) -> dict[str, tuple[str, bool]]:
+        """What metrics have to say of a result, by name; and whether that leaves no certainty."""
+        found = {name: getattr(metric, "remarks", None) for name, metric in self.metrics.items()}
+        return {name: remarks() for name, remarks in found.items() if callable(remarks)}
+
     def scores(
-        self, completion: Completion, example: int | Example | None, repeat: int = 0, judged: Judged | None = None
+        self,
+        completion: Completion,
+        example: int | Example | None,
+        repeat: int = 0,
+        judged: Judged | None = None,
+        *,
+        prompt: str | None = None,
     ) -> dict[str, float]:
         """Every metric's value, by name.
 
@@ -135,6 +172,7 @@ class _Scoring(Generic[_LLM]):
             example: that it answers.
             repeat: of the evaluation, which judges number their opinions by.
             judged: values of judges that were asked before; by default they are asked now.
+            prompt: that was answered, for metrics that compare with the baseline.
 
         Raises:
             EvaluatorError: a metric raised, or returned something that is not a number. Its `cost` says what the
@@ -142,7 +180,7 @@ class _Scoring(Generic[_LLM]):
         """
         row = self.example(example)
         if judged is None:
-            (judged,) = self.judged([(completion, row, repeat)])
+            (judged,) = self.judged([(completion, row, repeat, prompt)])
         opinions = math.fsum(getattr(value, "cost", 0.0) for value in judged.values())
         answer = 0.0 if completion.from_cache else completion.cost
         scores: dict[str, float] = {}
@@ -225,7 +263,7 @@ class LLMEvaluator(_Scoring[LLM]):
         (answer,) = self.answers.complete([self.request(prompt, example, repeat)])
         if isinstance(answer, Exception):
             raise answer
-        return self.scores(answer, example, repeat)
+        return self.scores(answer, example, repeat, prompt=prompt)
 
     def evaluate_batch(
         self, trials: Sequence[TrialLike], repeats: Sequence[int] = ()
@@ -247,10 +285,11 @@ class LLMEvaluator(_Scoring[LLM]):
             if isinstance(answer, Exception):
                 results[position] = answer
             else:
-                answered[position] = (answer, self.example(trials[position].example), request.repeat or 0)
+                trial = trials[position]
+                answered[position] = (answer, self.example(trial.example), request.repeat or 0, trial.prompt)
         for (position, each), judged in zip(answered.items(), self.judged([*answered.values()]), strict=True):
             try:
-                results[position] = self.scores(*each, judged)
+                results[position] = self.scores(*each[:3], judged)
             except Exception as error:
                 results[position] = error
         return [result for result in results if result is not None]
@@ -261,12 +300,20 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
 
     async def __call__(self, prompt: str, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
         """Scores of one prompt on one example; raises what the LLM or a metric raised."""
-        return await self.ascores(await self.answers.acomplete(self.request(prompt, example, repeat)), example, repeat)
+        answer = await self.answers.acomplete(self.request(prompt, example, repeat))
+        return await self.ascores(answer, example, repeat, prompt=prompt)
 
-    async def ascores(self, completion: Completion, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
+    async def ascores(
+        self,
+        completion: Completion,
+        example: int | Example | None,
+        repeat: int = 0,
+        *,
+        prompt: str | None = None,
+    ) -> dict[str, float]:
         """The same as `scores`; judges are asked without blocking."""
         judges = {name: metric for name, metric in self.metrics.items() if hasattr(metric, "ascore")}
-        opinions = (judge.ascore(completion, self.example(example), repeat) for judge in judges.values())
+        opinions = (judge.ascore(completion, self.example(example), repeat, prompt) for judge in judges.values())
         values = await asyncio.gather(*opinions, return_exceptions=True)
         return self.scores(completion, example, repeat, dict(zip(judges, values, strict=True)))
 

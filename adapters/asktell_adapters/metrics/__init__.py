@@ -3,6 +3,7 @@
 from asktell_adapters.metrics.correction import CorrectedMean, corrected_mean
 from asktell_adapters.metrics.hf import HuggingFaceMetric
 from asktell_adapters.metrics.judge import Judge, Judgement, JudgementError, Spent
+from asktell_adapters.metrics.preference import Preference
 from asktell_adapters.metrics.ranges import range_of
 from asktell_adapters.metrics.rouge import ROUGE_MODULE, Rouge, load_rouge
 from asktell_adapters.metrics.rubric import PAIRWISE, POINTWISE, Criterion, Shot
@@ -30,6 +31,7 @@ __all__ = [
     "Judge",
     "Judgement",
     "JudgementError",
+    "Preference",
     "Rouge",
     "Shot",
     "Spent",

@@ -1,6 +1,7 @@
 """An LLM as a judge of answers, by a rubric: alone, or against a fixed answer in both orders."""
 
 import asyncio
+import copy
 import inspect
 import math
 import random
@@ -13,6 +14,7 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
 from asktell_adapters._loop import LoopThread
+from asktell_adapters._once import AnsweredOnce
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import Completion, Example, Request
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
@@ -20,8 +22,9 @@ from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 Against = str | Callable[[Example], str]
 """The fixed answer to an example: a column of its `fields`, or a function of it."""
 
-Answered = tuple[Completion, Example, int]
-"""An answer, the example that it answers, and which repeat of the evaluation it belongs to."""
+Answered = tuple[Completion, Example, int, str | Mapping[str, Any] | None]
+"""An answer, the example that it answers, which repeat of the evaluation it belongs to, and whose it is: a prompt's, or
+a candidate's (factor -> value); None where nobody says."""
 
 _MOST_SHOWN = 500  # characters of a reply in a message
 
@@ -31,7 +34,8 @@ class Judgement(float):
 
     Attributes:
         details: JSON data: `opinions` (the score by each judge, `n` of each), their `spread` (the standard deviation;
-            None of one), mean grades by criterion, `reasons`, tokens read and written, `cost`.
+            None of one), mean grades by criterion, `reasons`, tokens read and written, `cost`. Of
+            pairs also each opinion `by_order`, and how many were `swayed_by_order`.
         cost: money paid for it now, in the currency of the judges' prices; what a cache had is free.
     """
 
@@ -168,6 +172,13 @@ class Judge:
                 )
         self._asked = self.llms if cache is None else tuple(CachedLLM(each, cache) for each in self.llms)
 
+    def of_pairs(self, column: str) -> "Judge":
+        """The same judge by the same criteria, but of pairs: it compares with the answer in a column."""
+        judge = copy.copy(self)
+        judge.rubric, judge.against = replace(self.rubric, pairwise=True), column
+        judge._request = replace(self._request, schema=judge.rubric.schema())
+        return judge
+
     @property
     def answers(self) -> tuple[Any, ...]:
         """The judging LLMs, behind the cache if there is one."""
@@ -185,24 +196,31 @@ class Judge:
             JudgementError: a judge did not answer, or what it said is no judgement.
             EvaluatorError: the example lacks the reference, or the answer to compare with.
         """
-        (found,) = self.score_all([(completion, example, 0)])
+        (found,) = self.score_all([(completion, example, 0, None)])
         if isinstance(found, Exception):
             raise found
         return found
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
         """Scores in the order of the answers, all asked for at once; what fails yields its exception in its place."""
-        asked = [self.requests(*each) for each in answered]
+        asked = [self.requests(*each[:3]) for each in answered]
         flat = [request for requests in asked if not isinstance(requests, Exception) for request in requests]
-        replies = [iter(self._complete(llm, flat) if flat else []) for llm in self._asked]
+        replies = [iter(self.complete(llm, flat) if flat else []) for llm in self._asked]
         return [self._judgement(requests, replies) for requests in asked]
 
-    async def ascore(self, completion: Completion, example: Example, repeat: int = 0, /) -> Judgement:
+    async def ascore(
+        self,
+        completion: Completion,
+        example: Example,
+        repeat: int = 0,
+        candidate: str | Mapping[str, Any] | None = None,
+        /,
+    ) -> Judgement:
         """The score of one answer, in an event loop; raises as a call does."""
         requests = self.requests(completion, example, repeat)
         if isinstance(requests, Exception):
             raise requests
-        replies = await asyncio.gather(*(self._acomplete(llm, requests) for llm in self._asked))
+        replies = await asyncio.gather(*(self.acomplete(llm, requests) for llm in self._asked))
         found = self._judgement(requests, [iter(each) for each in replies])
         if isinstance(found, Exception):
             raise found
@@ -243,18 +261,19 @@ class Judge:
             raise EvaluatorError(f"example {name!r} has no answer to compare with: {where} gave {short(other)}")
         return text, other
 
-    def _complete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
-        inner = llm.llm if isinstance(llm, CachedLLM) else llm
-        if callable(getattr(inner, "complete", None)):
+    def complete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
+        """What any LLM, sync or async, answers to these."""
+        if callable(getattr(_inner(llm), "complete", None)):
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
                 raise EvaluatorError(f"a judge was sent {len(requests)} requests and returned {len(answers)} answers")
             return answers
-        return self._loop.submit(self._acomplete(llm, requests)).result()
+        return self._loop.submit(self.acomplete(llm, requests)).result()
 
-    async def _acomplete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
-        if not _is_async(llm.llm if isinstance(llm, CachedLLM) else llm):
-            return await asyncio.to_thread(self._complete, llm, requests)
+    async def acomplete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
+        """The same, without blocking."""
+        if not _is_async(_inner(llm)):
+            return await asyncio.to_thread(self.complete, llm, requests)
         answers = await asyncio.gather(*map(llm.acomplete, requests), return_exceptions=True)
         return [_ordinary(answer) for answer in answers]
 
@@ -273,14 +292,16 @@ class Judge:
             error.cost = spent.cost
             return error
         orders = 2 if self.rubric.pairwise else 1
-        opinions, grades, swayed = [], [], 0
+        opinions, grades, by_order = [], [], []
+        swayed = 0
         for first in range(0, len(read), orders):
             both = [read[first][0]]
             if orders == 2:  # where the other answer came first, the verdict is about that one
                 both.append({name: 1.0 - grade for name, grade in read[first + 1][0].items()})
                 swayed += both[0] != both[1]
             grades += both
-            opinions.append(statistics.fmean(self.rubric.total(each) for each in both))
+            by_order.append([self.rubric.total(each) for each in both])
+            opinions.append(statistics.fmean(by_order[-1]))
         details: dict[str, Any] = {
             "opinions": opinions,
             "spread": statistics.stdev(opinions) if len(opinions) > 1 else None,
@@ -289,7 +310,7 @@ class Judge:
             "prompt_tokens": spent.prompt_tokens,
             "completion_tokens": spent.completion_tokens,
             "cost": spent.cost,
-            **({"swayed_by_order": swayed} if orders == 2 else {}),
+            **({"by_order": by_order, "swayed_by_order": swayed} if orders == 2 else {}),
         }
         return Judgement(statistics.fmean(opinions), details, spent.cost)
 
@@ -329,6 +350,12 @@ class Judge:
 
     def __repr__(self) -> str:
         return f"Judge({list(self.llms)!r}, {list(self.rubric.criteria)!r})"
+
+
+def _inner(llm: Any) -> Any:
+    while isinstance(llm, CachedLLM | AnsweredOnce):
+        llm = llm.llm
+    return llm
 
 
 def _is_async(llm: Any) -> bool:

@@ -178,7 +178,7 @@ def test_the_judge_is_told_the_criteria_the_scale_and_what_to_reply() -> None:
 
 def test_without_a_reference_a_judge_that_needs_one_fails_the_trial_alone() -> None:
     judge = Judge(says(GOOD), CRITERIA, reference=True)
-    bare, whole = judge.score_all([(Completion("x"), Example("y"), 0), (Completion("x"), EXAMPLE, 0)])
+    bare, whole = judge.score_all([(Completion("x"), Example("y"), 0, None), (Completion("x"), EXAMPLE, 0, None)])
     assert isinstance(bare, EvaluatorError)
     assert whole == 3.5
     assert Judge(says(GOOD), CRITERIA)(Completion("x"), Example("y")) == 3.5
