@@ -26,7 +26,7 @@ from asktell.methods import Method, check_method, preset
 from asktell.posterior.profile import ExampleProfile
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial, all_taken
-from asktell.problem.checks import check_cost, check_reason, needed_cost, whole
+from asktell.problem.checks import check_cost, check_name, check_reason, needed_cost, short, whole
 from asktell.problem.examples import check_examples, numbered
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
@@ -42,6 +42,7 @@ from asktell.state import (
     Grown,
     Observed,
     Released,
+    Remarked,
     Retired,
     State,
     Told,
@@ -233,6 +234,19 @@ class Selection(ABC):
         Raises:
             InvalidArgumentError: a number is not above 0, none is given, or what it extends has no limit.
             IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` go on.
+        """
+
+    @abstractmethod
+    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+        """Have results say something of the scores, such as that a judge gave them. Evaluators do so by `asktell.run`.
+
+        Args:
+            text: sentences for the result's notes.
+            topic: a later remark on the same one takes this one's place.
+            doubtful: the scores are not to be trusted so far that anything is certain: results state no probability.
+
+        Raises:
+            InvalidArgumentError: the text is empty.
         """
 
     # Reading
@@ -593,6 +607,14 @@ class Selector(Selection):
             event = growth.extension(self._state, evaluations, cost, examples, key)
             check_method(self._method, event)
             self._take(event)
+
+    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidArgumentError(f"remark() needs a text, got {short(text)}.")
+        event = Remarked(check_name("The topic of a remark", topic), text, bool(doubtful))
+        with self._lock:
+            if self._state.remarks.get(event.topic) != event:
+                self._take(event)
 
     # Reading
 

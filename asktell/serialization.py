@@ -48,6 +48,7 @@ from asktell.state import (
     Problem,
     Pull,
     Queue,
+    Remarked,
     Retired,
     State,
     grown,
@@ -350,6 +351,14 @@ def _load_departure(data: object, problem: Problem) -> Departure:
     )
 
 
+def load_remark(data: object) -> Remarked:
+    """The remark that these data are."""
+    topic, text, doubtful = items("a remark", data, 3)
+    if not isinstance(topic, str) or not isinstance(text, str) or not isinstance(doubtful, bool):
+        raise InvalidStateError(f"A remark has a topic, a text and whether it is doubtful, got {short(data)}.")
+    return Remarked(topic, text, doubtful)
+
+
 LETTERS: dict[str, type[Growth]] = {"n": Added, "q": Retired, "e": Extended}
 """Of the events by which a selection grows or shrinks."""
 
@@ -455,6 +464,7 @@ def dump_rest(state: State) -> dict[str, Any]:
         "cost": state.cost,
         "costs": {"all": state.costs.pool, "arms": [[arm, *each] for arm, each in sorted(state.costs.by_arm.items())]},
         "growth": [[*each[:-1], dump_growth(each.event)] for each in state.growth],
+        **({"remarks": sorted(state.remarks.values())} if state.remarks else {}),
     }
 
 
@@ -493,6 +503,7 @@ def load_state(data: object, origin: Problem) -> State:
         spent=len(told),
         cost=_estimate("cost", record.get("cost")),
         costs=_load_costs(record.get("costs"), n_arms),
+        remarks=Map({each.topic: each for each in map(load_remark, items("remarks", record.get("remarks", [])))}),
     )
     state = _load_decisions(record.get("decisions"), state, trials, arms, scores)
 

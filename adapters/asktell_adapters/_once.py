@@ -49,23 +49,20 @@ class AnsweredOnce:
         finally:
             for i, answer in zip(mine, found, strict=True):
                 self._settle(claims[i], answer)
-        return [claim.answer.exception() or _again(claim) for claim in claims]  # type: ignore[misc]
+        return [_again(claim) for claim in claims]
 
     async def acomplete(self, request: Request, /) -> Completion:
         """The answer to one request."""
         claim = self._claim(request)
         if not claim.is_mine:
-            await asyncio.shield(asyncio.wrap_future(claim.answer))
-            return _again(claim)
-        found: Completion | BaseException = EvaluatorError("the evaluation that asked for this answer was cancelled")
+            return replace(await asyncio.shield(asyncio.wrap_future(claim.answer)), from_cache=True)
         try:
-            found = await self.llm.acomplete(request)
+            answer: Completion = await self.llm.acomplete(request)
         except BaseException as error:
-            found = error
+            self._settle(claim, error)
             raise
-        finally:
-            self._settle(claim, found)
-        return found
+        self._settle(claim, answer)
+        return answer
 
     def _claim(self, request: Request) -> _Claim:
         key = answer_key({}, request)
@@ -90,12 +87,15 @@ class AnsweredOnce:
         return {"llm": self.llm, "keys": self.keys, "_found": done}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["llm"], state["keys"])  # type: ignore[misc]
+        self.__init__(state["llm"], state["keys"])
         for key, answer in state["_found"].items():
             self._found[key] = Future()
             self._found[key].set_result(answer)
 
 
-def _again(claim: _Claim) -> Completion:
-    answer = claim.answer.result()
+def _again(claim: _Claim) -> Completion | Exception:
+    try:
+        answer = claim.answer.result()
+    except Exception as error:
+        return error
     return answer if claim.is_mine else replace(answer, from_cache=True)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -127,7 +128,8 @@ def version_of(state: State, paused: bool = False) -> str:
     """
     counts = [len(state.history), len(state.failures), len(state.pending)]
     counts += [len(state.growth), int(paused)] if state.growth or paused else []
-    return ".".join(map(str, counts))
+    said = f"-{zlib.crc32(repr(sorted(state.remarks.values())).encode()):x}" if state.remarks else ""
+    return ".".join(map(str, counts)) + said
 
 
 def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[str, Any]:

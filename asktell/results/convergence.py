@@ -85,6 +85,7 @@ def at(state: State, rows: int) -> State:
         spent=spent,
         left=Map(left),
         decisions=decisions,
+        remarks=state.remarks,
     )
 
 
@@ -113,7 +114,7 @@ def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, 
     found = stated(state)
     if found is not None and isinstance(method, Adaptive):
         means, errors = found.means, found.errors
-    if found is not None and answer and not found.is_guess:
+    if found is not None and answer and not found.is_guess and not state.doubts:
         if isinstance(problem.goal, BestFeasible):
             p_right = float(chances(state, found).p_best[answer[0]])
         else:

@@ -22,7 +22,7 @@ from asktell.results.entries import PromptResult, grouped
 from asktell.results.result import Result
 from asktell.results.verdict import Chances, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
-from asktell.state.history import repeated
+from asktell.state.history import History, repeated
 
 PRIOR_FREEDOM = 4
 """Observations that the variance of all prompts is worth against a prompt's own."""
@@ -123,15 +123,18 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     """The result: the recorded answer if finished, otherwise the best answer so far."""
     answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
     found = stated(state)
-    likely = None if found is None or found.is_guess else chances(state, found)
+    likely = None if found is None or found.is_guess or state.doubts else chances(state, found)
     prompts = _prompt_results(state, method, named, found, likely)
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
+    verdict = judge(state, found, likely, answer, named.ids, _none_is_feasible(prompts), _tolerance(state, method))
+    if state.doubts and answer:
+        verdict = replace(verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}")
     result = Result(
         goal=state.problem.goal,
         selected=selected,
         prompts=prompts,
-        verdict=judge(state, found, likely, answer, named.ids, _none_is_feasible(prompts), _tolerance(state, method)),
+        verdict=verdict,
         spent=state.spent,
         budget=state.problem.budget,
         spent_cost=state.cost,
@@ -141,7 +144,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         feasible=_all_feasible(selected),
         examples=state.problem.population,
         repeats=state.problem.repeats,
-        stopped_early=state.finished and state.decisions[-1][1].settled,
+        stopped_early=state.finished and state.decisions[-1][1].settled and not state.doubts,
         finished_early=_finished_early(state),
         baseline=None if state.problem.baseline is None else named.ids[state.problem.baseline],
         example_ids=None if state.problem.examples is None else state.problem.examples.ids,
@@ -171,7 +174,8 @@ def compare(
 def _pairs(state: State, method: Method) -> Pairs:
     by_scores = isinstance(method, Adaptive) and method.confidence is None  # it takes the examples that tell most
     shared_order = not by_scores and not state.was_widened
-    return Pairs(state.problem, state.seen, state.history, state.missing, shared_order)
+    history = History(len(state.problem.goal.metrics)) if state.doubts else state.history
+    return Pairs(state.problem, state.seen, history, state.missing, shared_order)
 
 
 def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
@@ -180,7 +184,8 @@ def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterat
         if not any(part.needs_features for part in parts):
             names = " and ".join(type(part).__name__ for part in parts)
             yield f"The features were not used: {names} have no use for them, but the method auto has."
-    if state.finished and (isinstance(method, Race) or state.decisions[-1][1].settled):
+    yield from (remark.text for _, remark in sorted(state.remarks.items()))
+    if state.finished and not state.doubts and (isinstance(method, Race) or state.decisions[-1][1].settled):
         yield _certainty(state, method)
     yield from of_repeats(state.problem, repeated(state.problem, state.history))
     scores = state.history.scores()

@@ -61,6 +61,8 @@ def run(
             One whose first argument is called `candidate` gets `trial.candidate`, factor -> value, in place of the
             prompt. One with a method `check_prompts` is given all prompts, id -> text, before the first is evaluated,
             and may raise.
+            One with a method `begin` is called with the selection's `result`, a function, when a run begins; and one
+            with `remarks` says by metric what results are to say of it: see `Selector.remark`.
             Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's cost, also if
             it is one of the goal's metrics; or a sequence in the goal's order; or a number, if there is one metric.
         executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit's jobs.
@@ -120,6 +122,9 @@ def run(
         repeatable = bool(getattr(evaluator, "repeatable", False))
     with open_board(selector, progress, on_tell, max_failures_in_a_row, repeatable, until) as board:
         _check_prompts(evaluator, board)
+        if callable(begin := getattr(evaluator, "begin", None)):
+            begin(board.selector.result)
+        _remark(evaluator, board)
         if how.is_async:
             import asyncio
 
@@ -128,7 +133,16 @@ def run(
             _run_executor(board, how, executor, at_once, size)
         else:
             _run_here(board, how, at_once if how.in_batches else 1, size)
+        _remark(evaluator, board)
         return board.selector.result()
+
+
+def _remark(evaluator: Evaluator, board: Board) -> None:
+    """Let results say what an evaluator says of its scores."""
+    if callable(remarks := getattr(evaluator, "remarks", None)):
+        for topic, (text, doubtful) in remarks().items():
+            if topic in board.selector.goal.metrics:
+                board.selector.remark(text, topic=topic, doubtful=doubtful)
 
 
 def _check_prompts(evaluator: Evaluator, board: Board) -> None:

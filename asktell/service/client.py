@@ -287,6 +287,9 @@ class RemoteStudy(AbstractStudy):
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
         self._post("extend", **plain, key=key or uuid.uuid4().hex)
 
+    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+        self._post("remark", text=text, topic=topic, doubtful=doubtful)
+
     def pause(self) -> None:
         self._post("pause")
 

@@ -233,6 +233,12 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
         call(studies, name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
         return answer(call(studies, name, info))
 
+    @app.post("/v1/studies/{name}/remark", response_model=schemas.Info)
+    def remark(name: StudyName, body: schemas.Remark) -> Response:
+        """Have results say something of the scores. Returns the study's progress."""
+        call(studies, name, lambda study: study.remark(body.text, topic=body.topic, doubtful=body.doubtful))
+        return answer(call(studies, name, info))
+
     @app.post("/v1/studies/{name}/pause", response_model=schemas.Info)
     def pause(name: StudyName, body: schemas.Nothing) -> Response:
         """Pause a study: no trials are handed out until it is resumed. Pending trials can still be told."""

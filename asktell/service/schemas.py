@@ -340,6 +340,14 @@ class Add(StrictRequest):
     key: Key = None
 
 
+class Remark(StrictRequest):
+    """What results have to say of the scores."""
+
+    text: Text
+    topic: Text = "scores"
+    doubtful: bool = False
+
+
 class Retire(StrictRequest):
     """A prompt to retire."""
 

@@ -20,6 +20,7 @@ from asktell.state.events import (
     Growth,
     Observed,
     Released,
+    Remarked,
     Retired,
     Told,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "Pull",
     "Queue",
     "Released",
+    "Remarked",
     "Retired",
     "State",
     "Told",

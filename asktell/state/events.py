@@ -119,8 +119,16 @@ class Extended(NamedTuple):
     ids: tuple[str, ...] | None = None
 
 
+class Remarked(NamedTuple):
+    """What a result has to say of its scores. `doubtful`: nothing is certain then. The last one on a topic counts."""
+
+    topic: str
+    text: str
+    doubtful: bool = False
+
+
 Growth: TypeAlias = Added | Retired | Extended
-Event: TypeAlias = Asked | Told | Released | Failed | Observed | Decided | Growth
+Event: TypeAlias = Asked | Told | Released | Failed | Observed | Decided | Growth | Remarked
 
 
 class Failure(NamedTuple):

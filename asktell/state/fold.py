@@ -21,6 +21,7 @@ from asktell.state.events import (
     Growth,
     Observed,
     Released,
+    Remarked,
     Retired,
     Told,
 )
@@ -169,6 +170,10 @@ def _decided(state: State, event: Decided) -> State:
     )
 
 
+def _remarked(state: State, event: Remarked) -> State:
+    return state._replace(remarks=state.remarks.set(event.topic, event))
+
+
 def _grown(state: State, event: Growth) -> State:
     """A selection that was done goes on: who left with its last decision, by what was known then, is back."""
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
@@ -196,6 +201,7 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
     Failed: _failed,
     Observed: _observed,
     Decided: _decided,
+    Remarked: _remarked,
     Added: _grown,
     Retired: _grown,
     Extended: _grown,

@@ -13,7 +13,7 @@ from asktell.numerics.arrays import Counts, Indices, Mask, Vector, counted
 from asktell.numerics.cells import Scored
 from asktell.numerics.tally import Tally
 from asktell.problem.budget import Costs
-from asktell.state.events import FAILED, RETIRED, Added, Decided, Departure, Growth
+from asktell.state.events import FAILED, RETIRED, Added, Decided, Departure, Growth, Remarked
 from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
 from asktell.state.queue import Pull, Queue
@@ -68,6 +68,7 @@ class State(NamedTuple):
     reserve: float | None = None  # of the pending trials, under a budget of cost; None: to be added up
     left: "Map[int, tuple[int, Departure]]" = Map()  # by arm: the round in which it left, and how
     redraws: "Map[int, int]" = Map()  # arm to draws beyond the plan, that replace failed ones
+    remarks: "Map[str, Remarked]" = Map()  # by topic
 
     @property
     def active(self) -> Indices:
@@ -80,6 +81,11 @@ class State(NamedTuple):
     def finished(self) -> bool:
         """True if the last decision has been made, unless prompts, budget or examples are added."""
         return bool(self.decisions) and self.decisions[-1][1].finished and not self.reopened
+
+    @property
+    def doubts(self) -> list[str]:
+        """The remarks after which nothing is certain."""
+        return [remark.text for remark in self.remarks.values() if remark.doubtful]
 
     @property
     def was_widened(self) -> bool:

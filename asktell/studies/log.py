@@ -46,6 +46,7 @@ from asktell.state import (
     Observed,
     Problem,
     Released,
+    Remarked,
     Retired,
     State,
     Told,
@@ -80,6 +81,7 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
     Expired: lambda e: ["x", e.trial],
     Paused: lambda e: ["p", e.since],
     Resumed: lambda _: ["g"],
+    Remarked: lambda e: ["c", *e],
     **dict.fromkeys((Added, Retired, Extended), serialization.dump_growth),
 }
 
@@ -133,6 +135,8 @@ def _load(item: Any, problem: Problem) -> Entry:
         return Paused(serialization.number("a time", item[1], 0.0))
     if kind == "g" and n == 1:
         return Resumed()
+    if kind == "c":
+        return serialization.load_remark(item[1:])
     if kind in serialization.LETTERS:
         return serialization.load_growth(item, problem)
     raise InvalidStateError(f"Unknown entry in a study's log: {short(item)}. Was it written by a newer asktell?")

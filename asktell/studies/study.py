@@ -361,6 +361,10 @@ class Study(AbstractStudy):
         with self._replica.writing(durable=True) as (logged, _):
             logged.selector.extend(evaluations, cost, examples, key=key)
 
+    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+        with self._replica.writing(durable=True) as (logged, _):
+            logged.selector.remark(text, topic=topic, doubtful=doubtful)
+
     def pause(self) -> None:
         with self._replica.writing(durable=True) as (logged, clock):
             if logged.leases.paused is None:

@@ -206,6 +206,7 @@ class Worker(SelectionWorker):
     add = _persisted(Selection.add)
     retire = _persisted(Selection.retire)
     extend = _persisted(Selection.extend)
+    remark = _persisted(Selection.remark)
     result = _persisted(Selection.result)
     compare = _persisted(Selection.compare)
     evaluations = _persisted(Selection.evaluations)

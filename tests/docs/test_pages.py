@@ -378,6 +378,9 @@ def test_the_errors_on_the_page_on_apis_are_those_of_the_code() -> None:
 
 def judged(request: Request) -> Completion:
     """Prefers what says "good"."""
+    if pair := re.findall(r"<(first|second)-answer-\w+>\n(.*?)\n</", request.messages[-1]["content"], re.DOTALL):
+        better = next((place for place, text in pair if "good" in text), "tie")
+        return Completion(f'{{"reason": "", "grades": {{"better": "{better}"}}}}')
     *_, answer = re.findall(r"<answer-\w+>\n(.*?)\n</answer", request.messages[-1]["content"], re.DOTALL)
     grade = 5 if "good" in answer else 2
     return Completion(f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": 3}}}}', 200, 20, cost=0.01)
@@ -396,10 +399,10 @@ def test_use_a_judge(page: Page, capsys: Output) -> None:
         others=[4.0, 5.0, 3.0, 4.0, 5.0, 4.0],
     )
     assert names["result"].selected[0].prompt == "good"
-    assert (
-        "Spent(requests=64, from_cache=0, prompt_tokens=12800" in capsys.readouterr().out
-    )  # 60, and 4 that are repeated
-    assert names["better"].range == (0.0, 1.0)
+    printed = capsys.readouterr().out
+    assert "Spent(requests=64, from_cache=0, prompt_tokens=12800" in printed  # 60, and 4 that are repeated
+    assert "0% of " in printed
+    assert names["better"].labels[("good", 7)] == 0.5
     answer = names["panel"](Completion("good"), names["examples"][0])
     assert len(answer.details["opinions"]) == 6
 

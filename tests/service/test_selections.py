@@ -265,3 +265,30 @@ def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -
     assert result.spent == study.spent == len(calls) - 1
     assert sum(entry.pulls for entry in result.prompts) == len(calls) - 1
     assert study.spent_cost == 2.0 * (len(calls) - 1)
+
+
+def test_a_remark_is_in_every_result_and_doubt_leaves_no_certainty(kept: Any, tmp_path: Any) -> None:
+    study = kept(small())
+    for trial in study.ask(12):
+        study.tell(trial, scores(trial))
+    assert study.result().verdict.p_best is not None
+    study.remark("A judge says so.", topic="a")
+    study.remark("A judge said so.", topic="a")
+    result = study.result()
+    assert result.notes[0] == "A judge said so."
+    assert "A judge says so." not in str(result)
+    assert result.verdict.p_best is not None
+    study.remark("The judge was wrong.", topic="a", doubtful=True)
+    study.remark("Also, it is dear.")
+    result = study.result()
+    assert result.notes[:2] == ("The judge was wrong.", "Also, it is dear.")
+    assert result.verdict.sentence == "Do not rely on these scores. The judge was wrong."
+    assert {result.verdict.p_best, *(entry.p_best for entry in result.prompts)} == {None}
+    assert {each.verdict for each in study.compare("w", "x").differences.values()} == {"undecided"}
+    if not isinstance(study, RemoteStudy):
+        again = Selector.from_json(study.selector.to_json() if isinstance(study, Study) else study.to_json())
+        assert again.result().to_dict() == result.to_dict()
+        study.report(tmp_path / "report.html")
+        assert "Do not rely on these scores" in (tmp_path / "report.html").read_text()
+    with pytest.raises(asktell.InvalidArgumentError, match="needs a text"):
+        study.remark(" ")

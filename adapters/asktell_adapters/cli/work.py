@@ -240,7 +240,8 @@ class _Clocked:
     def __init__(self, evaluator: Any, keep: Callable[[str, int | None, object], None] | None = None) -> None:
         self._evaluator = evaluator
         self._keep = keep or (lambda prompt, example, outcome: None)
-        self.check_prompts = getattr(evaluator, "check_prompts", None)
+        for name in ("check_prompts", "begin", "remarks"):
+            setattr(self, name, getattr(evaluator, name, None))
         self.repeatable = bool(getattr(evaluator, "repeatable", False))
 
 

@@ -149,7 +149,7 @@ class _Scoring(Generic[_LLM]):
             asked = (self.request(self.baseline, row) for row in range(len(self.examples)))
             self.answers = AnsweredOnce(self.answers, {answer_key({}, request) for request in asked})
         for metric in metrics:
-            metric.begin(self, prompts)  # type: ignore[attr-defined]
+            metric.begin(self, prompts)
 
     def remarks(self) -> dict[str, tuple[str, bool]]:
         """What metrics have to say of a result, by name; and whether that leaves no certainty."""

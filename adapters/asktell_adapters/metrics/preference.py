@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import in_words, short
+from asktell.extend import short
 from asktell_adapters.llms.base import Completion, Example
 from asktell_adapters.metrics.judge import Answered, Judge, Judgement, Spent
 from asktell_adapters.metrics.rubric import Criterion
@@ -230,15 +230,15 @@ class Preference:
 
     def _pair(self, each: Answered, other: Completion | Exception) -> tuple[Answered | Exception | None, float]:
         """What to judge, None for a tie; and what the other answer cost now."""
-        answer, example, *rest = each
+        answer, example, repeat, candidate = each
         if isinstance(other, Exception):
             name = example.id or example.input[:40]
-            failure = EvaluatorError(f"there is no answer to example {name!r} to compare with: {in_words(other)}")
+            failure = EvaluatorError(f"there is no answer to example {name!r} to compare with: {other}")
             return failure, float(getattr(other, "cost", 0.0))
         paid = 0.0 if other.from_cache else other.cost
         if answer.text == other.text:
             return None, paid
-        return (answer, replace(example, fields={**example.fields, _OTHER: other.text}), *rest), paid
+        return (answer, replace(example, fields={**example.fields, _OTHER: other.text}), repeat, candidate), paid
 
     def _scored(
         self, pair: Answered | Exception | None, judged: Judgement | Exception | None, paid: float
@@ -271,13 +271,14 @@ class Preference:
 
 def _verdict(score: float) -> float:
     """1 above a half, 0 below."""
-    return 0.5 if math.isclose(score, 0.5) else float(score > 0.5)
+    return 0.5 if math.isclose(score, 0.5) else 1.0 if score > 0.5 else 0.0
 
 
 def _sign_test(more: int, less: int) -> float:
     """The two-sided p value of as uneven signs by chance."""
     n, most = more + less, max(more, less)
-    return min(1.0, 2.0 * sum(math.comb(n, k) for k in range(most, n + 1)) / 2**n)
+    tail: int = sum(math.comb(n, k) for k in range(most, n + 1))
+    return min(1.0, 2 * tail / (1 << n))
 
 
 def _key(candidate: str | Mapping[str, Any] | None) -> str:
