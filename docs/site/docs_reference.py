@@ -64,7 +64,7 @@ def configuration() -> dict[str, str]:
         f"**`{name}`**: `model` is {kind.about}.\n\n{_arguments(kind.made, kind.table, NamedModel)}"
         for name, kind in MODELS.items()
     )
-    elsewhere = {name: f"[below](#{name})" for name in ("rouge", "judge")}
+    elsewhere = {name: f"[below](#{name})" for name in ("rouge", "judge", "preference")}
     made["metrics"] = table(
         ["name", "options", ""],
         [

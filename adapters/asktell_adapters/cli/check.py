@@ -76,6 +76,7 @@ def _check(config: "Config", arguments: argparse.Namespace) -> int:
             name = config.examples[position].id or name
         checked = Checked(id_, name, evaluator.request(text, position))
         checked.is_priced = getattr(evaluator.llm, "price", 0.0) is not None
+        evaluator.begin(config.selector.result)
         try:
             _evaluate(evaluator, checked, evaluator.example(position))
             # A selection refuses scores that are missing, not finite, or out of the goal's ranges.

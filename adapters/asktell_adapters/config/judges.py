@@ -9,8 +9,9 @@ from asktell import EvaluatorError
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.model import ModelTable, read_model
 from asktell_adapters.config.tables import Table, key
-from asktell_adapters.llms.base import Completion, Example, Metric, Request
-from asktell_adapters.metrics import Criterion, Judge, Shot
+from asktell_adapters.llms.base import Completion, Example, Request
+from asktell_adapters.metrics import Criterion, Judge, Preference, Shot
+from asktell_adapters.metrics.preference import BASELINE, BETTER
 
 _OF_THE_JUDGE = ("temperature", "max_new_tokens", "system", "template")  # not of its model
 
@@ -29,6 +30,22 @@ class JudgeTable(Table):
     max_new_tokens: int | None = None
     instructions: str | None = None
     model: dict[str, Any] | list[dict[str, Any]] | None = None
+
+
+class PreferenceTable(JudgeTable):
+    """The options of `Preference`, and of its judge."""
+
+    criteria: dict[str, Any] = key({"better": BETTER})
+    against: str | None = key(BASELINE)
+    labels: list[dict[str, Any]] | None = key(None)
+
+
+class LabelTable(Table):
+    """What people prefer."""
+
+    prompt: str = key()
+    example: str | int = key()
+    label: float = key(ge=0, le=1)
 
 
 class CriterionTable(Table):
@@ -61,12 +78,13 @@ class PlannedLLM:
         return [EvaluatorError("the judge's model is loaded with the evaluator") for _ in requests]
 
 
-def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge:
+def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Preference:
     """The judge of a table, which `with_llm` gives its LLM."""
     path, name = table.config_file, table.title
     if table.reference and any(example.reference is None for example in examples):
         raise table.error("reference", "is true, but not every example has one; name their column in [data]")
-    column = table.against
+    is_preference = isinstance(table, PreferenceTable)
+    column = None if is_preference and table.against == BASELINE else table.against
     if column and not all(isinstance(example.fields.get(column), str) for example in examples):
         raise table.error("against", "must be a column of [data] that holds a text in every row", column)
     criteria = {}
@@ -80,12 +98,18 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge:
         raise table.error("shots", "must be a list of tables", table.shots)
     given_models = table.model or []
     models = [_model(table, each) for each in ([given_models] if isinstance(given_models, dict) else given_models)]
-    apart = ("criteria", "shots", "model")
+    apart = ("criteria", "shots", "model", *(("against",) if is_preference else ()))
     options = {each: getattr(table, each) for each in JudgeTable.model_fields if each not in apart and table.has(each)}
     if shots:
         options["shots"] = [Shot(**dict(shot)) for shot in shots]
     with table.named():
-        return Judge(PlannedLLM(tuple(models)), criteria, name=name.rpartition(".")[2], **options)
+        name = name.rpartition(".")[2]
+        judge = Judge(PlannedLLM(tuple(models)), criteria, name=name, **options)
+        if not isinstance(table, PreferenceTable):
+            return judge
+        given = [LabelTable.read(path, f"{table.title}.labels", each) for each in table.labels or ()]
+        labels = {(each.prompt, each.example): each.label for each in given}
+        return Preference(judge, table.against or BASELINE, labels=labels, name=name)
 
 
 def _model(table: JudgeTable, given: dict[str, Any]) -> ModelTable:
@@ -96,8 +120,12 @@ def _model(table: JudgeTable, given: dict[str, Any]) -> ModelTable:
     return read_model(table.config_file, f"{table.title}.model", given)
 
 
-def with_llm(metric: Metric, llm: Any, concurrency: int, cache: AnswerCache | None) -> Metric:
+def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None) -> Any:
     """A judge with its own LLM, loaded, or with the run's; another metric as it is."""
+    if isinstance(metric, Preference):
+        metric = copy.copy(metric)
+        metric.judge = with_llm(metric.judge, llm, concurrency, cache)
+        return metric
     if not isinstance(metric, Judge) or not isinstance(planned := metric.llms[0], PlannedLLM):
         return metric
     judge = copy.copy(metric)  # what was configured stays so

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from asktell.extend import nearest, short
 from asktell_adapters import metrics
-from asktell_adapters.config.judges import JudgeTable, read_judge
+from asktell_adapters.config.judges import JudgeTable, PreferenceTable, read_judge
 from asktell_adapters.config.loaders import LoaderTable, call_named, import_named
 from asktell_adapters.config.model import has_price
 from asktell_adapters.config.tables import Table, key, listed, options_table
@@ -43,6 +43,11 @@ METRICS: dict[str, tuple[type[Table], str]] = {
         PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools)."
     ),
     "judge": (JudgeTable, "An LLM grades the answer: [use a judge](../how-to/use-a-judge.md)."),
+    "preference": (
+        PreferenceTable,
+        "An LLM says whether the answer is better than [the baseline's]"
+        "(../how-to/use-a-judge.md#compare-with-the-baselines-answers).",
+    ),
 }  # fmt: skip
 """By name: the table of its options, and what it is."""
 

@@ -15,7 +15,7 @@ from asktell_adapters.metrics.judge import Answered, Judge, Judgement, Spent
 from asktell_adapters.metrics.rubric import Criterion
 
 BASELINE = "baseline"
-_BETTER = "The answer that does better what the task asks for, as whoever set the task would see it."
+BETTER = "The answer that does better what the task asks for, as whoever set the task would see it."
 _OTHER = "the other answer"  # the column in which the judge finds it
 _VERDICTS = (0.0, 0.5, 1.0)
 _SIGNIFICANT = 0.05
@@ -58,7 +58,7 @@ class Preference:
         name: str = "preference",
     ) -> None:
         if not isinstance(judge, Judge):
-            judge = Judge(judge, criteria or {"better": _BETTER}, name=name)
+            judge = Judge(judge, criteria or {"better": BETTER}, name=name)
         self.judge: Judge = judge.of_pairs(_OTHER)
         self.against = against
         self.labels = dict(labels or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from asktell import ConfigError
 from asktell_adapters.config import load_config
-from asktell_adapters.metrics import Judge, range_of
+from asktell_adapters.metrics import Judge, Preference, range_of
 
 MODULE = """
 from asktell_adapters.evaluators import Completion, ScriptedLLM
@@ -113,3 +114,23 @@ def test_mistakes_are_named(config, judge: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config(judge, 'maximize = "judge"' if "judge = true" in judge else 'maximize = "quality"')
     assert words in str(caught.value)
+
+
+def test_a_preference_compares_with_the_baseline(config) -> None:
+    table = '[metrics.better]\nmetric = "preference"\ncriteria = { clear = "A child gets it." }\n'
+    table += 'labels = [{ prompt = "0", example = "data.jsonl:1", label = 0.5 }]\n'
+    table += 'model = { loader = "scripted_judges:pairs" }\n'
+    found = config(table, 'maximize = "better"')
+    metric = found.metrics["better"]
+    assert isinstance(metric, Preference)
+    assert (metric.against, metric.labels, range_of(metric)) == ("baseline", {("0", "data.jsonl:1"): 0.5}, (0.0, 1.0))
+    assert isinstance(found.evaluator().metrics["better"], Preference)
+    for wrong, why in (
+        (("label = 0.5", "label = 2"), "'label' in [metrics.better.labels] must be at most 1"),
+        (
+            ("labels =", 'against = "older"\nlabels ='),
+            "'against' in [metrics.better] must be a column",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(why)):
+            config(table.replace(*wrong), 'maximize = "better"')
