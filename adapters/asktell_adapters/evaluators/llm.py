@@ -143,11 +143,12 @@ class _Scoring(Generic[_LLM]):
         found = result()
         prompts = {entry.id: entry.prompt for entry in found.prompts}
         self.baseline = None if found.baseline is None else prompts[found.baseline]
-        if isinstance(self.answers, AnsweredOnce):
-            self.answers = self.answers.llm
         if self.baseline is not None:
             asked = (self.request(self.baseline, row) for row in range(len(self.examples)))
-            self.answers = AnsweredOnce(self.answers, {answer_key({}, request) for request in asked})
+            keys = {answer_key({}, request) for request in asked}
+            known = self.answers if isinstance(self.answers, AnsweredOnce) else None
+            if known is None or known.keys != keys:
+                self.answers = AnsweredOnce(self.answers if known is None else known.llm, keys)
         for metric in metrics:
             metric.begin(self, prompts)
 

@@ -120,6 +120,8 @@ def test_what_the_baselines_answer_costs_is_charged_once() -> None:
     first, again, own = evaluator(PROMPTS["good"], 0), evaluator(PROMPTS["bad"], 0), evaluator(PROMPTS["plain"], 0)
     assert [each.paid for each in (first, again, own)] == [1 + 1 + 0.5, 1 + 0.5, 0.0]
     assert own == {"preference": 0.5}
+    evaluator.begin(selector().result)  # of another run
+    assert evaluator(PROMPTS["plain"], 0).paid == 0.0
 
 
 def test_a_judge_that_always_prefers_the_first_answer_says_nothing_but_ties() -> None:
