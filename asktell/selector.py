@@ -386,6 +386,9 @@ class Selector(Selection):
         profile: what earlier studies know of these examples, as of `asktell.ExampleProfile.of(study, ...)`, or the data
             of its JSON; "auto" then evaluates on those that tell most, and other methods take no notice. Needs ids of
             the examples.
+        segments: of each example, the label of its segment, such as a language or a kind of customer. The result has
+            estimates for each, and the goal may speak of them (`at_least(0.8, in_every_segment=True)`,
+            `maximize("accuracy", worst_segment=True)`); "auto" then evaluates where a segment is in doubt.
 
     A selector may be used from several threads. It saves to JSON text and continues from it exactly.
 
@@ -410,6 +413,7 @@ class Selector(Selection):
         baseline: AnyPrompt | None = None,
         repeats: int = 1,
         profile: ExampleProfile | Mapping[str, Any] | None = None,
+        segments: Sequence[str] | None = None,
     ) -> None:
         named = Prompts.of(prompts)
         problem = checked_problem(
@@ -425,6 +429,7 @@ class Selector(Selection):
             baseline,
             repeats,
             profile,
+            segments,
         )
         if not isinstance(method, Method):
             method = preset(method, goal)

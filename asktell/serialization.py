@@ -267,6 +267,7 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "example_ids": None if problem.examples is None else problem.examples.ids,
         "repeats": problem.repeats,
         "profile": None if problem.profile is None else problem.profile.to_data(),
+        "segments": None if problem.labels is None else list(problem.labels),
     }
 
 
@@ -278,8 +279,12 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
 
     if data.get("sampling") not in SAMPLINGS:
         raise InvalidStateError(f"sampling must be one of {list(SAMPLINGS)}, got {short(data.get('sampling'))}.")
-    goal = load_goal(data.get("goal"))
+    goal, labels = load_goal(data.get("goal")), data.get("segments")
     n_examples = optional("examples", lambda n: whole("examples", n, 1, MOST_EXAMPLES))
+    if labels is not None:
+        labels = tuple(str(label) for label in items("segments", labels, n_examples))
+    if goal.by_segment and not labels:
+        raise InvalidStateError("The goal speaks of segments, but there are none.")
     ids = optional("example_ids", lambda ids: Examples(items("example_ids", ids)))
     if ids is not None and len(ids) != n_examples:
         raise InvalidStateError(f"There are {len(ids)} ids for {n_examples} examples.")
@@ -291,7 +296,8 @@ def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
         raise InvalidStateError(f"on_failure must have the metrics {list(goal.metrics)}, got {short(failed)}.")
     return Problem(
         n_arms=n_arms,
-        goal=goal,
+        goal=goal if labels is None else goal.with_segments(len(set(labels))),
+        labels=labels,
         budget=whole("budget", data.get("budget"), 0, MOST_EVALUATIONS),
         n_examples=n_examples,
         features=optional("features", lambda rows: _matrix("features", rows, n_arms)),

@@ -19,7 +19,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
 from asktell.posterior import design, membership
 from asktell.problem.checks import LARGEST, short, whole
-from asktell.problem.goals import BestFeasible
+from asktell.problem.goals import BestFeasible, check_no_segments
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and the development half of the recorded tables: docs/explanation/what-was-tried.md.
@@ -86,7 +86,13 @@ class Adaptive:
                 raise InvalidArgumentError(f"{name} of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
-        """Accepts every problem: any goal, any budget, with or without features."""
+        """Check that a stop by confidence is not asked for in segments; else any goal, any budget.
+
+        Raises:
+            IncompatibleMethodError: it is.
+        """
+        if self.confidence is not None:
+            check_no_segments(problem.goal, "Adaptive(confidence=...)")
 
     def due(self, state: State) -> bool:
         """Whenever the plan is empty and there is something to plan, or nothing more can come."""
@@ -269,11 +275,15 @@ class Adaptive:
         share = _FIRST_SHARE if first and self.share is None else self._share(problem)
         used_arms, used = _used_places(state, problem.telling_place)
         noise = belief.noise if belief is not None and alone and problem.is_noisy else None
+        where = None
+        if not first and belief is not None and belief.in_segments is not None and problem.segments is not None:
+            where = design.InSegments(problem.segments.of_examples[problem.telling_order], belief.in_segments)
         cells: list[tuple[int, int]] = []
         while len(arms) and len(cells) < n_pulls:
             arms, places = design.next_examples(
-                arms, used_arms, used, len(problem.order), share, doubt, informative, problem.repeats, noise
-            )
+                arms, used_arms, used, len(problem.order), share, doubt, informative, problem.repeats, noise,
+                where,
+            )  # fmt: skip
             cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
             used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
         return tuple(cells[:n_pulls])

@@ -31,6 +31,7 @@ class Belief(NamedTuple):
     alive: Indices  # who is a rival, ascending
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
     is_guess: bool  # after a single evaluation, which supports no error and no probability
+    in_segments: Matrix | None = None  # (K, G) how much each prompt is in doubt for its mean in each segment
 
     def answer(self, goal: Goal, seed: int, arms: Indices) -> list[int]:
         """The one or those of the arms that are the answer if nothing more is learned; equals in the order given.
@@ -79,8 +80,9 @@ def stated(state: State) -> Statement | None:
 def _stated(problem: Problem, known: "_Known") -> Statement:
     cells, n_rows = _cells(problem, known)
     return statement(
-        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, problem.n_examples, n_rows, problem.seed
-    )
+        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, problem.n_examples, n_rows, problem.seed,
+        problem.segments,
+    )  # fmt: skip
 
 
 def by_chance(problem: Problem, arms: Indices) -> Indices:
@@ -126,8 +128,9 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
     cells, n_rows = _cells(problem, known)
     among, of_prompts, told = problem.n_examples, _basis(problem), cells.of_column(0)
     drawn = draws.joint(
-        cells, goal, problem.shapes, of_prompts, n_arms, among, n_rows, most_draws, problem.seed, averaged
-    )
+        cells, goal, problem.shapes, of_prompts, n_arms, among, n_rows, most_draws, problem.seed, averaged,
+        segments=problem.segments,
+    )  # fmt: skip
     values, kept, n_objectives = drawn.values, drawn.kept, len(goal.objectives)
     n_draws = len(values)
     alive = _alive(problem, known)
@@ -158,7 +161,21 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         alive=alive,
         noise=_noise(told, drawn.fits),
         is_guess=len(told.arms) < 2,
+        in_segments=None if drawn.in_segments is None else _doubt(goal, drawn.in_segments),
     )
+
+
+def _doubt(goal: Goal, draws: Draws) -> Matrix:
+    """(K, G) of what the goal says in segments: how likely each is the worst one, times how little is known of it."""
+    n = goal.n_segments
+    total = np.zeros((draws.shape[2], n))
+    for number, j in enumerate(goal.by_segment):
+        own = draws[number * n : (number + 1) * n]  # (G, S, K)
+        less_is_better = goal.columns[j] in goal.minimized
+        worst = own.argmax(axis=0) if less_is_better else own.argmin(axis=0)
+        likely = np.stack([(worst == g).mean(axis=0) for g in range(n)], axis=1)
+        total += likely * own.std(axis=1).T
+    return np.asarray(total / max(float(total.max()), 1e-300))
 
 
 def _noise(cells: Cells, fits: list[Posterior]) -> design.Noise | None:

@@ -28,7 +28,7 @@ from asktell.intervals.noisy import NoisyBetting, bounded
 from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.posterior.two_way import Cells
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet, check_no_segments
 from asktell.state import Added, Failures, Problem, State
 from asktell.state.history import in_turns, repeated, turns_out
 
@@ -493,6 +493,7 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
         confidence: below 1.
     """
     problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
+    check_no_segments(goal, "a gate")
     scores, scaled = history.scores(), isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
     out = turns_out(problem, history, state.missing, (*state.pending.values(), *state.returned))
     rows = (history.trials(), history.arms(), history.examples(), goal.values(scores), columns_of(goal, scores))

@@ -19,6 +19,7 @@
 A Pareto set under constraints takes the constrained Pareto gap instead.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
@@ -161,9 +162,32 @@ class Elimination:
         problem = state.problem
         seed = int(counters.integers(problem.seed, "estimator", 2**31 - 1, len(state.decisions))[0])
         found = self.estimator.estimate(Sample(tally, active, problem.features, problem.population, seed))
+        if problem.segments is not None and problem.goal.by_segment:
+            found = found._replace(
+                means=np.concatenate((found.means, *self._in_segments(state, active, found)), axis=1)
+            )
         if problem.goal.is_constrained and not self.estimator.needs_every_arm:
             return found._replace(means=_at_ends(state, active, tally, found.means))
         return found
+
+    def _in_segments(self, state: State, active: Indices, found: Estimates) -> Iterator[Means]:
+        """(A, G) means in every segment of what the goal says of them; that of all where a prompt has no score."""
+        problem, history = state.problem, state.history
+        assert problem.segments is not None, "the goal speaks of them"
+        start = state.tallied if self.data == "round" else 0
+        arms, examples, scores = history.arms(start), history.examples(start), history.scores(start)
+        which = np.where(examples < 0, -1, problem.segments.of_examples[examples])
+        empty = Tally.empty(problem.n_arms, scores.shape[1])
+        tallies = [empty.plus(arms[which == g], scores[which == g]) for g in range(problem.goal.n_segments)]
+        for column in problem.goal.by_segment:
+            means = np.repeat(found.means[:, [column]], len(tallies), axis=1)
+            for g, tally in enumerate(tallies):
+                seen = np.flatnonzero(tally.counts[active] > 0)
+                if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
+                    size = int(problem.segments.sizes[g])
+                    sample = Sample(tally, active[seen], problem.features, size, 0)
+                    means[seen, g] = self.estimator.estimate(sample).means[:, column]
+            yield means
 
     def answer(self, state: State) -> list[int]:
         """The arms that are the answer if nothing more is learned: those accepted, then the rule's choice, best first.
@@ -235,13 +259,13 @@ class Elimination:
             accepted[staying] = False
             accepted[chosen] = True
             leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
-        scored = bool(tally.counts.any())
+        scored, n_columns = bool(tally.counts.any()), len(state.problem.goal.columns)
         departures = [
             Departure(
                 arm=int(active[i]),
                 status=ACCEPTED if accepted[i] else REJECTED,
                 reason=self.rule.reason(judgement, int(i)),
-                means=tuple(estimates.means[i].tolist()) if scored else (),
+                means=tuple(estimates.means[i, :n_columns].tolist()) if scored else (),
                 standard_errors=_optional(estimates.standard_errors[i]) if scored else (),
             )
             for i in leaving
@@ -259,7 +283,8 @@ class Elimination:
         if isinstance(goal, BestFeasible):
             return False
         accepted = [d.means for _, d in state.left.values() if d.status == ACCEPTED]
-        values = goal.values(np.array([means, *accepted, *leaving]))
+        n = len(goal.columns)  # what was accepted before is known by its means over all examples
+        values = goal.values(np.array([means[:n], *accepted, *(each[:n] for each in leaving)]))
         return not pareto_mask(values[:, : len(goal.objectives)])[0]
 
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:

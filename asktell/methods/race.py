@@ -24,7 +24,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.checks import LARGEST, MOST_EXAMPLES, short, whole
-from asktell.problem.goals import BestFeasible, Goal, check_not_sure
+from asktell.problem.goals import BestFeasible, Goal, check_no_segments, check_not_sure
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 from asktell.state.history import turns_out
 
@@ -67,12 +67,13 @@ class Race:
         whole("block of Race", self.block, 1, MOST_EXAMPLES)
 
     def check(self, problem: Problem) -> None:
-        """Check that the goal asks for no probability; else any goal, any budget, with or without features.
+        """Check that the goal asks for no probability, and for no segments; else any goal, any budget.
 
         Raises:
             IncompatibleMethodError: the goal does.
         """
         check_not_sure(problem.goal, "Race")
+        check_no_segments(problem.goal, "Race")
 
     def due(self, state: State) -> bool:
         """Whenever the plan is empty and there is something to plan, or nothing more can come."""

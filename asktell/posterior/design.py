@@ -32,6 +32,8 @@ from asktell.numerics.arrays import Indices, Vector, counted
 
 POOL = 256  # examples in use at most, unless a prompt has seen them all: equations of that size take milliseconds
 _ALONE = 0.3  # of the largest doubt: worth of an example that no prompt in doubt has seen (see what-was-tried.md)
+_POOL_OF_SEGMENTS = 4  # further examples for each segment, so that there are some of each; a judgement
+_LEAST_WANTED = 0.05  # of an example in a segment where nothing is in doubt, in units of the most; a judgement
 _CORRELATIONS = (0.02, 0.98)  # of scores on one example: at 0 and 1 a threshold model has no information
 
 
@@ -58,6 +60,13 @@ class Informative(NamedTuple):
         near = self.places < n  # of the order that places are in
         result[self.places[near]] = self.units[near]
         return result
+
+
+class InSegments(NamedTuple):
+    """Which segment the example at each place of the order is in, and how much (K, G) each prompt is in doubt there."""
+
+    of_places: Indices
+    doubt: Vector
 
 
 def information(examples: Indices, scores: Vector, correlation: float, n_examples: int) -> Vector:
@@ -93,13 +102,14 @@ def next_examples(
     informative: Informative | None = None,
     repeats: int = 1,
     unshared: Noise | None = None,
+    in_segments: InSegments | None = None,
 ) -> tuple[Indices, Indices]:
     """Arms and examples of the next pulls: one for every one of the (distinct) `arms` that has one left.
 
     Examples are named by their place in the seeded order. `used_arms`, `used`: the cells known, out, planned or failed,
     each as often as it was, at most `repeats` times. `doubt` (K,) is how much each prompt is in question, None if
     nothing is known. `informative` is how much a score on an example tells, None if all tell the same. `unshared`
-    is given where nobody else can take a new example.
+    is given where nobody else can take a new example. `in_segments`: where means in segments are looked for.
     """
     asks = np.ones(len(used), dtype=np.int64)
     if repeats > 1:
@@ -136,6 +146,10 @@ def next_examples(
         if has[row, :pool].all():  # it has seen examples beyond the pool
             pool = int(has[row].argmin()) + 1
         worth = appeal[:pool] if tells is None else (appeal[:pool] + alone) * tells[:pool]
+        if in_segments is not None and doubt is not None:
+            pool = min(reach, max(pool, in_use + _POOL_OF_SEGMENTS * in_segments.doubt.shape[1]))
+            wanted = _LEAST_WANTED + in_segments.doubt[arms[row], in_segments.of_places[:pool]]
+            worth = (appeal[:pool] + max(alone, 1e-9)) * (1.0 if tells is None else tells[:pool]) * wanted
         at = int(np.where(has[row, :pool], -np.inf, worth).argmax())
         if unshared is not None and seen[row] and not users[:pool][~has[row, :pool]].any():
             often = np.where(has[row], times[row], repeats)

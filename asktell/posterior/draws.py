@@ -20,6 +20,7 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector
+from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
 from asktell.problem.goals import Goal
@@ -42,6 +43,7 @@ class Joint(NamedTuple):
     errors: Means  # (K, m) posterior standard deviations; NaN after a single example
     values: Draws  # (S, K, q) draws of the goal's values
     kept: Masks  # (K, c) who has always kept a bound at an end of the scale
+    in_segments: Draws | None = None  # (columns by segment x G, S, K) draws of the means in every segment
 
 
 def joint(
@@ -56,6 +58,7 @@ def joint(
     seed: int,
     averaged: bool,
     instead: Mapping[int, Draws] | None = None,
+    segments: Segments | None = None,
 ) -> Joint:
     """Draw from the posteriors of all metrics, given the cells told.
 
@@ -71,6 +74,7 @@ def joint(
         seed: of the draws.
         averaged: over what the variances may be, or given the most likely ones.
         instead: draws (S, K) of metrics that have another model, by metric.
+        segments: of the examples, if the goal speaks of them.
     """
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
     instead = instead or {}
@@ -89,11 +93,35 @@ def joint(
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
     for j, own_draws in instead.items():
         draws[j] = own_draws[:n_draws]
+    in_segments: Draws | None = None
+    if segments is not None and n_examples is not None and goal.by_segment and (cells.examples >= 0).any():
+        in_segments = _in_segments(cells, goal, segments, n_arms, n_examples, n_rows, n_draws, seed, averaged)
+        draws = np.concatenate((draws, in_segments))
     values = _values(goal, draws)
     if n_examples is not None and n_examples >= ENDLESS:
         n_examples = None
     _hold_unvarying(goal, cells, n_examples, draws, values)
-    return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values))
+    return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values), in_segments)
+
+
+def _in_segments(
+    cells: Cells,
+    goal: Goal,
+    segments: Segments,
+    n_arms: int,
+    n_examples: int,
+    n_rows: int,
+    n_draws: int,
+    seed: int,
+    averaged: bool,
+) -> Draws:
+    """(columns by segment x G, S, K) draws of the prompts' means in every segment."""
+    found, n = [], len(segments.names)
+    for number, j in enumerate(goal.by_segment):
+        fit = pairs(cells, j, n_arms, segments, n_examples, averaged)
+        own = normals(seed, "segments", (n_draws, fit.n_normals), n_rows, number)
+        found.append(np.moveaxis(fit.draws(own).reshape(n_draws, n_arms, n), 2, 0))
+    return np.concatenate(found)
 
 
 def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:

@@ -5,6 +5,7 @@ same; the rest is its own. How much is whose, the likelihood says, as where prom
 basis. So what is known of a prompt elsewhere counts in a segment where it has seen little.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,12 @@ class Segments(NamedTuple):
 
     names: tuple[str, ...]
     of_examples: Indices
+
+    @classmethod
+    def of(cls, labels: Sequence[str]) -> "Segments":
+        """Of the label of each example."""
+        names, which = np.unique(np.array(labels, dtype=object), return_inverse=True)
+        return cls(tuple(names.tolist()), which)
 
     @property
     def sizes(self) -> Vector:

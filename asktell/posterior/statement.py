@@ -15,6 +15,7 @@ import numpy as np
 from asktell.numerics.arrays import Draws, Masks, Matrix, Means, Vector
 from asktell.posterior.draws import ENDLESS, Joint, joint
 from asktell.posterior.rasch import Rasch
+from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, posterior
 from asktell.problem.goals import Goal
@@ -39,6 +40,7 @@ class Statement(NamedTuple):
     residual: Vector  # (m,) and of the residual
     n_seen: int  # of the examples given
     is_guess: bool  # after a single evaluation, which supports no error and no probability
+    in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments of the examples given, their errors
 
 
 def statement(
@@ -50,6 +52,7 @@ def statement(
     n_examples: int | None,
     n_rows: int,
     seed: int,
+    segments: Segments | None = None,
 ) -> Statement:
     """Draw what can be stated of the cells told; arguments as of `asktell.posterior.draws.joint`."""
     of_given, of_new = dict[int, Draws](), dict[int, Draws]()
@@ -61,8 +64,8 @@ def statement(
             model = Rasch(told.arms, told.examples, told.scores[:, j], n_arms, n_examples, others, minimized)
             of_given[j], of_new[j] = model.draws(_DRAWS, rng)
     like = cells, goal, shapes, basis, n_arms
-    given = joint(*like, n_examples, n_rows, _DRAWS, seed, True, of_given)
-    new = given if n_examples is None else joint(*like, ENDLESS, n_rows, _DRAWS, seed, True, of_new)
+    given = joint(*like, n_examples, n_rows, _DRAWS, seed, True, of_given, segments)
+    new = given if n_examples is None else joint(*like, ENDLESS, n_rows, _DRAWS, seed, True, of_new, segments)
     means, errors, new_errors = given.means.copy(), given.errors.copy(), new.errors.copy()
     for j, own in of_given.items():
         known = np.isfinite(errors[:, j])
@@ -82,7 +85,21 @@ def statement(
         variances[:, 2],
         len(np.unique(cells.examples[cells.examples >= 0])),
         len(cells.of_column(0).arms) < 2,
+        _of_segments(cells, goal, n_arms, segments),
     )
+
+
+def _of_segments(cells: Cells, goal: Goal, n_arms: int, segments: Segments | None) -> tuple[Matrix, Matrix] | None:
+    """(K, c, G) means of every column in every segment of the examples given, and their errors."""
+    real = cells.examples >= 0
+    if segments is None or not real.any():
+        return None
+    found, n = [], len(segments.of_examples)
+    for j in range(len(goal.columns)):
+        fit = pairs(cells, j, n_arms, segments, n, True)
+        found.append((fit.mean.reshape(n_arms, -1), fit.sd.reshape(n_arms, -1)))
+    means, errors = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+    return means, errors
 
 
 def _is_binary(scores: Vector) -> bool:

@@ -612,6 +612,12 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold:
     return Threshold(bound["bound"], at_most, bound.get("quantile"), bound.get("in_every_segment", False))
 
 
+def check_no_segments(goal: Goal, method: str) -> None:
+    """Check that a goal does not speak of segments, for a method that proves things of means over all examples."""
+    if goal.by_segment:
+        raise IncompatibleMethodError(f"The goal speaks of segments, of which {method} proves nothing: take 'auto'.")
+
+
 def check_not_sure(goal: Goal, method: str) -> None:
     """Check that a goal does not ask for a probability, for a method that knows none."""
     if isinstance(goal, BestFeasible) and goal.sure is not None:

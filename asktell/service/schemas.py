@@ -216,6 +216,9 @@ class NewStudy(StrictRequest):
             description="Earlier studies' knowledge of the examples, as written by asktell.ExampleProfile.to_json()."
         ),
     ] = None
+    segments: Annotated[
+        list[Text] | None, Field(description="Label of each example's segment, such as its language.")
+    ] = None
     max_attempts: Annotated[
         StrictInt, Field(description="A trial fails when its lease has expired this many times.")
     ] = 3
@@ -239,6 +242,7 @@ class NewStudy(StrictRequest):
             self.baseline,
             self.repeats,
             self.profile,
+            self.segments,
         )
 
 

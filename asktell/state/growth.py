@@ -193,6 +193,8 @@ def extension(state: State, evaluations: object, cost: object, examples: object,
             are missing, are there already, or should not be there.
     """
     n_examples, ids = numbered(examples)
+    if n_examples and state.problem.labels is not None:
+        raise InvalidArgumentError("extend() takes no examples where there are segments: start a new selection.")
     event = Extended(
         evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, MOST_EVALUATIONS),
         cost=0.0 if cost is None else check_number("cost", cost, 0.0, LARGEST, above=True),

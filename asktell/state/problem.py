@@ -12,6 +12,7 @@ from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStat
 from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Indices, Vector
 from asktell.posterior.profile import ExampleProfile
+from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
 from asktell.problem.budget import Allowance, Budget
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
@@ -48,7 +49,7 @@ class Problem:
     `profile`: what earlier studies know of the examples. `failure_scores`: what a failed evaluation counts as; None: it
     is a missing value, and an arm leaves whose failure rate is above `max_failure_rate`. `differs`: scores of a cell
     are known to differ when it is evaluated again, though `repeats` is 1. `candidates`: the arms, where they have
-    factors.
+    factors. `labels`: of each example, the segment it is in; None: there are none.
     """
 
     n_arms: int
@@ -69,6 +70,12 @@ class Problem:
     profile: ExampleProfile | None = None
     differs: bool = False
     candidates: Candidates | None = None
+    labels: tuple[str, ...] | None = None
+
+    @cached_property
+    def segments(self) -> Segments | None:
+        """The segments of the examples, None if there are none."""
+        return None if self.labels is None else Segments.of(self.labels)
 
     @cached_property
     def order(self) -> Indices:
@@ -236,6 +243,7 @@ def checked_problem(
     baseline: AnyPrompt | None,
     repeats: int,
     profile: ExampleProfile | Mapping[str, Any] | None,
+    segments: Sequence[str] | None,
 ) -> Problem:
     """The problem that a selector's arguments describe; see `asktell.Selector`.
 
@@ -257,10 +265,11 @@ def checked_problem(
         )
     if not isinstance(budget, Budget):
         budget = Budget(whole("budget", budget, 1, MOST_EVALUATIONS))
+    labels = _labels(segments, n_examples, goal)
     everything = most_evaluations(len(prompts), n_examples, sampling, repeats)  # are allowed by a cost alone
     return Problem(
         n_arms=len(prompts),
-        goal=goal,
+        goal=goal if labels is None else goal.with_segments(len(set(labels))),
         budget=everything if budget.evaluations is None else int(budget.evaluations),
         n_examples=n_examples,
         features=_features(features, prompts.texts),
@@ -275,7 +284,28 @@ def checked_problem(
         repeats=repeats,
         profile=_profile(profile, goal, ids),
         candidates=prompts.candidates,
+        labels=labels,
     )
+
+
+def _labels(segments: Any, n_examples: int | None, goal: Goal) -> tuple[str, ...] | None:
+    """The segment of each example."""
+    if segments is None:
+        if goal.by_segment:
+            raise InvalidArgumentError(
+                "The goal speaks of segments: give segments=[...], the label of each example's segment."
+            )
+        return None
+    is_list = isinstance(segments, Sequence) and not isinstance(segments, str)
+    if not is_list or not all(isinstance(label, str) and label for label in segments):
+        raise InvalidArgumentError(
+            f"segments must be a label for each example, such as ['en', 'de', 'en', ...]; got {short(segments)}."
+        )
+    if len(segments) != n_examples:
+        raise InvalidArgumentError(
+            f"segments has {len(segments)} labels for {n_examples or 'no'} examples; give one for each."
+        )
+    return tuple(segments)
 
 
 def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
