@@ -144,9 +144,9 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
                 "direction": objectives.get(metric),
                 "range": [*limits] if (limits := goal.ranges.get(metric, limits_seen)) else None,
                 "thresholds": [
-                    {"bound": c.bound, "at_most": c.at_most, "text": str(c)}
-                    for c in goal.constraints
-                    if c.metric == metric
+                    {"bound": b.bound, "at_most": b.at_most, "text": str(c)}
+                    for c, b in zip(goal.constraints, goal.bounds, strict=True)
+                    if goal.columns[b.column] == metric
                 ],
             }
             for metric, limits_seen in zip(goal.columns, seen, strict=True)
@@ -257,7 +257,7 @@ def _counts(grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float
     goal = grid.problem.goal
     counts = []
     for j, metric in enumerate(goal.columns):
-        at_most = any(c.metric == metric and c.at_most for c in goal.constraints)
+        at_most = any(b.column == j and b.at_most for b in goal.bounds)
         minimized = metric in goal.minimized or (at_most and all(o.metric != metric for o in goal.objectives))
         ahead = np.array([of_a[e][j] - of_b[e][j] for e in of_a.keys() & of_b.keys()]) * (-1.0 if minimized else 1.0)
         counts.append([int((ahead > 0).sum()), int((ahead == 0).sum()), int((ahead < 0).sum())])

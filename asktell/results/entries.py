@@ -41,13 +41,23 @@ class PromptResult:
     p_best: float | None = None
     standard_error_population: Mapping[str, float | None] = field(default_factory=dict)
     candidate: Mapping[str, Value] | None = None
+    segments: Mapping[str, Mapping[str, tuple[float, float | None]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON-ready data, with the same names; without `candidate` if it is None."""
+        """The entry as JSON-ready data, with the same names; without candidate and segments where there are none."""
         errors = {"standard_error": dict(self.standard_error)}
         wider = {"standard_error_population": dict(self.standard_error_population)}
         data = {**vars(self), "estimate": dict(self.estimate), **errors, **wider}
-        return data if self.candidate is not None else {k: v for k, v in data.items() if k != "candidate"}
+        return {name: value for name, value in data.items() if name not in ("candidate", "segments") or value}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "PromptResult":
+        """What `to_dict` made `data` of."""
+        segments = {
+            name: {metric: (mean, error) for metric, (mean, error) in metrics.items()}
+            for name, metrics in data.get("segments", {}).items()
+        }
+        return cls(**{**data, "segments": segments})
 
 
 class Shown(Protocol):

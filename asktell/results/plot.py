@@ -198,7 +198,7 @@ def _draw_plane(ax: "Axes", result: Shown, x: str, y: str) -> list[Label]:
             _ring(ax, entry, entry.estimate[x] or 0.0, entry.estimate[y] or 0.0)
     for metric, along_x in ((x, True), (y, False)):
         _thresholds(ax, goal, metric, along_x)
-    if any(constraint.metric not in (x, y) for constraint in goal.constraints):
+    if any(bound.in_every_segment or goal.columns[bound.column] not in (x, y) for bound in goal.bounds):
         _crosses(ax, [e for e in drawn if e.feasible is False], x, y)
     if isinstance(goal, ParetoSet) and sorted((x, y)) == sorted(o.metric for o in goal.objectives):
         _front(ax, result, x, y)
@@ -311,14 +311,13 @@ def _names(result: Shown, drawn: list[PromptResult], at: list[tuple[float, float
 
 
 def _thresholds(ax: "Axes", goal: Goal, metric: str, along_x: bool) -> None:
-    for constraint in goal.constraints:
-        if constraint.metric != metric:
+    for constraint, (column, bound, is_most, *_) in zip(goal.constraints, goal.bounds, strict=True):
+        if goal.columns[column] != metric:
             continue
-        bound = constraint.bound
         (ax.axvline if along_x else ax.axhline)(bound, color=_RED, lw=1.2, ls="--", label=str(constraint))
         low, high = ax.get_xlim() if along_x else ax.get_ylim()
         # The infeasible side; the limits are set again because a span would stretch them.
-        side = (bound, max(high, bound)) if constraint.at_most else (min(low, bound), bound)
+        side = (bound, max(high, bound)) if is_most else (min(low, bound), bound)
         (ax.axvspan if along_x else ax.axhspan)(*side, color=_RED, alpha=0.06, lw=0)
         (ax.set_xlim if along_x else ax.set_ylim)(min(low, bound), max(high, bound))
 

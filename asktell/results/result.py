@@ -379,7 +379,7 @@ class Result:
         chosen, open_ = ({entry.id for entry in entries} for entries in (self.selected, self.unresolved))
         marks = ["*" if e.id in chosen else "?" if e.id in open_ else "" for e in ranked]
         columns = [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in ranked)] for m in metrics]
-        columns += probabilities(ranked, self.goal)
+        columns += [*worst_segments(ranked, self.goal), *probabilities(ranked, self.goal)]
         columns += [["pulls", *(str(e.pulls) for e in ranked)], *failed(ranked)]
         columns.append(["status", *(_status(e, self.dominated.get(e.id)) for e in ranked)])
         lines = [part for line in heading(self) for part in filled(line, width)]
@@ -454,6 +454,22 @@ def probabilities(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
     return [[name, *map(with_doubt, column)] for name, column in of_all if any(p is not None for p in column)]
 
 
+def worst_segments(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
+    """Columns, each with its header, of the segment where each prompt is worst in what the goal says of segments."""
+    columns = []
+    for name in (goal.columns[j] for j in goal.by_segment):
+        worst = max if name in goal.minimized else min
+        cells = [worst(((m[name], label) for label, m in e.segments.items()), default=None) for e in entries]
+        where = [
+            ("", None) if cell is None else (cell[1], e.segments[cell[1]][name])
+            for cell, e in zip(cells, entries, strict=True)
+        ]
+        columns.append(
+            [f"{name}, worst", *("" if of is None else f"{with_error(*of)} ({label})" for label, of in where)]
+        )
+    return columns
+
+
 def failed(entries: list[PromptResult]) -> list[list[str]]:
     """A column, with its header, of how many evaluations of the entries failed; none if none did."""
     return [["failed", *(str(e.failures) for e in entries)]] if any(e.failures for e in entries) else []
@@ -462,7 +478,7 @@ def failed(entries: list[PromptResult]) -> list[list[str]]:
 def _table(entries: list[PromptResult], goal: Goal, dominated: Mapping[str | int, str | int]) -> list[str]:
     columns = [["id", *(str(entry.id) for entry in entries)]]
     columns += [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in entries)] for m in goal.columns]
-    columns += probabilities(entries, goal)
+    columns += [*worst_segments(entries, goal), *probabilities(entries, goal)]
     columns.append(["pulls", *(str(entry.pulls) for entry in entries)])
     columns += failed(entries)
     if any(entry.id in dominated for entry in entries):

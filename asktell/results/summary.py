@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from asktell._util.terminal import safe
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import stated
 from asktell.numerics import counters
-from asktell.numerics.arrays import Means
+from asktell.numerics.arrays import Draws, Means
 from asktell.numerics.tally import Tally
 from asktell.posterior.statement import Statement
 from asktell.posterior.two_way import agrees_by_chance, chance_of_another
@@ -276,7 +277,8 @@ def _prompt_results(
         means, errors, new_errors = found.means, found.errors, found.new_errors
     else:
         if isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
-            means[active], errors[active] = method.estimates(state, active)[:2]
+            found_means, errors[active], _ = method.estimates(state, active)
+            means[active] = found_means[:, : means.shape[1]]  # behind them are those in segments
         means, errors = means.copy(), errors.copy()
         for arm, (_, departed) in state.left.items():
             if departed.means:
@@ -291,12 +293,19 @@ def _prompt_results(
         p_best = likely.p_best.tolist()
         if likely.p_feasible is not None and likely.taken is not None:
             p_feasible = likely.p_feasible.tolist()
-            feasible = likely.taken.tolist() if isinstance(method, Adaptive) else None
+            of_model = isinstance(method, Adaptive) or bool(problem.goal.by_segment)
+            feasible = likely.taken.tolist() if of_model else None
     feasible = feasible or _feasible(problem.goal, means)
     pulls = np.bincount(state.history.arms(), minlength=problem.n_arms) if problem.repeats > 1 else tally.counts
     counts = pulls.tolist()
     estimated, deviations = _by_metric(metrics, means), _by_metric(metrics, errors)
     of_new_examples = _by_metric(metrics, new_errors)
+    segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
+    if problem.segments is not None and found is not None and found.in_segments is not None:
+        in_segments, their_errors = found.in_segments
+        lows, highs = np.array([limits or (-np.inf, np.inf) for limits in limits_of(state)]).T
+        in_segments = np.clip(in_segments, lows[:, None], highs[:, None])
+        segments = _by_segment(problem.segments.names, metrics, in_segments, their_errors)
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm, (None, None))
@@ -315,6 +324,7 @@ def _prompt_results(
                 p_feasible=p_feasible[arm],
                 p_best=p_best[arm],
                 standard_error_population=of_new_examples[arm],
+                segments=segments[arm],
                 candidate=None if named.candidates is None else named.candidates[arm],
             )
         )
@@ -394,6 +404,15 @@ def _all_feasible(selected: list[PromptResult]) -> bool | None:
     """True if every selected prompt is feasible; None without constraints, or if one has no scores."""
     verdicts = [entry.feasible for entry in selected]
     return None if not verdicts or None in verdicts else all(verdicts)
+
+
+def _by_segment(names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws) -> list[dict[str, Any]]:
+    """(K, c, G) means and errors by prompt, segment and metric; None for an error of NaN."""
+    found = []
+    for rows in np.stack((means, errors), axis=3).transpose(0, 2, 1, 3).tolist():
+        by_metric = ([(mean, None if error != error else error) for mean, error in row] for row in rows)
+        found.append({name: dict(zip(metrics, row, strict=True)) for name, row in zip(names, by_metric, strict=True)})
+    return found
 
 
 def _by_metric(metrics: Sequence[str], rows: Means) -> list[dict[str, float | None]]:

@@ -255,6 +255,8 @@ class _Judge(ABC):
         goal = self.goal
         weight = (goal.values(np.eye(len(goal.columns))) - goal.values(np.zeros((1, len(goal.columns))))) ** 2
         example, residual = self.stated.example @ weight, self.stated.residual @ weight
+        within = [objective.worst_segment for objective in goal.objectives] + [b.in_every_segment for b in goal.bounds]
+        residual = residual * np.where(within, max(1, goal.n_segments), 1)  # a segment gets its part of the evaluations
         rng = np.random.default_rng([self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)])
         result = np.empty_like(self.new)
         for k in range(self.new.shape[2]):

@@ -340,7 +340,7 @@ class RemoteStudy(AbstractStudy):
     def result(self) -> Result:
         """The answer so far; its `compare` asks the service, about the study as it stands by then."""
         data = self._get("result")
-        prompts = {entry["id"]: PromptResult(**entry) for entry in data["prompts"]}
+        prompts = {entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]}
         ids, comparison = data.get("example_ids"), data["comparison"]
         return Result(
             goal=self._goal,

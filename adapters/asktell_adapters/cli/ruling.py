@@ -260,8 +260,8 @@ class Ruling:
     def _tables(self, room: int) -> Iterator[str]:
         """The examples that changed, as HTML, in at most so many bytes."""
         objectives = {objective.metric for objective in self.goal.objectives}
-        failed = {c.column for c in self.goal.constraints if self.found.get(str(c)) == FAILED}
-        changed = {name: self.changes(name) for name in self.goal.columns if name in objectives | failed}
+        failed = {c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED}
+        changed = {name: self.changes(name) for name in self.goal.metrics if name in objectives | failed}
         n_tables = sum(bool(changes) for both in changed.values() for changes in both)
         for name, both in changed.items():
             for words, changes in zip(("broke", "mended"), both, strict=True):

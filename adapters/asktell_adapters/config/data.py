@@ -76,10 +76,12 @@ class DataSet:
     Attributes:
         examples: input, reference and fields.
         names: distinct ids that the data give; None if they give none.
+        segments: the label of each one's segment; None if there are none.
     """
 
     examples: tuple[Example, ...]
     names: tuple[str, ...] | None = None
+    segments: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -141,6 +143,9 @@ class DataTable(Table, table="data"):
         "Column of distinct ids. Without it a column called `id` or `name`, if its values are distinct, or else the "
         "first words and a digest of the row.",
     )
+    segment: str | None = key(
+        None, "Column of each row's segment, such as its language: the result has estimates for each."
+    )
     sample: int | None = key(None, "Number of rows drawn at random, in their order.", said="all", ge=1)
     seed: int | None = key(None, "Seed of the sample.", said="`0`")
     shuffle: int | Literal[False] = key(
@@ -169,7 +174,18 @@ def read_examples(table: DataTable) -> DataSet:
         found = call_named(table, loader, table.arguments or {})
         examples, named = _as_examples(table, loader, found, columns)
     examples = _taken(table, examples)
-    return DataSet(tuple(examples), _names(table, examples, named, table.id))
+    return DataSet(tuple(examples), _names(table, examples, named, table.id), _segments(table, examples))
+
+
+def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] | None:
+    """The label of each example's segment."""
+    if table.segment is None:
+        return None
+    labels = [example.fields.get(table.segment) for example in examples]
+    for row, label in enumerate(labels, start=1):
+        if label is None or label == "":
+            raise table.error("segment", f"names a column that is missing or empty in row {row}", table.segment)
+    return tuple(map(str, labels))
 
 
 def _taken(table: DataTable, examples: list[Example]) -> list[Example]:

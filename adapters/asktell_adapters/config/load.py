@@ -242,7 +242,9 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         options = {**_with_method(top, settings), **({"features": top.features} if top.features else {})}
         profiles = None if top.profile is None else ProfileTable.read(path, "profile", top.profile)
         profile = None if profiles is None else profiles.profile(output_folder)
-        selector = Selector(prompts, goal, allowed, examples=dataset.ids, profile=profile, **options)
+        selector = Selector(
+            prompts, goal, allowed, examples=dataset.ids, profile=profile, segments=dataset.segments, **options
+        )
         if improve:
             check_method(selector)
     kind = model.get("type")

@@ -1,0 +1,166 @@
+"""Segments of the examples: estimates in each, goals that speak of them, and evaluations where one is in doubt."""
+
+import json
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell import Adaptive, BestFeasible, Race, Selector, at_least, maximize, minimize
+from asktell.posterior.draws import ENDLESS
+from asktell.posterior.segments import Segments, pairs
+from asktell.posterior.two_way import Cells
+from asktell.results import PromptResult
+from asktell.service.schemas import NewStudy
+
+LABELS = ["de", "en", "fr"] * 20
+WORST = BestFeasible(maximize("right", worst_segment=True))
+METHODS = ["auto", "uniform", "csr", "csr-sh"]
+
+
+def table(shares: list[list[float]], size: int = 20) -> np.ndarray:
+    """(K, N) scores of 0 and 1 with these shares of 1 in the segments of LABELS."""
+    scores = np.zeros((len(shares), size * len(shares[0])))
+    for arm, row in enumerate(shares):
+        for g, share in enumerate(row):
+            scores[arm, g :: len(row)][: round(share * size)] = 1.0
+    return scores
+
+
+# The best mean is that of prompt 0, the best worst segment that of prompt 1.
+UNEVEN = table([[1.0, 1.0, 0.1], [0.6, 0.6, 0.6], [0.3, 0.4, 0.3]])
+
+
+def run(goal: BestFeasible, scores: np.ndarray, budget: int, method: object = "auto", seed: int = 2) -> Selector:
+    labels = LABELS[: scores.shape[1]]
+    selector = Selector(
+        ["p0", "p1", "p2"][: len(scores)], goal, budget, method, len(labels), seed=seed, segments=labels
+    )  # type: ignore[arg-type]
+    while (trial := selector.ask()) is not None:
+        selector.tell(trial, {"right": scores[trial.prompt_id, trial.example]})
+    return selector
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_worst_segment_is_what_counts(method: str) -> None:
+    assert run(BestFeasible("right"), UNEVEN, 180, method).result().best.id == 0  # type: ignore[union-attr]
+    assert run(WORST, UNEVEN, 180, method).result().best.id == 1  # type: ignore[union-attr]
+    every = BestFeasible("right", {"right": at_least(0.5, in_every_segment=True)})
+    result = run(every, UNEVEN, 180, method).result()
+    assert result.best is not None
+    assert result.best.id == 1
+    assert result.prompts[0].feasible is False
+
+
+@pytest.mark.parametrize("method", ["auto", "uniform"])
+def test_segments_are_known_exactly_once_all_examples_are_seen(method: str) -> None:
+    selector = run(WORST, UNEVEN, 180, method)
+    entry = selector.result().prompts[1]
+    assert entry.pulls == 60
+    assert list(entry.segments) == ["de", "en", "fr"]
+    for segment in entry.segments.values():
+        assert segment["right"] == (pytest.approx(0.6), pytest.approx(0.0, abs=1e-9))
+    assert PromptResult.from_dict(json.loads(json.dumps(entry.to_dict()))) == entry
+    assert Selector.from_json(selector.to_json()).result() == selector.result()
+    assert "right, worst" in str(selector.result())
+
+
+def test_without_a_goal_that_speaks_of_them_segments_are_told_and_change_nothing() -> None:
+    with_labels, without = (
+        run(BestFeasible("right"), UNEVEN, 60),
+        Selector(["p0", "p1", "p2"], BestFeasible("right"), 60, "auto", 60, seed=2),
+    )
+    while (trial := without.ask()) is not None:
+        without.tell(trial, UNEVEN[int(trial.prompt_id), trial.example])
+    told, plain = with_labels.result(), without.result()
+    assert [e.segments for e in plain.prompts] == [{}] * 3
+    assert all(set(e.segments) == {"de", "en", "fr"} for e in told.prompts)
+    assert told.best.id == plain.best.id  # type: ignore[union-attr]
+    assert [e.estimate for e in told.prompts] == [e.estimate for e in plain.prompts]
+
+
+def test_minimized_metrics_are_worst_where_they_are_highest() -> None:
+    goal = BestFeasible(minimize("right", worst_segment=True)).with_segments(3)
+    means = np.array([[0.5, 0.2, 0.3, 0.9]])  # of all, then of the segments
+    assert goal.values(means).tolist() == [[-0.9]]
+    assert goal.values(means[:, :1]).tolist() == [[-0.5]]
+    both = BestFeasible(WORST.objective, {"right": at_least(0.5, in_every_segment=True)}).with_segments(3)
+    assert both.by_segment == (0,)
+    assert both.values(means).tolist() == [[0.2, pytest.approx(-0.3)]]
+
+
+def test_evaluations_go_where_a_segment_is_in_doubt() -> None:
+    """Two segments hold hundreds of right answers; whether the third is good enough decides."""
+    rng = np.random.default_rng(1)
+    parts = []
+    for seed in range(6):
+        scores = (rng.random((3, 60)) < np.where(np.arange(60) % 3 == 2, 0.5, 0.97)).astype(float)
+        selector = run(WORST, scores, 100, seed=seed)
+        asked = selector.state.history.examples()[40:]
+        parts.append(float((asked % 3 == 2).mean()))
+    assert np.mean(parts) > 0.4
+
+
+def test_means_in_segments_are_calibrated() -> None:
+    """Drawn from the model: errors of estimates over their deviations have a size of about 1."""
+    z_given, z_new, rng = [], [], np.random.default_rng(0)
+    n_arms, n, n_segments = 12, 120, 4
+    segments = Segments.of([str(i % n_segments) for i in range(n)])
+    for _ in range(30):
+        effects = (
+            0.2 * rng.normal(size=(n_arms, 1))
+            + 0.2 * rng.normal(size=n_segments)
+            + 0.1 * rng.normal(size=(n_arms, n_segments))
+        )
+        scores = effects[:, segments.of_examples] + 0.3 * rng.normal(size=n) + 0.4 * rng.normal(size=(n_arms, n))
+        cell = rng.permutation(n_arms * n)[: n_arms * 20]
+        arms, examples = cell // n, cell % n
+        cells = Cells(arms, examples, scores[arms, examples][:, None])
+        truth = np.stack([scores[:, segments.of_examples == g].mean(axis=1) for g in range(n_segments)], axis=1)
+        given, new = (pairs(cells, 0, n_arms, segments, size, True) for size in (n, ENDLESS))
+        z_given.append((given.mean - truth.ravel()) / given.sd)
+        z_new.append((new.mean - effects.ravel()) / new.sd)
+        assert new.sd.mean() > given.sd.mean()
+    assert 0.8 < np.sqrt(np.mean(np.square(z_given))) < 1.25
+    assert 0.7 < np.sqrt(np.mean(np.square(z_new))) < 1.3
+
+
+def test_over_http_segments_are_part_of_the_definition() -> None:
+    request = {
+        "name": "a",
+        "prompts": ["p0", "p1"],
+        "goal": {
+            "maximize": "right",
+            "worst_segment": ["right"],
+            "at_least": {"right": {"bound": 0.5, "in_every_segment": True}},
+        },
+        "budget": 10,
+        "examples": 4,
+        "segments": ["de", "en", "de", "en"],
+    }
+    selector = NewStudy.model_validate(request).selector()
+    assert selector.state.problem.segments is not None
+    assert selector.state.problem.segments.names == ("de", "en")
+    assert str(selector.goal) == "maximize right in its worst segment subject to right >= 0.5 in every segment"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give segments="),
+        ({"segments": ["de"]}, "has 1 labels for 60 examples"),
+        ({"segments": "de"}, "must be a label for each example"),
+        ({"segments": [1] * 60}, "must be a label for each example"),
+        ({"segments": LABELS, "method": Race()}, "of which Race proves nothing"),
+        ({"segments": LABELS, "method": Adaptive(confidence=0.9)}, "proves nothing"),
+    ],
+)
+def test_segments_that_cannot_be_used_are_an_error(options: dict[str, object], message: str) -> None:
+    with pytest.raises(asktell.AsktellError, match=message):
+        Selector(["p0", "p1"], WORST, 20, examples=60, **options)  # type: ignore[arg-type]
+
+
+def test_examples_do_not_join_where_there_are_segments() -> None:
+    selector = run(WORST, UNEVEN, 30)
+    with pytest.raises(asktell.InvalidArgumentError, match="where there are segments"):
+        selector.extend(examples=3)
