@@ -19,7 +19,7 @@ Terminals and files
     aligned(rows): the lines of a table
     write_atomically(path, text): readers see the old or the new content, never a part
 Problems
-    Goal: what is looked for; FAILURE_RATE: the metric that the engine fills in
+    Goal: what is looked for
     parse_goal(kind, maximize, ...): a goal from the names of metrics
     changes(before, after): how the ids of examples differ
     parts_of(prompt): the messages and tools of a prompt that is a chat
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
     from asktell.problem.examples import changes
-    from asktell.problem.goals import FAILURE_RATE, Goal, parse_goal
+    from asktell.problem.goals import Goal, parse_goal
     from asktell.results.evaluations import Evaluation
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import Calling, Evaluator, Outcome, attempt, details_of, goal_scores
@@ -88,7 +88,7 @@ _HOMES = {
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
     "problem.examples": ("changes",),
-    "problem.goals": ("FAILURE_RATE", "Goal", "parse_goal"),
+    "problem.goals": ("Goal", "parse_goal"),
     "results.evaluations": ("Evaluation",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
     "running.evaluator": ("Calling", "Evaluator", "Outcome", "attempt", "details_of", "goal_scores"),
@@ -105,7 +105,6 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "FAILURE_RATE",
     "AbstractStudy",
     "Board",
     "Calling",

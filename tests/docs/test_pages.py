@@ -446,8 +446,17 @@ def test_noisy_scores(page: Page) -> None:
 def test_failed_evaluations(page: Page, capsys: Output) -> None:
     page.run(2, asktell=asktell, prompts=["one", "two", "three"])
     assert re.findall(r"# (.*)", page.blocks("python")[1]) == capsys.readouterr().out.splitlines()
-    names = page.run(1)
+    names = page.run(2)
     assert names["selector"].state.problem.on_failure == {"accuracy": 0.0}
+    assert str(names["goal"]) == "maximize accuracy subject to failure_rate <= 0.02"
+
+
+@pytest.mark.page("how-to/segments-and-tails.md")
+def test_segments_and_tails(page: Page) -> None:
+    names = page.run(asktell=asktell, prompts=["one", "two", "three"])
+    mean, error = names["best"].segments["fr"]["accuracy"]
+    assert abs(mean - 0.5) < 0.005
+    assert error < 0.05
 
 
 # Decide

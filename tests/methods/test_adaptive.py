@@ -395,10 +395,10 @@ def test_a_result_draws_from_the_posterior_once(monkeypatch: pytest.MonkeyPatch)
         s.tell(trial, [np.sin(trial.id), np.cos(trial.id)])
     calls, joint = 0, draws.joint
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any, **options: Any) -> Any:
         nonlocal calls
         calls += 1
-        return joint(*args)
+        return joint(*args, **options)
 
     monkeypatch.setattr(draws, "joint", counted)
     monkeypatch.setattr(statement, "joint", counted)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from asktell.extend import FAILURE_RATE, Goal, nearest, parse_goal
+from asktell.extend import Goal, nearest, parse_goal
 from asktell_adapters.config.tables import Table, key, listed
 
 _METRICS = "a metric's name, or a list of them"
@@ -34,16 +34,16 @@ class GoalTable(Table, table="goal"):
     def goal(self, computed: Mapping[str, Any] | None) -> Goal:
         """The goal; `computed` are the metrics that there are, None where a harness decides that."""
         best = [[names] if isinstance(names, str) else names for names in (self.maximize, self.minimize)]
-        used = [name for names in (*best, self.at_least, self.at_most) for name in names]
-        for name in (*used, *self.ranges):
-            if computed is not None and name not in computed and name != FAILURE_RATE:
+        parts = self.at_least, self.at_most, self.ranges, self.sure, self.worst_segment
+        with self.named():
+            goal = parse_goal(self.type, best[0], best[1], *parts)
+        for name in (*goal.metrics, *self.ranges):
+            if computed is not None and name not in computed:
                 near = nearest(name, list(computed))
                 raise self.mistake(
                     f"[goal] names the metric {name!r}, which is not computed{near}; [metrics] has "
                     f"{listed(list(computed))}."
                 )
-        if unused := [name for name in self.ranges if name not in used]:
+        if unused := [name for name in self.ranges if name not in goal.metrics]:
             raise self.error("ranges", f"names {unused[0]!r}, which the goal does not use")
-        with self.named():
-            parts = self.at_least, self.at_most, self.ranges, self.sure, self.worst_segment
-            return parse_goal(self.type, best[0], best[1], *parts)
+        return goal

@@ -1,0 +1,122 @@
+"""The best worst segment, and every segment above a bound: `python -m benchmarks.selection.segments --tables FOLDER`.
+
+28 models on the 1,400 questions of MMLU-Pro in 14 categories (`models/mmlu_pro.npz`, whether each answer is right):
+
+- *worst*: `maximize("right", worst_segment=True)`. Quality is that of the answer's worst category: 1 for the best model
+  in this sense, 0 from the median down.
+- *every*: the best mean among the models that are right on a share of at least `BOUND` of each category; quality
+  likewise among the feasible ones, 0 for an infeasible answer.
+
+Ways: `auto` and `uniform` with the goal that speaks of segments; `auto by the mean`, which knows nothing of them; and
+for *every* also `auto, 14 metrics`, where an evaluation is a question of each category, so that it costs 14. The models
+are each time a random half. Prints means over seeds and their standard errors.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from tqdm import tqdm
+
+from asktell import BestFeasible, Selector, at_least, maximize
+from asktell.problem.goals import Goal
+from benchmarks.problems import replay
+from benchmarks.problems.table import Array
+from benchmarks.results import table
+
+BOUND = 0.2
+MEAN, WORST = BestFeasible("right"), BestFeasible(maximize("right", worst_segment=True))
+EVERY = BestFeasible("right", {"right": at_least(BOUND, in_every_segment=True)})
+Way: TypeAlias = Callable[[Array, list[str], int, int], int]
+
+
+def by_question(goal: Goal, method: str) -> Way:
+    """Select with an evaluation per question."""
+
+    def way(right: Array, segments: list[str], budget: int, seed: int) -> int:
+        prompts = [f"model {i}" for i in range(len(right))]
+        selector = Selector(prompts, goal, budget, method, right.shape[1], seed=seed, segments=segments)
+        while trial := selector.ask():
+            selector.tell(trial, float(right[int(trial.prompt_id), trial.example or 0]))
+        best = selector.result().best
+        assert best is not None
+        return int(best.id)
+
+    return way
+
+
+def by_metrics(right: Array, segments: list[str], budget: int, seed: int) -> int:
+    """Select with a metric per category: the n-th evaluation is the n-th question of each."""
+    names = sorted(set(segments))
+    rng, labels = np.random.default_rng(seed), np.array(segments)
+    order = [rng.permutation(np.flatnonzero(labels == name)) for name in names]
+    n_examples = min(map(len, order))
+    goal = BestFeasible("right", {name: at_least(BOUND) for name in names})
+    selector = Selector(
+        [f"model {i}" for i in range(len(right))], goal, budget // len(names), "auto", n_examples, seed=seed
+    )
+    while trial := selector.ask():
+        scores = [right[int(trial.prompt_id), questions[trial.example or 0]] for questions in order]
+        selector.tell(trial, {"right": float(np.mean(scores)), **dict(zip(names, scores, strict=True))})
+    best = selector.result().best
+    assert best is not None
+    return int(best.id)
+
+
+WAYS: dict[str, dict[str, Way]] = {
+    "worst": {
+        "auto": by_question(WORST, "auto"),
+        "auto by the mean": by_question(MEAN, "auto"),
+        "uniform": by_question(WORST, "uniform"),
+    },
+    "every": {
+        "auto": by_question(EVERY, "auto"),
+        "auto by the mean": by_question(MEAN, "auto"),
+        "auto, 14 metrics": by_metrics,
+        "uniform": by_question(EVERY, "uniform"),
+    },
+}
+
+
+def qualities(right: Array, segments: list[str]) -> dict[str, Array]:
+    """(K,) by goal."""
+    labels = np.array(segments)
+    worst = np.min([right[:, labels == name].mean(axis=1) for name in sorted(set(segments))], axis=0)
+    mean, kept = right.mean(axis=1), worst >= BOUND
+    return {"worst": _scaled(worst, worst), "every": np.where(kept, _scaled(mean, mean[kept]), 0.0)}
+
+
+def _scaled(values: Array, among: Array) -> Array:
+    middle = np.median(among)
+    return np.asarray(np.clip((values - middle) / max(among.max() - middle, 1e-9), 0.0, 1.0))
+
+
+def main() -> None:
+    """Parse the command line, run, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=Path, default=replay.default_folder(), help="folder of recorded tables")
+    parser.add_argument("--per-prompt", nargs="+", type=int, default=[15, 30, 60, 120])
+    parser.add_argument("--seeds", type=int, default=20)
+    args = parser.parse_args()
+    with np.load(args.tables / "models" / "mmlu_pro.npz") as file:
+        scores, segments = file["scores"][:, :, 0], file["segments"].tolist()
+    rows = []
+    for b in args.per_prompt:
+        found: dict[tuple[str, str], list[float]] = {}
+        for seed in tqdm(range(args.seeds), desc=f"b = {b}"):
+            some = np.random.default_rng([seed, 5]).permutation(len(scores))[: len(scores) // 2]
+            right = scores[some]
+            quality = qualities(right, segments)
+            for goal, ways in WAYS.items():
+                for name, way in ways.items():
+                    found.setdefault((goal, name), []).append(quality[goal][way(right, segments, b * len(right), seed)])
+        for (goal, name), of_seeds in found.items():
+            error = np.std(of_seeds, ddof=1) / np.sqrt(len(of_seeds))
+            rows.append([goal, str(b), name, f"{np.mean(of_seeds):.3f}", f"{error:.3f}"])
+    print(table(["goal", "b", "way", "quality", "standard error"], rows))
+
+
+if __name__ == "__main__":
+    main()
