@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, final, get_args
 import numpy as np
 
 from asktell.errors import InvalidArgumentError
-from asktell.methods.belief import Belief, believe, by_chance, stated
+from asktell.methods.belief import Belief, believe, by_chance, even_order, stated
 from asktell.methods.certainty import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
@@ -26,6 +26,7 @@ from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
+_FIRST_PART, _FEWEST_FIRST = 1 / 3, 8  # of the budget, for arms that cover the factors' levels evenly; and arms
 # What a decision may cost.
 _PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
 _TRIES = 6  # of a prompt without a score, before others: six of six failures take it out at the rate of 1/2
@@ -175,7 +176,24 @@ class Adaptive:
         return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
 
     def _batch_size(self, state: State) -> int:
-        return max(1, round(self.batch * len(self._field(state))))
+        size = float(len(self._field(state)))
+        if self._first(state) is not None:
+            size = min(size, state.problem.budget)
+        return max(1, round(self.batch * size))
+
+    def _first(self, state: State) -> Indices | None:
+        """The arms that are pulled before the posterior chooses, in this order; None: all.
+
+        Where there are factors, arms that nobody pulled are known by their levels: a part of the budget goes to arms
+        that cover the levels evenly, then to those that joined.
+        """
+        problem, origin = state.problem, state.origin
+        if self.confidence is not None or (order := even_order(origin)) is None:
+            return None
+        first = order[: max(_FEWEST_FIRST, math.ceil(_FIRST_PART * origin.budget))]
+        joined = np.arange(origin.n_arms, problem.n_arms)
+        baseline = [] if problem.baseline is None else [problem.baseline]
+        return np.concatenate((first, joined, baseline)).astype(np.int64)
 
     def _field(self, state: State) -> Indices:
         """The arms in the race that take part, ascending: all, but where the budget is small for a single best one.
@@ -186,7 +204,8 @@ class Adaptive:
         problem, active = state.problem, state.active
         each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
         size = max(2, math.ceil(problem.budget / each))
-        if not isinstance(problem.goal, BestFeasible) or self.confidence is not None or len(active) <= size:
+        is_best = isinstance(problem.goal, BestFeasible)
+        if not is_best or self.confidence is not None or len(active) <= size or self._first(state) is not None:
             return active
         certain = np.bincount(state.history.arms(), minlength=problem.n_arms) + _pulls_out(state) > 0
         certain[state.origin.n_arms :] = True
@@ -200,15 +219,20 @@ class Adaptive:
     def _choose(
         self, state: State, open_: Indices, room: int, number: int, belief: Belief | None, doubtful: Indices | None
     ) -> Indices:
-        """Distinct arms to pull: those without any pull first, then at random by how much is in doubt."""
+        """Distinct arms to pull: the first ones without any pull, then at random by how much is in doubt."""
         problem = state.problem
         bits = counters.bits(problem.seed, "choose", number, open_)
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
         seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
         out = _pulls_out(state)
         new = ((seen + out)[open_] == 0) & (_missing(state)[open_] < _TRIES)
+        if (first := self._first(state)) is not None:
+            place = np.full(problem.n_arms, np.inf)
+            place[first[::-1]] = np.arange(len(first), 0.0, -1.0)
+            new &= np.isfinite(place[open_])
         if new.any():
-            order = open_[np.argsort(np.where(new, uniform, 2.0), kind="stable")]
+            turn = uniform if first is None else place[open_]
+            order = open_[np.argsort(np.where(new, turn, np.inf), kind="stable")]
             return order[: min(int(new.sum()), _room(state))]
         if doubtful is not None and (missing := np.intersect1d(doubtful, open_)).size:
             # They are compared on common examples, so whoever has fewer comes first.
@@ -268,7 +292,8 @@ class Adaptive:
         seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
         if self.confidence is not None:
             return self._in_order(state, arms, n_pulls)
-        first = belief is None or not seen[arms].all()
+        of_first = self._first(state)
+        first = belief is None or not seen[arms if of_first is None else np.intersect1d(arms, of_first)].all()
         if first and belief is not None and state.growth:
             return self._first_cells(state, arms[:n_pulls], belief)
         doubt, informative = (None, None) if first or belief is None else (belief.interest, belief.informative)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct
+from asktell.numerics.arrays import Draws, Indices, Masks, Means, Vector, distinct
 from asktell.posterior import design, draws, membership
-from asktell.posterior.basis import basis
+from asktell.posterior.basis import Basis, basis, levels_of, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
@@ -215,5 +215,27 @@ def _is_binary(scores: Vector) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _basis(problem: Problem) -> Matrix | None:
-    return None if problem.features is None else basis(problem.features)
+def _basis(problem: Problem) -> Basis | None:
+    if problem.candidates is not None:
+        return of_factors(problem.candidates, problem.features)
+    return None if problem.features is None else Basis(basis(problem.features))
+
+
+@lru_cache(maxsize=4)
+def even_order(problem: Problem) -> Indices | None:
+    """The arms in an order of which every beginning has each factor's levels about equally often; equals by chance.
+
+    None where there are no factors.
+    """
+    levels = [] if problem.candidates is None else levels_of(problem.candidates)
+    if not levels:
+        return None
+    order = by_chance(problem, np.arange(problem.n_arms))
+    levels, used = [codes[order] for codes in levels], np.zeros(problem.n_arms)
+    found = np.empty(problem.n_arms, dtype=np.int64)
+    for place in range(len(found)):
+        at = int(used.argmin())
+        found[place], used[at] = order[at], np.inf
+        for codes in levels:
+            used[codes == codes[at]] += codes.max() + 1.0  # so that no level comes twice before each came once
+    return found

@@ -1,15 +1,62 @@
-"""Functions of the prompts' features that their effects may be made of.
+"""Functions of the prompts' features, and of candidates' factors, that their effects may be made of.
+
+A factor's level has an effect on all candidates of that level. How much a factor matters is estimated from the scores
+(`asktell.posterior.two_way`).
 
 A Gaussian process with a kernel k has effects Z @ slopes, Z Z' = k, with independent slopes. The kernel here is half
 linear and half Gaussian (RBF), as of BLUP, and Z its leading components.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from asktell.numerics.arrays import Features, Matrix, spread_evenly, standardized
+from asktell.numerics.arrays import Features, Indices, Matrix, spread_evenly, standardized
+from asktell.problem.candidates import Candidates
 
 _COLUMNS = 24  # leading components of the kernel that the model takes; the others' eigenvalues are small
 _LANDMARKS = 512  # rows that stand for all (Nystrom approximation), so that 100,000 prompts take no K x K matrix
+_MOST_LEVELS = 512  # of all factors: equations of that size take a tenth of a second
+
+
+class Basis(NamedTuple):
+    """`columns` (K, q), whose rows have a mean squared length of 1.
+
+    `blocks` (q,): which columns belong together, each with a variance to be estimated; None: all have the same one.
+    """
+
+    columns: Matrix
+    blocks: Indices | None = None
+
+
+def of_factors(candidates: Candidates, features: Features | None = None) -> Basis | None:
+    """A column for each level of the factors with several levels, and those of the features; None if there is none.
+
+    See `levels_of` for the factors that count.
+    """
+    parts = [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in levels_of(candidates)]
+    if features is not None:
+        parts.append(basis(features))
+    if not parts:
+        return None
+    blocks = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
+    return Basis(np.concatenate(parts, axis=1), blocks)
+
+
+def levels_of(candidates: Candidates) -> list[Indices]:
+    """For each factor that counts, (K,) the number of each candidate's level.
+
+    One with a single level, or with one for each candidate, says nothing that the candidate's own effect does not. Of
+    factors with more than 512 levels in all, those with the fewest count.
+    """
+    codes = [np.unique(column, return_inverse=True)[1] for column in zip(*candidates.levels, strict=True)]
+    found, left = [], _MOST_LEVELS
+    for one in sorted(codes, key=lambda one: int(one.max())):
+        n = int(one.max()) + 1
+        if 1 < n < len(one) and n <= left:
+            found.append(one)
+            left -= n
+    return found
 
 
 def basis(features: Features) -> Matrix:

@@ -20,6 +20,7 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector
+from asktell.posterior.basis import Basis
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
@@ -50,7 +51,7 @@ def joint(
     cells: Cells,
     goal: Goal,
     shapes: Sequence[Shape | None],
-    basis: Matrix | None,
+    basis: Basis | None,
     n_arms: int,
     n_examples: int | None,
     n_rows: int,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Vector
+from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
 
@@ -59,9 +60,11 @@ class System:
     """The equations for cells at (`arms`, `examples`), -1 for an example that is none of the N.
 
     `basis` (K, q): functions of the prompts' features. A part of the prompts' effects may be basis @ slopes, with
-    independent slopes; the basis's rows have a mean square length of 1. `noise`: the part of the residual variance that
-    is noise within a cell; `asks` (n,): of how many scores each cell's is the mean. `shape`: in what the N examples
-    differ; its shift is off the scores already. `groups`: arms stand for their means over groups of the examples.
+    independent slopes; the basis's rows have a mean square length of 1. `scales` (q,) are the slopes' deviations in
+    units of their common one, 1 until the variances of the basis's blocks are known. `noise`: the part of the residual
+    variance that is noise within a cell; `asks` (n,): of how many scores each cell's is the mean. `shape`: in what the
+    N examples differ; its shift is off the scores already. `groups`: arms stand for their means over groups of the
+    examples.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class System:
         y: Vector,
         n_arms: int,
         n_examples: int | None,
-        basis: Matrix | None = None,
+        basis: Basis | None = None,
         asks: Counts | None = None,
         noise: float = 0.0,
         shape: Shape | None = None,
@@ -80,7 +83,9 @@ class System:
         n = len(y)
         self.noise = noise
         self.precision = np.ones(n) if asks is None else 1.0 / (1.0 - noise + noise / asks)
-        self.basis = z = np.zeros((n_arms, 0)) if basis is None else basis
+        self.basis = z = np.zeros((n_arms, 0)) if basis is None else basis.columns
+        self.blocks = None if basis is None else basis.blocks
+        self.scales = np.ones(z.shape[1])
         self.y, self.n, self.n_arms, self.n_examples = y, n, n_arms, n_examples
         if n_examples is None:
             columns, self.in_population = np.zeros(n, dtype=np.int64), np.zeros(0, dtype=bool)
@@ -268,18 +273,19 @@ class System:
         slope = share * v.prompt
         if not slope:
             return density, alone
-        # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes. The slopes have
-        # the posterior of a regression on what the effects leave unexplained.
-        left = self.squares - solved.u.T @ self.sums - solved.other.T @ self.sums_other
-        inner = np.eye(len(left) - 1) + slope / v.residual * 0.5 * (left[1:, 1:] + left[1:, 1:].T)
-        root = _cholesky(slope * _inverse(inner))
-        right = left[1:, 0] / v.residual
-        slopes = root @ (root.T @ right)
-        density += 0.5 * right @ slopes - np.log(np.diag(_cholesky(inner))).sum()
+        # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes.
+        left = self.unexplained(solved)
+        slopes, root, log_det = posterior_of_slopes(left, v.residual, np.sqrt(slope) * self.scales)
+        density += 0.5 * float(left[1:, 0] @ slopes) / v.residual - 0.5 * log_det
         into = self.basis - fitted
         return float(density), Gaussian(
             alone.mean + into @ slopes, _beside(alone.rows, into), _block_diagonal(alone.root, root), alone.own
         )
+
+    def unexplained(self, s: Solved) -> Matrix:
+        """Products of what the effects leave of the scores, and of the basis's columns as if they were scores."""
+        left = self.squares - s.u.T @ self.sums - s.other.T @ self.sums_other
+        return np.asarray(0.5 * (left + left.T))
 
     def _means(self, v: Variances, s: Solved) -> tuple[Gaussian, Matrix]:
         """The posterior without a basis; and (K, q), what the means would be if the basis's columns were the scores."""
@@ -357,6 +363,24 @@ class System:
         from scipy import sparse  # here, to keep the import of asktell light
 
         return sparse.csr_matrix((entries, (at_rows, at_columns)), shape=shape)
+
+
+def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tuple[Vector, Matrix, float]:
+    """The regression of what the effects leave of the scores on what they leave of the basis's columns.
+
+    Args:
+        left: their products, as of `System.unexplained`.
+        residual: the variance.
+        deviations: (q,) of the slopes beforehand.
+
+    Returns:
+        The slopes' mean, a root of their covariance, and the log of the determinant by which they enlarge that of the
+        scores' covariance.
+    """
+    inner = np.eye(len(deviations)) + deviations[:, None] * left[1:, 1:] * deviations / residual
+    lower = _cholesky(inner)
+    root = deviations[:, None] * np.linalg.inv(lower).T
+    return root @ (root.T @ left[1:, 0]) / residual, root, 2.0 * float(np.log(np.diag(lower)).sum())
 
 
 def _times(matrix: Any, weights: Vector) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Indices, Matrix, Vector
 from asktell.numerics.cells import Scored
+from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
 from asktell.posterior.two_way import Cells, Posterior, posterior
 
@@ -49,8 +50,8 @@ def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples
     given = len(segments.of_examples)
     sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
     groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)
-    n_pairs = n_arms * n
-    return posterior(in_pairs, column, n_pairs, n_examples, None, None, averaged, _basis(n_arms, n), None, groups)
+    n_pairs, basis = n_arms * n, Basis(_basis(n_arms, n))
+    return posterior(in_pairs, column, n_pairs, n_examples, None, None, averaged, basis, None, groups)
 
 
 def _basis(n_arms: int, n: int) -> Matrix:

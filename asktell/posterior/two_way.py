@@ -23,7 +23,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Vector, distinct
 from asktell.numerics.cells import PRIOR_SHARE, Scored
-from asktell.posterior.equations import Groups, System, Variances
+from asktell.posterior.basis import Basis
+from asktell.posterior.equations import Groups, System, Variances, posterior_of_slopes
 from asktell.posterior.mixture import Gaussian, Posterior
 from asktell.posterior.shape import Shape
 
@@ -48,6 +49,8 @@ _PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances: a factor of 2
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
 _SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
 _TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in earlier studies, and how likely beforehand; others did no better
+
+_BLOCKS_SHARE = 0.5  # of the prompts' variance, beforehand, that belongs to the basis's blocks
 
 _FEWEST_EQUAL = 3  # equal scores of no simple value: by chance only where a metric has no noise
 _SIMPLE = 10.0  # quarters up to that are grades, which agree by chance
@@ -101,7 +104,7 @@ def posterior(
     variances: Variances | None = None,
     limits: tuple[float, float] | None = None,
     averaged: bool = True,
-    basis: Matrix | None = None,
+    basis: Basis | None = None,
     shape: Shape | None = None,
     groups: Groups | None = None,
 ) -> Posterior:
@@ -145,7 +148,7 @@ class _Data(NamedTuple):
     y: Vector
     n_arms: int
     n_examples: int | None
-    basis: Matrix | None
+    basis: Basis | None
     spread: float
     groups: Groups | None = None
     shape: Shape | None = None
@@ -272,34 +275,50 @@ def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
 
 
 def reml(system: System, expected: Variances | None = None) -> Variances:
-    """The most likely variances, with a weak prior on the effects' shares, or one on those `expected`."""
+    """The most likely variances, with a weak prior on the effects' shares, or one on those `expected`.
+
+    Where the basis has blocks, a variance for each is estimated along with them: then the prompts' variance is the sum
+    of their own and the blocks', whose relative sizes are set in the system.
+    """
     prior = np.array(_PRIOR_SHARES if expected is None else expected)
     weights = (_PRIOR_WEIGHT, _PRIOR_WEIGHT) if expected is None else _KNOWN_WEIGHTS
     if system.n_examples is None:
         prior = np.array([0.1, 1.0, 0.9])  # there is no example effect; its variance is never used
-    n_columns = system.n_columns
+    n_columns, blocks = system.n_columns, system.blocks
+    n_slopes = np.zeros(0) if blocks is None else np.bincount(blocks)
+    if len(n_slopes):
+        halves = prior[0] * _BLOCKS_SHARE
+        prior[0] -= halves
+        prior = np.concatenate((prior, np.full(len(n_slopes), halves / len(n_slopes))))
 
     def improved(v: Vector) -> Vector:
         """A step of EM."""
-        s = system.solve(Variances(*v))
-        u, other = s.u[:, 0], s.other[:, 0]
-        fitted = u @ system.sums[:, 0] + other @ system.sums_other[:, 0]
-        residual = (system.squares[0, 0] - fitted) / max(1, system.n - 1)
-        kept, others = system.spread_kept, system.spread_other
-        of_kept = u[1:] @ (u[1:] / kept) + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum()
-        of_other = other @ (other / others)
+        s = system.solve(Variances(*v[:3]))
+        u, other, kept, others = s.u[:, 0], s.other[:, 0], system.spread_kept, system.spread_other
+        own_kept, own_other, of_slopes = 0.0, 0.0, n_slopes
+        if blocks is None:
+            squares = system.squares[0, 0] - u @ system.sums[:, 0] - other @ system.sums_other[:, 0]
+        else:
+            left = system.unexplained(s)
+            m, root, _ = posterior_of_slopes(left, v[2], np.sqrt(v[3:])[blocks])
+            u, other = u - s.u[:, 1:] @ m, other - s.other[:, 1:] @ m
+            squares = left[0, 0] - left[0, 1:] @ m
+            own_kept = float((((s.u[1:, 1:] @ root) ** 2).sum(axis=1) / kept).sum())
+            own_other = float((((s.other[:, 1:] @ root) ** 2).sum(axis=1) / others).sum())
+            of_slopes = np.bincount(blocks, m**2 + (root**2).sum(axis=1))
+        of_kept = u[1:] @ (u[1:] / kept) + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum() + own_kept
+        of_other = other @ (other / others) + own_other
         of_other += v[2] * ((s.d / others).sum() + system.trace(s.d**2 / others, s.inverse))
         per_arm, per_column = (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
-        new = np.array(
-            [
-                (per_arm + weights[0] * prior[0]) / (system.n_arms + weights[0]),
-                (per_column + weights[1] * prior[1]) / (n_columns + weights[1]) if n_columns else v[1],
-                residual if system.n > 2 else v[2],
-            ]
-        )
+        new = [
+            (per_arm + weights[0] * prior[0]) / (system.n_arms + weights[0]),
+            (per_column + weights[1] * prior[1]) / (n_columns + weights[1]) if n_columns else v[1],
+            squares / max(1, system.n - 1) if system.n > 2 else v[2],
+            *(of_slopes + weights[0] * prior[3:]) / (n_slopes + weights[0]),
+        ]
         return np.asarray(np.maximum(new, _FLOOR))
 
-    at, moved, gap = np.log(prior), np.zeros(3), np.zeros(3)
+    at, moved, gap = np.log(prior), np.zeros(len(prior)), np.zeros(len(prior))
     for _ in range(_STEPS):
         last, gap = gap, np.log(improved(np.exp(at))) - at
         size = np.abs(gap).max()
@@ -312,7 +331,12 @@ def reml(system: System, expected: Variances | None = None) -> Variances:
         at = at + moved
         if size < _CONVERGED:
             break
-    return Variances(*np.exp(at).tolist())
+    found = np.exp(at)
+    if blocks is not None:
+        of_blocks = float(found[3:].sum())
+        system.scales = np.sqrt(found[3:] / of_blocks)[blocks]
+        found[0] += of_blocks
+    return Variances(*found[:3].tolist())
 
 
 def _guesses(system: System, first: Variances, expected: Variances | None = None) -> tuple[list[Variances], Vector]:

@@ -436,3 +436,38 @@ def test_scores_of_any_size_warn_of_nothing_and_select_something(
     assert result.selected
     numbers = [x for e in result.prompts for x in (*e.estimate.values(), *e.standard_error.values()) if x is not None]
     assert np.isfinite(numbers).all()
+
+
+def test_of_candidates_a_third_of_the_budget_covers_the_levels_and_the_rest_goes_where_the_best_may_be() -> None:
+    """Below one evaluation per candidate; one level of one factor is much better."""
+    candidates = asktell.grid(model=list("abcdefgh"), prompt=["x", "y", "z", "w"], n=[1, 2])
+    selector = Selector(candidates, BestFeasible("q"), 30, examples=20, seed=1)
+    asked = []
+    while trial := selector.ask():
+        assert trial.candidate is not None
+        asked.append(trial.candidate)
+        score = (trial.candidate["model"] == "c") + 0.1 * (trial.candidate["n"] == 2) + (trial.example or 0) / 50
+        selector.tell(trial, [score])
+    first, later = asked[:10], asked[10:]
+    assert {candidate["model"] for candidate in first} == set("abcdefgh")
+    assert sorted(candidate["n"] for candidate in first) == [1] * 5 + [2] * 5
+    assert sum(candidate["model"] == "c" for candidate in later) > 10
+    result = selector.result()
+    assert result.best is not None
+    assert result.best.candidate is not None
+    assert (result.best.candidate["model"], result.best.candidate["n"]) == ("c", 2)
+    unseen = [entry for entry in result.prompts if not entry.pulls]
+    assert len(unseen) > 34
+    assert all(entry.estimate["q"] is not None for entry in unseen)
+
+
+def test_candidates_that_join_and_the_baseline_are_pulled_first() -> None:
+    candidates = asktell.grid(model=list("abcdefgh"), n=[1, 2, 3, 4])
+    selector = Selector(candidates, BestFeasible("q"), 30, examples=20, seed=1, baseline="h/4")
+    for trial in selector.ask(12):
+        selector.tell(trial, [0.5])
+    new = selector.add(asktell.grid(model=["new"], n=[1, 2, 3, 4]))
+    while trial := selector.ask():
+        selector.tell(trial, [0.5])
+    pulls = {entry.id: entry.pulls for entry in selector.result().prompts}
+    assert all(pulls[id_] for id_ in ["h/4", *new])

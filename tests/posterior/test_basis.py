@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from asktell.posterior.basis import basis
+from asktell import Candidates, grid
+from asktell.posterior.basis import Basis, basis, levels_of, of_factors
 from asktell.posterior.equations import System, Variances
-from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.two_way import Cells, posterior, reml
 
 LEVEL = 1e4  # the variance of a level that is nearly flat
 
@@ -36,7 +37,7 @@ def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> N
     cells = np.union1d(cells, np.arange(n_examples))  # the first prompt has seen every example
     arms, examples = np.divmod(cells, n_examples)
     y, z, v = rng.normal(size=len(arms)), basis(rng.normal(size=(n_arms, 3))), Variances(0.5, 0.3, 0.4)
-    system = System(arms, examples, y, n_arms, n_examples, z)
+    system = System(arms, examples, y, n_arms, n_examples, Basis(z))
     _, found = system.means_by_basis(v, share)
     mean, cov, _ = exact(arms, examples, y, z, n_examples, v, share)
     np.testing.assert_allclose(found.mean, mean, atol=1e-4)
@@ -50,7 +51,7 @@ def test_the_likelihood_of_the_share_is_exact() -> None:
     rng = np.random.default_rng(1)
     arms, examples = np.divmod(np.sort(rng.permutation(7 * 6)[:25]), 6)
     y, z, v = rng.normal(size=25), basis(rng.normal(size=(7, 2))), Variances(0.5, 0.3, 0.4)
-    system = System(arms, examples, y, 7, 6, z)
+    system = System(arms, examples, y, 7, 6, Basis(z))
     ours = [system.means_by_basis(v, share)[0] for share in (0.0, 0.3, 0.9)]
     theirs = [exact(arms, examples, y, z, 6, v, share)[2] for share in (0.0, 0.3, 0.9)]
     np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=2e-3)
@@ -61,7 +62,7 @@ def test_without_examples_too() -> None:
     rng = np.random.default_rng(2)
     arms, z, v = np.repeat(np.arange(5), 3), basis(rng.normal(size=(5, 2))), Variances(0.5, 1.0, 0.4)
     y = rng.normal(size=15)
-    _, found = System(arms, np.full(15, -1), y, 5, None, z).means_by_basis(v, 0.6)
+    _, found = System(arms, np.full(15, -1), y, 5, None, Basis(z)).means_by_basis(v, 0.6)
     prior = 0.6 * 0.5 * z @ z.T + 0.4 * 0.5 * np.eye(5) + LEVEL
     to_cells = np.eye(5)[arms]
     cov = to_cells @ prior @ to_cells.T + 0.4 * np.eye(15)
@@ -79,7 +80,11 @@ def test_features_that_tell_help_and_others_do_little_harm() -> None:
         y = truth[:, None] + 0.7 * rng.normal(size=50) + rng.normal(size=(40, 50))
         truth = y.mean(axis=1)
         cells = Cells.of(np.arange(40), np.arange(40) // 8, y[np.arange(40), np.arange(40) // 8][:, None], 50)
-        for name, z in (("informed", basis(x)), ("misled", basis(rng.normal(size=(40, 3)))), ("alone", None)):
+        for name, z in (
+            ("informed", Basis(basis(x))),
+            ("misled", Basis(basis(rng.normal(size=(40, 3))))),
+            ("alone", None),
+        ):
             mean = posterior(cells, 0, 40, 50, basis=z).mean
             errors[name].append(np.sqrt(np.mean((mean - truth - (mean - truth).mean()) ** 2)))
     informed, misled, alone = (np.mean(e) for e in errors.values())
@@ -106,3 +111,55 @@ def test_a_large_pool_goes_through_landmarks() -> None:
     np.testing.assert_allclose(twice[:400], twice[400:], atol=1e-9)
     ours, exact = twice[:400] @ twice[:400].T, once @ once.T
     assert np.corrcoef(ours.ravel(), exact.ravel())[0, 1] > 0.99
+
+
+def test_a_column_for_each_level_of_the_factors_that_count() -> None:
+    candidates = grid(only=["x"], model=["a", "b"], n=[1, 2, 3])
+    z, blocks = of_factors(candidates)  # type: ignore[misc]
+    assert blocks.tolist() == [0, 0, 1, 1, 1]
+    np.testing.assert_array_equal(z, [[*a, *b] for a in np.eye(2) for b in np.eye(3)])
+    assert of_factors(grid(prompt=["x", "y"])) is None  # a level for each candidate says nothing more
+    both = of_factors(candidates, np.random.default_rng(0).normal(size=(6, 2)))
+    assert both is not None
+    assert set(both.blocks.tolist()) == {0, 1, 2}  # type: ignore[union-attr]
+    many = Candidates([{"x": i % 300, "y": i % 2, "z": i % 299} for i in range(900)])
+    assert [int(codes.max()) + 1 for codes in levels_of(many)] == [2, 299]
+
+
+def test_how_much_each_factor_matters_is_estimated() -> None:
+    """Of three factors one matters much, one less and one not at all; the candidates' own effects are kept."""
+    found, densities = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        candidates = grid(a=range(8), b=range(8), c=range(8))
+        of_a, of_b = rng.normal(size=8), 0.5 * rng.normal(size=8)
+        codes = levels_of(candidates)
+        truth = of_a[codes[0]] + of_b[codes[1]] + 0.4 * rng.normal(size=512)
+        arms = rng.permutation(512)[:200]
+        y = truth[arms] + rng.normal(size=20)[np.arange(200) // 10] + 0.7 * rng.normal(size=200)
+        system = System(arms, np.arange(200) // 10, (y - y.mean()) / y.std(), 512, 20, of_factors(candidates))
+        v = reml(system)
+        found.append(system.scales[[0, 8, 16]] ** 2)
+        densities.append([system.means_by_basis(v, share)[0] for share in (0.0, 0.6, 0.9, 0.999)])
+    a, b, c = np.mean(found, axis=0)
+    assert 0.6 < a < 0.9
+    assert 0.1 < b < 0.35
+    assert c < 0.05
+    assert np.mean(densities, axis=0).argmax() == 2
+
+
+def test_factors_tell_of_candidates_that_nobody_pulled() -> None:
+    rng = np.random.default_rng(0)
+    candidates, right, alone = grid(a=range(6), b=range(6)), [], []
+    codes = levels_of(candidates)
+    for _ in range(10):
+        truth = rng.normal(size=6)[codes[0]] + rng.normal(size=6)[codes[1]]
+        y = truth[:, None] + 0.5 * rng.normal(size=50) + rng.normal(size=(36, 50))
+        arms = rng.permutation(36)[:18]
+        cells = Cells.of(arms, np.arange(18) // 6, y[arms, np.arange(18) // 6][:, None], 50)
+        unseen = np.setdiff1d(np.arange(36), arms)
+        fit = posterior(cells, 0, 36, 50, basis=of_factors(candidates))
+        right.append(np.corrcoef(fit.mean[unseen], truth[unseen])[0, 1])
+        alone.append(np.abs(fit.mean - y.mean(axis=1))[unseen].mean() / fit.sd[unseen].mean())
+    assert np.mean(right) > 0.5
+    assert 0.5 < np.mean(alone) < 1.3  # mean absolute errors are .8 deviations

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from asktell.posterior.basis import Basis
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, posterior
@@ -45,7 +46,7 @@ def test_the_posterior_is_that_of_the_joint_gaussian(n_arms, n_examples, noise, 
     z = rng.normal(size=(n_arms, 2))
     z /= np.sqrt((z**2).sum(axis=1).mean())
     shifted = y - shape.shift[examples]
-    system = System(arms, examples, shifted, n_arms, n_examples, z if slope else None, asks, noise, shape)
+    system = System(arms, examples, shifted, n_arms, n_examples, Basis(z) if slope else None, asks, noise, shape)
     assert system.keep_arms == (n_arms < n_examples)
     part = system.means_by_basis(V, slope)[1]
     mean, cov = dense(arms, examples, y, n_arms, n_examples, shape, asks, noise, z if slope else None, slope)
