@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Masks, Means, Vector, distinct
+from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, basis, levels_of, of_factors
 from asktell.posterior.statement import Statement, statement

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from asktell.numerics.arrays import Draws, Masks, Means, Vector
+from asktell.numerics.arrays import Draws, Masks, Matrix, Means, Vector
 from asktell.posterior.basis import Basis
 from asktell.posterior.draws import ENDLESS, Joint, joint
 from asktell.posterior.rasch import Rasch
