@@ -27,7 +27,7 @@ class AnsweredOnce:
 
     Args:
         llm: synchronous, async or both.
-        keys: of `answer_key`, without an LLM's identity.
+        keys: of `answer_key`, with the request's `client` as identity.
     """
 
     def __init__(self, llm: Any, keys: Collection[str]) -> None:
@@ -65,7 +65,7 @@ class AnsweredOnce:
         return answer
 
     def _claim(self, request: Request) -> _Claim:
-        key = answer_key({}, request)
+        key = answer_key(request.client, request)
         with self._lock:
             known = self._found.get(key)
             future: Future[Completion] = known or Future()

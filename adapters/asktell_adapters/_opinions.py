@@ -9,6 +9,7 @@ from asktell import EvaluatorError
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.llms.base import Completion, Example, Request, said
 from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics.judge import Judge, Spent
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
@@ -172,6 +173,9 @@ def _share_known(asked: Any, requests: Sequence[Sequence[Request]], samples: Seq
 
 def count(llm: Any, requests: Sequence[Request]) -> tuple[list[int], bool]:
     """Tokens of each, and whether the model's tokenizer said so."""
+    if isinstance(llm, Models):
+        each = [count(llm.of(request.client), [request]) for request in requests]
+        return [n for tokens, _ in each for n in tokens], all(exact for _, exact in each)
     if callable(counter := getattr(llm, "count_tokens", None)):
         try:
             return list(counter(requests)), True

@@ -21,6 +21,7 @@ from typing import Any, final
 from asktell import InvalidArgumentError, StorageError
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
+from asktell_adapters.llms.models import Models, llm_of
 
 _APPLICATION, _SCHEMA = 0x61736B63, 1  # "askc"
 _TABLES = f"""
@@ -64,6 +65,7 @@ def answer_key(identity: Mapping[str, Any], request: Request) -> str:
         "repeat": request.repeat or 0,
         **({} if request.schema is None else {"schema": dict(request.schema)}),
         **({"tools": [dict(tool) for tool in request.tools]} if request.tools else {}),
+        **({"options": dict(request.options)} if request.options else {}),
     }
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -304,17 +306,14 @@ class CachedLLM:
     """
 
     def __init__(self, llm: Any, cache: AnswerCache) -> None:
-        if not callable(getattr(llm, "identity", None)):
-            raise InvalidArgumentError(
-                f"cache= needs to know which LLM answers, but {type(llm).__name__} has no identity(). Give it a method "
-                "identity() that returns JSON data: the model, its version, and every setting that changes answers."
-            )
+        if not isinstance(llm, Models):
+            _check_identity(llm)
         self.llm = llm
         self.cache = cache
         self.hits = 0
         self.misses = 0
         self._warned = False
-        self._identity: Mapping[str, Any] | None = None
+        self._identities: dict[int, Mapping[str, Any]] = {}
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
         """Answers in the order of the requests; one that fails yields its exception in its place."""
@@ -338,12 +337,14 @@ class CachedLLM:
 
     def key(self, request: Request) -> str | None:
         """The key of its answer; None if that is not to be kept."""
-        sampled = getattr(self.llm, "sampled", lambda request: request.temperature > 0)
+        llm = llm_of(self.llm, request)
+        sampled = getattr(llm, "sampled", lambda request: request.temperature > 0)
         if request.repeat is None and sampled(request):
             return None
-        if self._identity is None:
-            self._identity = self.llm.identity()
-        return answer_key(self._identity, request)
+        if id(llm) not in self._identities:
+            _check_identity(llm)
+            self._identities[id(llm)] = llm.identity()
+        return answer_key(self._identities[id(llm)], request)
 
     def look_up(self, keys: Sequence[str | None]) -> list[Completion | None]:
         """What the cache has, and None for the others."""
@@ -378,6 +379,14 @@ class CachedLLM:
 
     def __repr__(self) -> str:
         return f"CachedLLM({self.llm!r}, {self.cache!r})"
+
+
+def _check_identity(llm: Any) -> None:
+    if not callable(getattr(llm, "identity", None)):
+        raise InvalidArgumentError(
+            f"cache= needs to know which LLM answers, but {type(llm).__name__} has no identity(). Give it a method "
+            "identity() that returns JSON data: the model, its version, and every setting that changes answers."
+        )
 
 
 def _statements(script: str) -> Iterator[str]:

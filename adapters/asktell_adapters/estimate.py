@@ -3,17 +3,19 @@
 import asyncio
 import inspect
 import random
+import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import n_repeats, outside_of_loops, whole
 from asktell_adapters._opinions import JudgeEstimate, Opinion, Sample, count, in_cache, opinion
-from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.evaluators.llm import Asked, AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.judge import Judge
 
 MOST_COUNTED = 200
@@ -172,18 +174,23 @@ def estimate(
     result = selection.result()
     n_cells = len(result.prompts) * len(evaluator.examples) * result.repeats
     evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
-    active = [entry.prompt for entry in result.prompts if entry.status == "active"] if evaluations else []
+    active: list[Asked] = (
+        [entry.candidate or entry.prompt for entry in result.prompts if entry.status == "active"] if evaluations else []
+    )
     cells = _drawn(evaluator, active, result.repeats, max(MOST_COUNTED, real_calls), random.Random(seed))
     requests = [evaluator.request(*cell) for cell in cells]
     tokens, exact = count(llm, requests[:MOST_COUNTED])
     found = in_cache(evaluator.answers, requests[:MOST_COUNTED])
     known = sum(answer is not None for answer in found) / len(found) if found else 0.0
     asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls and requests else _Asked({}, 0, 0.0, 0.0)
+    llms = [llm_of(llm, request) for request in requests] or [llm]
+    prices = [price or getattr(each, "price", None) for each in llms]
     call = _Call(
         sum(tokens) / len(tokens) if tokens else 0.0,
         asked.mean_tokens,
-        evaluator.max_new_tokens,
-        price or getattr(llm, "price", None),
+        max((request.max_new_tokens for request in requests), default=evaluator.max_new_tokens),
+        _combined(prices, statistics.fmean),
+        _combined(prices, max),
     )
     samples = [
         Sample(asked.answers.get(i, answer), i in asked.answers, evaluator.example(cells[i][1]), cells[i][2])
@@ -228,12 +235,16 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Call:
-    """One call of the LLM, on average: tokens read and written (None: not known), at most, and the price of a token."""
+    """One call of the LLM, on average: tokens read and written (None: not known), at most, and the price of a token.
+
+    `price` is the mean of several models, `highest` that of the dearest.
+    """
 
     read: float
     written: float | None
     longest: int
     price: Price | None
+    highest: Price | None
 
     @property
     def cost(self) -> float | None:
@@ -245,7 +256,16 @@ class _Call:
     @property
     def most_cost(self) -> float | None:
         """With the longest answer."""
-        return None if self.price is None else self.price.of(round(self.read), self.longest)
+        return None if self.highest is None else self.highest.of(round(self.read), self.longest)
+
+
+def _combined(prices: Sequence[Price | None], how: Callable[[list[float]], float]) -> Price | None:
+    """The price of several LLMs, where all are known; that of one as it is."""
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
+        return None
+    read, written = how([price.input for price in known]), how([price.output for price in known])
+    return known[0] if known == known[:1] * len(known) else Price(read, written, currency=known[0].currency)
 
 
 def _paid_for(money: float, call: _Call, share: float, opinions: Sequence[Opinion]) -> int:
@@ -297,8 +317,8 @@ class _Asked:
 
 
 def _drawn(
-    evaluator: LLMEvaluator | AsyncLLMEvaluator, prompts: Sequence[str], repeats: int, n: int, rng: random.Random
-) -> list[tuple[str, int, int]]:
+    evaluator: LLMEvaluator | AsyncLLMEvaluator, prompts: Sequence[Asked], repeats: int, n: int, rng: random.Random
+) -> list[tuple[Asked, int, int]]:
     """Prompt, example and repeat of some evaluations."""
     # At temperature 0 a repeat is asked the same again.
     repeats = repeats if evaluator.temperature else 1

@@ -215,7 +215,7 @@ class Board:
         self._taken: list[tuple[Trial, Outcome]] = []  # scores that are not recorded yet
         self._is_together = False  # whether more are to come, to be told at once
         self._until, self._is_enough = until, False
-        self._repeatable = repeatable
+        self.repeatable = repeatable
         self._n_repeats = 0  # whose ids are -1, -2, ...: they are no trials of the selection
         self._lost_repeats: set[int] = set()  # out, or failed
         self._n_told, self._look_at = 0, _FIRST_LOOK  # scores that this run has told, and when to look for repeats
@@ -242,7 +242,7 @@ class Board:
 
     def _repeat(self, n: int, late: bool = False) -> list[Trial]:
         """Up to n evaluations to repeat; see `to_repeat`."""
-        if self._repeatable or not (late or self._n_told >= self._look_at):
+        if self.repeatable or not (late or self._n_told >= self._look_at):
             return []
         selector = self.selector if isinstance(self.selector, Selector) else self.selector.selector
         n = 1 if late and self._worker else n  # other workers may be about to repeat some, too

@@ -59,8 +59,8 @@ def run(
             each trial. One whose third argument is called `repeat` (or `repeats`, the second of `evaluate_batch`) also
             gets how often the prompt was asked on the example before, or a list of that: see `Selector.repeat_of`.
             One whose first argument is called `candidate` gets `trial.candidate`, factor -> value, in place of the
-            prompt. One with a method `check_prompts` is given all prompts, id -> text, before the first is evaluated,
-            and may raise.
+            prompt. One with a method `check_prompts` is given all prompts, id -> text, or candidates, id -> (factor ->
+            value), before the first is evaluated, and may raise.
             One with a method `begin` is called with the selection's `result`, a function, when a run begins; and one
             with `remarks` says by metric what results are to say of it: see `Selector.remark`.
             Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's cost, also if
@@ -118,10 +118,10 @@ def run(
         raise InvalidArgumentError("An async evaluator runs in an event loop and takes no executor.")
     at_once = concurrency or _DEFAULT_CONCURRENCY
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
-    if repeatable is None:
-        repeatable = bool(getattr(evaluator, "repeatable", False))
-    with open_board(selector, progress, on_tell, max_failures_in_a_row, repeatable, until) as board:
+    with open_board(selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until) as board:
         _check_prompts(evaluator, board)
+        if repeatable is None:  # as it says now that it has seen the candidates, which may have a temperature
+            board.repeatable = bool(getattr(evaluator, "repeatable", False))
         if callable(begin := getattr(evaluator, "begin", None)):
             begin(board.selector.result)
         _remark(evaluator, board)
@@ -146,11 +146,11 @@ def _remark(evaluator: Evaluator, board: Board) -> None:
 
 
 def _check_prompts(evaluator: Evaluator, board: Board) -> None:
-    """Let an evaluator that can say so refuse prompts before anything is spent."""
+    """Let an evaluator that can say so refuse prompts before anything is spent; it sees candidates in any case."""
     if callable(check := getattr(evaluator, "check_prompts", None)):
         result = board.selector.result()
-        if not result.spent:
-            check({str(entry.id): entry.prompt for entry in result.prompts})
+        if not result.spent or result.prompts[0].candidate is not None:
+            check({str(entry.id): entry.candidate or entry.prompt for entry in result.prompts})
 
 
 def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:

@@ -361,6 +361,17 @@ def test_the_file_on_apis_is_a_configuration(tmp_path: Path, monkeypatch: pytest
     assert set(config.metrics) == {"brevity", "quality"}
 
 
+def test_the_file_of_several_models_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    (tmp_path / "a.toml").write_text(Page("how-to/run-from-the-command-line.md").blocks("toml")[1])
+    (tmp_path / "questions.csv").write_text("question,answer\nWhat do bees make?,honey\n")
+    config = load_config(tmp_path / "a.toml")
+    assert len(config.selector.prompts) == 10
+    assert set(config.selector.prompts.ids) > {"gpt-4o/short", "qwen3/expert"}
+    llm = config.evaluator().llm
+    assert [llm.of({"model": name}).price.output for name in ("gpt-4o-mini", "gpt-4o", "qwen3")] == [0.6, 10, 0]
+
+
 def test_the_errors_on_the_page_on_apis_are_those_of_the_code() -> None:
     llms = ROOT / "adapters" / "asktell_adapters" / "llms"
     source = "".join(path.read_text() for path in llms.glob("*.py"))

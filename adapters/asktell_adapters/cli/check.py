@@ -3,10 +3,9 @@
 import argparse
 import asyncio
 import contextlib
-import inspect
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from asktell.extend import in_words, nearest, one_line, outside_of_loops, some
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.process import logging_to_stderr
 from asktell_adapters.llms.base import Completion, Example, Request
+from asktell_adapters.llms.models import llm_of
 
 if TYPE_CHECKING:
     from asktell_adapters.config import Config
@@ -30,6 +30,7 @@ class Checked:
     prompt: str | int
     example: str  # its id, or the number of its row
     request: Request
+    candidate: Mapping[str, Any] | None = None
     answer: Completion | None = None
     scores: dict[str, float] = field(default_factory=dict)
     paid: float = 0.0
@@ -41,6 +42,7 @@ class Checked:
         answer = self.answer
         return {
             "prompt": self.prompt,
+            **({} if self.candidate is None else {"candidate": self.candidate}),
             "example": self.example,
             "messages": [dict(message) for message in self.request.messages],
             "answer": None if answer is None else answer.text,
@@ -65,17 +67,19 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _check(config: "Config", arguments: argparse.Namespace) -> int:
-    id_, text = _prompt(config, arguments.prompt)
+    prompts = config.selector.prompts
+    arm = _arm(prompts.ids, arguments.prompt)
+    id_, candidate = prompts.ids[arm], None if prompts.candidates is None else prompts.candidates[arm]
     position = _example(config, arguments.example)
     if config.harness is not None:
-        return _check_harness(config, Trial(0, id_, text, position), arguments.json)
+        return _check_harness(config, Trial(0, id_, prompts.texts[arm], position), arguments.json)
     with logging_to_stderr():
         evaluator = config.evaluator()
         name = config.dataset.ids[position]
         if config.dataset.names is None:  # a digest, which tells nobody anything
             name = config.examples[position].id or name
-        checked = Checked(id_, name, evaluator.request(text, position))
-        checked.is_priced = getattr(evaluator.llm, "price", 0.0) is not None
+        checked = Checked(id_, name, evaluator.request(candidate or prompts.texts[arm], position), candidate)
+        checked.is_priced = getattr(llm_of(evaluator.llm, checked.request), "price", 0.0) is not None
         evaluator.begin(config.selector.result)
         try:
             _evaluate(evaluator, checked, evaluator.example(position))
@@ -112,17 +116,16 @@ def _check_harness(config: "Config", trial: Trial, as_json: bool) -> int:
     return 0
 
 
-def _prompt(config: "Config", wanted: str | None) -> tuple[str | int, str]:
-    """Id and text of the one that was named, or of the first."""
-    prompts = config.selector.prompts
+def _arm(named: Sequence[str | int], wanted: str | None) -> int:
+    """The position of the prompt that was named, or of the first."""
+    ids = list(map(str, named))
     if wanted is None:
-        return prompts.ids[0], prompts.texts[0]
-    ids = list(map(str, prompts.ids))
+        return 0
     if wanted not in ids:
         raise InvalidArgumentError(
             f"There is no prompt {wanted!r}{nearest(wanted, ids)}. Name one by its id: {some(ids)}."
         )
-    return prompts.ids[ids.index(wanted)], prompts.texts[ids.index(wanted)]
+    return ids.index(wanted)
 
 
 def _example(config: "Config", wanted: str | None) -> int:
@@ -142,7 +145,7 @@ def _evaluate(evaluator: "LLMEvaluator | AsyncLLMEvaluator", checked: Checked, e
     """Ask for the answer, and score it."""
     start = time.perf_counter()
     try:
-        if inspect.iscoroutinefunction(getattr(evaluator.llm, "acomplete", None)):
+        if hasattr(evaluator, "ascores"):
             outside_of_loops(lambda: asyncio.run(_ask_async(evaluator, checked, example)))
             return
         (answer,) = evaluator.answers.complete([checked.request])
@@ -180,6 +183,8 @@ def _scored(checked: Checked) -> Iterator[None]:
 
 def _lines(checked: Checked) -> Iterator[str]:
     yield f"prompt {checked.prompt!r} on example {checked.example!r}"
+    factors = {name: value for name, value in (checked.candidate or {}).items() if name != "prompt"}
+    yield from [", ".join(f"{name}: {value}" for name, value in factors.items())] if factors else []
     for message in checked.request.messages:
         yield f"--- {message.get('role', '')}, as sent"
         yield str(message.get("content") or "")

@@ -39,6 +39,8 @@ from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling
 from asktell_adapters.cli.work import TimedBatches, TimedCalls
 from asktell_adapters.config.harness import Harness
 from asktell_adapters.estimate import estimate
+from asktell_adapters.evaluators.llm import Asked
+from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
 
 if TYPE_CHECKING:
@@ -126,24 +128,25 @@ def _judge(
     config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> Ruling:
     """What `settle` says of two prompts of a configuration."""
-    evaluator = config.harness or config.evaluator()
+    evaluator = _evaluator(config, baseline, candidate)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, selector, evaluator, arguments.yes)
     progress = not arguments.no_progress and sys.stderr.isatty()
     answers: dict[tuple[str, int | None], str] = {}
 
-    def keep(prompt: str, example: int | None, outcome: object) -> None:
+    def keep(asked: Asked, example: int | None, outcome: object) -> None:
         output = getattr(outcome, "details", {}).get("output")
         if isinstance(output, str):
-            answers[prompt, example] = output
+            answers[_named(asked), example] = output
 
     in_batches = callable(getattr(evaluator, "evaluate_batch", None))
     timed = TimedBatches(evaluator, keep) if in_batches else TimedCalls(evaluator, keep)
     verdict, selector, remarks = settle(judge, selector, timed, config.concurrency, progress, config.selector.max_cost)
-    result, texts = selector.result(), {candidate.id: candidate.prompt, baseline.id: baseline.prompt}
+    result = selector.result()
+    texts = {str(each.id): _named(each.candidate or each.prompt) for each in (candidate, baseline)}
     evaluations = [
-        each._replace(details={"output": answers[texts[each.prompt], each.example]})
-        if (texts[each.prompt], each.example) in answers
+        each._replace(details={"output": answers[texts[str(each.prompt)], each.example]})
+        if (texts[str(each.prompt)], each.example) in answers
         else each
         for each in selector.evaluations()
     ]
@@ -166,10 +169,31 @@ def _judge(
         remarks,
         evaluations,
         config.examples,
-        getattr(getattr(getattr(evaluator, "llm", None), "price", None), "currency", ""),
-        "price" in config.model,
+        _currency(evaluator, candidate),
+        config.is_priced,
         link,
     )
+
+
+def _evaluator(config: "Config", *pair: PromptResult) -> Any:
+    """What evaluates the two, once it has seen them: `repeatable` speaks of them alone."""
+    if config.harness is not None:
+        return config.harness
+    evaluator = config.evaluator()
+    evaluator.check_prompts({str(each.id): each.candidate or each.prompt for each in pair})
+    return evaluator
+
+
+def _named(asked: Asked) -> str:
+    """A prompt's text, or a candidate, as a key."""
+    return json.dumps({"prompt": asked} if isinstance(asked, str) else dict(asked), sort_keys=True)
+
+
+def _currency(evaluator: Any, entry: PromptResult) -> str:
+    if isinstance(evaluator, Harness):
+        return ""
+    llm = llm_of(evaluator.llm, evaluator.request(entry.candidate or entry.prompt, 0))
+    return getattr(getattr(llm, "price", None), "currency", "")
 
 
 def _selector(
@@ -185,8 +209,11 @@ def _selector(
     n, repeats = len(config.examples), problem.repeats
     if not repeatable:  # what the budget has beyond the examples goes to further rounds of them
         repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(problem.budget / (2 * n))))
+    pair: Any = {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt}
+    if (candidates := config.selector.prompts.candidates) is not None:
+        pair = candidates.part([candidates.ids.index(str(each.id)) for each in (candidate, baseline)])
     return Selector(
-        {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt},
+        pair,
         goal,
         Budget(max(2, min(2 * n * repeats, problem.budget)), max_cost),
         "uniform",
@@ -202,7 +229,7 @@ def _selector(
 def _say_estimate(
     config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> None:
-    evaluator = config.harness or config.evaluator()
+    evaluator = _evaluator(config, baseline, candidate)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable, config.selector.max_cost)
     price = None
     if not isinstance(evaluator, Harness):

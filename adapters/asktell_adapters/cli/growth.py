@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from asktell import Elimination, InvalidArgumentError, Selector
+from asktell import Candidates, Elimination, InvalidArgumentError, Selector
 from asktell.extend import State, events
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
@@ -179,8 +179,9 @@ def grow(study: AnyStudy, wanted: Selector) -> list[str] | None:
         return None
     got = []
     if new:
-        study.add(new, key=f"{_CONFIG}{_digest(new)}")
-        got.append(f"{len(new)} prompts")
+        what, data = ("candidates", new.to_data()) if isinstance(new, Candidates) else ("prompts", new)
+        study.add(new, key=f"{_CONFIG}{_digest(data)}")
+        got.append(f"{len(new)} {what}")
     if examples:
         study.extend(examples=examples, key=f"{_CONFIG}examples {_digest(examples)}")
         got.append(f"{len(examples)} examples")
@@ -208,7 +209,7 @@ def _new_examples(now: Selector, wanted: Selector) -> list[str] | None:
     return list(given[len(there) :]) if given[: len(there)] == there else None
 
 
-def _new_prompts(now: Selector, wanted: Selector, as_at_first: bool) -> list[str] | dict[str, str] | None:
+def _new_prompts(now: Selector, wanted: Selector, as_at_first: bool) -> list[str] | dict[str, str] | Candidates | None:
     """Those that the study lacks; None if it has others, or in another order.
 
     Prompts that joined by other ways than a configuration may be missing in it, and so may retired ones with ids.
@@ -218,18 +219,24 @@ def _new_prompts(now: Selector, wanted: Selector, as_at_first: bool) -> list[str
     there, named = now.prompts, wanted.prompts
     if isinstance(there.ids, range) != isinstance(named.ids, range):
         return None
+    if (there.candidates is None) != (named.candidates is None):
+        return None
     besides = besides_configuration(now.state)
     if isinstance(there.ids, range):
         needed = [text for arm, text in enumerate(there.texts) if arm not in besides]
         known = {there.texts[arm] for arm in besides}
         given = [text for text in named.texts if text not in known]
         return given[len(needed) :] if given[: len(needed)] == needed else None
-    texts = dict(zip(named.ids, named.texts, strict=True))
+    texts: dict[str | int, Any] = dict(zip(named.ids, named.candidates or named.texts, strict=True))
     free = besides | {arm for arm, (_, departure) in now.state.left.items() if departure.status == "retired"}
-    for arm, (id_, text) in enumerate(zip(there.ids, there.texts, strict=True)):
+    for arm, (id_, text) in enumerate(zip(there.ids, there.candidates or there.texts, strict=True)):
         if texts.get(id_) != text and not (arm in free and id_ not in texts):
             return None
-    return {str(id_): text for id_, text in texts.items() if id_ not in set(there.ids)}
+    known_ids = set(there.ids)
+    if named.candidates is not None:
+        new = [i for i, id_ in enumerate(named.ids) if id_ not in known_ids]
+        return named.candidates.part(new) if new else []
+    return {str(id_): text for id_, text in texts.items() if id_ not in known_ids}
 
 
 def besides_configuration(state: State) -> set[int]:

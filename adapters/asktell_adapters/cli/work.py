@@ -28,6 +28,7 @@ from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.places import AnyStudy, is_service, open_study
 from asktell_adapters.cli.price import confirm, say_estimate
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
+from asktell_adapters.evaluators.llm import Asked, asked_of
 from asktell_adapters.optimizers.improving import Improvement, improve
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _show(outcome: Outcome, config: "Config", arguments: argparse.Namespace) -> 
         show(json.dumps(outcome.to_dict(), indent=1))
         return
     show(str(outcome))
-    if "price" in config.model and result.max_cost is None and not result.spent_cost:
+    if config.is_priced and result.max_cost is None and not result.spent_cost:
         show("Cost: 0, by the tokens that the model reported.")
 
 
@@ -214,7 +215,7 @@ def _work(
         except EvaluatorError as error:
             raise EvaluatorError(str(error).replace("max_failures_in_a_row=None", "--keep-going")) from error
         except (KeyboardInterrupt, Terminated):
-            paid = f" Cost so far: {study.spent_cost:.4g}." if study.spent_cost or "price" in config.model else ""
+            paid = f" Cost so far: {study.spent_cost:.4g}." if study.spent_cost or config.is_priced else ""
             print(f"\nStopped after {describe_spending(study)}.{paid} The same command resumes it.", file=sys.stderr)
             raise
 
@@ -235,14 +236,18 @@ class Timed(dict[str, Any]):
 
 
 class _Clocked:
-    """Also shows every outcome to `keep`, with its prompt's text and its example."""
+    """Also shows every outcome to `keep`, with its prompt's text, or its candidate, and its example."""
 
-    def __init__(self, evaluator: Any, keep: Callable[[str, int | None, object], None] | None = None) -> None:
+    def __init__(self, evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None) -> None:
         self._evaluator = evaluator
-        self._keep = keep or (lambda prompt, example, outcome: None)
+        self._keep = keep or (lambda asked, example, outcome: None)
         for name in ("check_prompts", "begin", "remarks"):
             setattr(self, name, getattr(evaluator, name, None))
-        self.repeatable = bool(getattr(evaluator, "repeatable", False))
+
+    @property
+    def repeatable(self) -> bool:
+        """As the evaluator says."""
+        return bool(getattr(self._evaluator, "repeatable", False))
 
 
 class TimedBatches(_Clocked):
@@ -257,18 +262,18 @@ class TimedBatches(_Clocked):
             return found  # `run` refuses it
         outcomes = [outcome if isinstance(outcome, BaseException) else Timed(outcome, seconds) for outcome in found]
         for trial, outcome in zip(trials, outcomes, strict=False):  # `run` refuses another number
-            self._keep(trial.prompt, trial.example, outcome)
+            self._keep(asked_of(trial), trial.example, outcome)
         return outcomes
 
 
 class TimedCalls(_Clocked):
-    """An async evaluator `(prompt, example) -> scores`."""
+    """An async evaluator `(candidate, example) -> scores`."""
 
-    async def __call__(self, prompt: str, example: int | None, repeat: int = 0) -> Any:
+    async def __call__(self, candidate: Asked, example: int | None, repeat: int = 0) -> Any:
         """The scores."""
         start = time.perf_counter()
-        outcome = Timed(await self._evaluator(prompt, example, repeat), time.perf_counter() - start)
-        self._keep(prompt, example, outcome)
+        outcome = Timed(await self._evaluator(candidate, example, repeat), time.perf_counter() - start)
+        self._keep(candidate, example, outcome)
         return outcome
 
 
@@ -282,6 +287,8 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
 
     if found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
+        if "models" in config.setup and saved.get("models", {}).items() <= config.setup["models"].items():
+            same["models"] = config.setup["models"]  # some may join
         others = differences({**saved, **same}, config.setup) or not only_more_rows(saved, config.setup)
         if not others and folder.study_name is not None and not _is_less(saved["budget"], same["budget"]):
             with folder.open_study() as study:

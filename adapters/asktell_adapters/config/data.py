@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, final
 
+from asktell import Candidates
 from asktell.extend import one_line
 from asktell_adapters import datasets
 from asktell_adapters.config.loaders import call_named
@@ -16,6 +17,7 @@ from asktell_adapters.config.tables import Table, key
 from asktell_adapters.llms.base import Example
 
 Prompts: TypeAlias = list[str] | dict[str, str]
+Selected: TypeAlias = Prompts | Candidates
 
 _OF_FILES = ("delimiter", "encoding", "sheet", "split")
 _WORDS = 40  # characters of a row's input, by which a person knows it
@@ -63,9 +65,12 @@ def read_prompts(table: PromptsTable) -> Prompts:
     return prompts
 
 
-def items(prompts: Prompts) -> Iterator[tuple[str | int, str]]:
-    """Ids and texts."""
-    yield from prompts.items() if isinstance(prompts, dict) else enumerate(prompts)
+def items(prompts: Selected) -> Iterator[tuple[str | int, Any]]:
+    """Ids and texts, or candidates."""
+    if isinstance(prompts, Candidates):
+        yield from zip(prompts.ids, prompts, strict=True)
+    else:
+        yield from prompts.items() if isinstance(prompts, dict) else enumerate(prompts)
 
 
 @final

@@ -1,19 +1,22 @@
 """The evaluator of `[model]` and `[metrics]`, which keeps the LLM's answers."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from asktell import Candidates, ConfigError, InvalidArgumentError
 from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.judges import with_llm
 from asktell_adapters.config.model import ModelTable
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
+from asktell_adapters.llms.models import Models
 
 
 def make_evaluator(
     model: ModelTable,
+    make: Callable[[int], Any],
     with_cost: bool,
     examples: Sequence[Example],
     computed: Mapping[str, Metric],
@@ -21,8 +24,11 @@ def make_evaluator(
     seed: int = 0,
     cache: AnswerCache | None = None,
     fields: bool | None = None,
+    candidates: Candidates | None = None,
 ) -> LLMEvaluator | AsyncLLMEvaluator:
     """The evaluator, its model loaded.
+
+    `make`: the LLM, or several, with so many requests at once; `model` says what is the same for all.
 
     Raises:
         AsktellError: the model or a metric cannot be used.
@@ -33,7 +39,7 @@ def make_evaluator(
         if isinstance(metric, metrics.Rouge):
             metric.score("a", "a")
     with model.named():
-        llm = model.make(concurrency)
+        llm = make(concurrency)
         computed = {name: with_llm(metric, llm, concurrency, cache) for name, metric in computed.items()}
         settings: dict[str, Any] = {
             "system": model.system,
@@ -47,10 +53,17 @@ def make_evaluator(
             "keep_answers": True,
         }
         evaluator: LLMEvaluator | AsyncLLMEvaluator
-        if inspect.iscoroutinefunction(getattr(llm, "acomplete", None)):
+        made = llm.made.values() if isinstance(llm, Models) else [llm]
+        if all(inspect.iscoroutinefunction(getattr(each, "acomplete", None)) for each in made):
             evaluator = AsyncLLMEvaluator(llm, examples, computed, **settings)
         else:
             evaluator = LLMEvaluator(llm, examples, computed, **settings)
+    if candidates is not None:
+        try:
+            evaluator.check_prompts(dict(zip(candidates.ids, candidates, strict=True)))
+        except InvalidArgumentError as error:
+            raise ConfigError(f"{model.config_file.name}: [candidates]: {error}") from error
+    with model.named():
         if callable(load := getattr(llm, "load", None)):
             load()
     return evaluator

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from asktell import EvaluatorError
+from asktell import EvaluatorError, InvalidArgumentError
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.model import ModelTable, read_model
 from asktell_adapters.config.tables import Table, key
 from asktell_adapters.llms.base import Completion, Example, Request
+from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics import Criterion, Judge, Preference, Shot
 from asktell_adapters.metrics.preference import BASELINE, BETTER
 
@@ -128,6 +129,11 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
         return metric
     if not isinstance(metric, Judge) or not isinstance(planned := metric.llms[0], PlannedLLM):
         return metric
+    if isinstance(llm, Models) and not planned.models:
+        raise InvalidArgumentError(
+            f"the judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], where several models "
+            "answer: judging themselves, they would not compare."
+        )
     judge = copy.copy(metric)  # what was configured stays so
     own = [model.make(concurrency) for model in planned.models]
     judge.ask(own or llm, cache)

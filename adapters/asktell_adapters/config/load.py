@@ -9,13 +9,14 @@ from typing import Any, final
 from asktell import Adaptive, Budget, ConfigError, Race, Selector
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.cache import CacheTable
-from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, read_examples, read_prompts
+from asktell_adapters.config.candidates import CandidatesTable, LLMTables, read_candidates, read_models
+from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, Selected, read_examples, read_prompts
 from asktell_adapters.config.evaluator import make_evaluator
 from asktell_adapters.config.goal import GoalTable
 from asktell_adapters.config.harness import EvaluatorTable, Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics
-from asktell_adapters.config.model import has_price, read_model, with_defaults
+from asktell_adapters.config.model import read_model
 from asktell_adapters.config.profile import ProfileTable
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
@@ -79,9 +80,15 @@ class TopTable(Table, table=""):
         ge=1,
     )
     confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
-    prompts: dict[str, Any] | None = key(None, "The candidates: [prompts](#prompts).", said="needed")
+    prompts: dict[str, Any] | None = key(
+        None, "The prompts to choose among: [prompts](#prompts).", said="needed, unless there are `[candidates]`"
+    )
     data: dict[str, Any] | None = key(None, "The examples: [data](#data).", said="needed")
+    candidates: dict[str, Any] | None = key(
+        None, "Combinations of models, prompts and settings to choose among: [candidates](#candidates)."
+    )
     model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
+    models: dict[str, Any] | None = key(None, "What is different for each of several models: [models](#models).")
     metrics: dict[str, Any] | None = key(None, "What is computed of every answer: [metrics](#metrics).", said="needed")
     evaluator: dict[str, Any] | None = key(None, "Has data, LLM and metrics of its own: [evaluator](#evaluator).")
     goal: dict[str, Any] | None = key(None, "What is looked for: [goal](#goal).", said="needed")
@@ -107,7 +114,7 @@ class BudgetTable(Table, table="budget"):
     max_cost_per_evaluation: float | None = key(None, "Kept back instead: with it the cost is never exceeded.")
 
 
-_NOT_WITH_EVALUATOR = ("data", "model", "metrics", "cache", "improve", "confirm_above")
+_NOT_WITH_EVALUATOR = ("candidates", "data", "model", "models", "metrics", "cache", "improve", "confirm_above")
 
 
 @final
@@ -121,7 +128,7 @@ class Config:
         selector: with prompts, goal, budget and method; nothing asked yet.
         dataset: the examples, with their ids.
         metrics: name -> metric.
-        model: the table `[model]`.
+        models: the tables of the LLMs.
         concurrency: evaluations at once.
         batch_size: evaluations that the model wants in one call.
         setup: everything that a run's outcome depends on, as JSON data: another set-up is another run.
@@ -138,7 +145,7 @@ class Config:
     selector: Selector
     dataset: DataSet
     metrics: Mapping[str, Metric]
-    model: Mapping[str, Any]
+    models: LLMTables | None
     concurrency: int
     batch_size: int
     setup: Mapping[str, Any]
@@ -153,6 +160,11 @@ class Config:
         """The data set."""
         return self.dataset.examples
 
+    @property
+    def is_priced(self) -> bool:
+        """True if the file gives prices."""
+        return self.models is not None and "price" in self.models.first
+
     def close(self) -> None:
         """End what a harness has started."""
         if self.harness is not None and callable(close := getattr(self.harness.evaluator, "close", None)):
@@ -165,13 +177,12 @@ class Config:
             AsktellError: the model or a metric cannot be used.
             MissingExtraError: a package is missing.
         """
-        if self.harness is not None:
+        if self.models is None:
             raise ConfigError(f"{self.path.name}: this goes with [model], and not with [evaluator].")
-        model = read_model(self.path, "model", self.model)
-        priced, seed = has_price(self.model), self.selector.state.problem.seed
-        return make_evaluator(
-            model, priced, self.examples, self.metrics, self.concurrency, seed, self.cache, self.fields
-        )
+        model = read_model(self.path, "model", self.models.first)
+        priced, seed = not self.models.unpriced(), self.selector.state.problem.seed
+        given = model, self.models.make, priced, self.examples, self.metrics, self.concurrency, seed, self.cache
+        return make_evaluator(*given, self.fields, self.selector.prompts.candidates)
 
 
 def output_folder(path: Path) -> Path:
@@ -207,13 +218,17 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     top = TopTable.read(path, "", data)
     output = _output(top)
     computed: dict[str, Metric] | None = None
-    model: dict[str, Any] = {}
+    models: LLMTables | None = None
+    prompts: Selected | None = None
+    fields = None
     harness = None if top.evaluator is None else _harness(top)
     if harness is None:
         dataset = read_examples(DataTable.read(path, "data", top.table("data")))
-        given = top.table("model")
-        model = with_defaults(read_model(path, "model", given), given)
-        computed = read_metrics(top, top.metrics, dataset.examples, model)
+        prompts, fields = _prompts(top, dataset)
+        models = read_models(top, top.table("model"), top.models or {}, prompts)
+        computed = read_metrics(top, top.metrics, dataset.examples, models)
+        if improve and top.candidates is not None:
+            raise top.error("candidates", "goes with asktell run; asktell improve writes prompts for one model")
     else:
         dataset = harness.dataset
         if improve:
@@ -224,18 +239,16 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     }
     optional = (*_STOP, "baseline", "repeats")
     settings |= {name: getattr(top, name) for name in optional if top.has(name)}
-    prompts, fields = harness.prompts if harness is not None and top.prompts is None else None, None
-    if prompts is None:
-        of_prompts = PromptsTable.read(path, "prompts", top.table("prompts"))
-        prompts = read_prompts(of_prompts)
-        if harness is None:
-            fields = of_prompts.fields
-            with of_prompts.named():
-                check_fields(prompts, dataset.examples, fields)
-        elif of_prompts.has("fields"):
-            raise of_prompts.error("fields", "does not go with [evaluator]")
+    if harness is not None:
+        prompts = harness.prompts if top.prompts is None else None
+        if prompts is None:
+            of_prompts = PromptsTable.read(path, "prompts", top.table("prompts"))
+            prompts = read_prompts(of_prompts)
+            if of_prompts.has("fields"):
+                raise of_prompts.error("fields", "does not go with [evaluator]")
+    assert prompts is not None
     with top.named():
-        whole = _budget(top, computed, model)
+        whole = _budget(top, computed, models)
         # checked in any case: the file is one for both commands
         improving = read_improve(path, top.improve or {}, whole, top.seed)
         allowed = improving.first if improve else whole
@@ -247,14 +260,15 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         )
         if improve:
             check_method(selector)
-    kind = model.get("type")
+    tables = [] if models is None else list(models.tables.values())
+    kinds = {str(table.get("type")) for table in tables}
     at_once = {"huggingface": ("batch_size", 16), "llama-cpp": ("n_slots", SLOTS)}  # in one call
-    batch_size = model.get(*at_once[kind]) if kind in at_once else 1
-    concurrency = top.concurrency or _CONCURRENCY.get(str(kind), batch_size)
-    if kind == "vllm" or harness is not None:  # its engine makes batches of its own of whatever it is given
+    batch_size = max([1, *(t.get(*at_once[kind]) for t in tables if (kind := t.get("type")) in at_once)])
+    concurrency = top.concurrency or max([batch_size, *(_CONCURRENCY.get(kind, 1) for kind in kinds)])
+    if "vllm" in kinds or harness is not None:  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
-    if top.confirm_above is not None and not has_price(model):
-        raise top.error("confirm_above", "needs to know what an evaluation costs: give [model] a price")
+    if top.confirm_above is not None and models is not None and (place := models.unpriced()):
+        raise top.error("confirm_above", f"needs to know what an evaluation costs: give {place} a price")
     settings = {"budget": top.budget, **settings, "features": top.features}
     settings |= {} if fields is None else {"fields": fields}
     settings |= {name: data[name] for name in ("evaluator", "profile") if name in data}
@@ -264,10 +278,10 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         selector,
         dataset,
         computed or {},
-        model,
+        models,
         concurrency,
         min(batch_size, concurrency),
-        describe(settings, data, model, prompts, dataset),
+        describe(settings, data, {} if models is None else _described(top, models), prompts, dataset),
         _cache(top),
         top.confirm_above,
         improving if improve else None,
@@ -288,7 +302,30 @@ def _harness(top: TopTable) -> Harness:
         return read_harness(EvaluatorTable.read(top.config_file, "evaluator", top.table("evaluator")))
 
 
-def _budget(top: TopTable, computed: Mapping[str, Any] | None, model: Mapping[str, Any]) -> int | Budget:
+def _prompts(top: TopTable, dataset: DataSet) -> tuple[Selected, bool | None]:
+    """The prompts or the candidates, and whether names in braces in them are columns."""
+    path, given = top.config_file, top.candidates
+    own = None if given is None else CandidatesTable.read(path, "candidates", given)
+    if own is not None and top.prompts is None:
+        return read_candidates(own, None), None
+    table = PromptsTable.read(path, "prompts", top.table("prompts"))
+    has_none = own is not None and own.has("prompt") and not (table.has("file") or table.has("texts"))
+    prompts = None if has_none else read_prompts(table)
+    if own is not None:
+        return read_candidates(own, prompts), table.fields
+    assert prompts is not None
+    with table.named():
+        check_fields(prompts, dataset.examples, table.fields)
+    return prompts, table.fields
+
+
+def _described(top: TopTable, models: LLMTables) -> dict[str, Any]:
+    """What the file says of its LLMs, with the defaults that all have."""
+    common = {name: models.first[name] for name in ("max_new_tokens", "system", "template")}
+    return {**top.table("model"), **common}
+
+
+def _budget(top: TopTable, computed: Mapping[str, Any] | None, models: LLMTables | None) -> int | Budget:
     if top.budget is None:
         raise top.error("budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}")
     if isinstance(top.budget, int):
@@ -296,8 +333,9 @@ def _budget(top: TopTable, computed: Mapping[str, Any] | None, model: Mapping[st
     table = BudgetTable.read(top.config_file, "budget", top.budget)
     with table.named():
         budget = Budget(**table.model_dump(exclude_unset=True))
-    if budget.cost is not None and computed is not None and "cost" not in computed and not has_price(model):
-        raise table.error("cost", "needs to know what an evaluation costs: give [model] a price, or [metrics] cost")
+    if budget.cost is not None and models is not None and "cost" not in (computed or {}) and models.unpriced():
+        words = f"needs to know what an evaluation costs: give {models.unpriced()} a price, or [metrics] cost"
+        raise table.error("cost", words)
     return budget
 
 

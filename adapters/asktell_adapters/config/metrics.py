@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from asktell.extend import nearest, short
 from asktell_adapters import metrics
+from asktell_adapters.config.candidates import LLMTables
 from asktell_adapters.config.judges import JudgeTable, PreferenceTable, read_judge
 from asktell_adapters.config.loaders import LoaderTable, call_named, import_named
-from asktell_adapters.config.model import has_price
 from asktell_adapters.config.tables import Table, key, listed, options_table
 from asktell_adapters.llms.base import Example, Metric
 
@@ -55,12 +55,12 @@ _NEED_REFERENCES = ("rouge", "exact_match", "token_f1", "tool_call")
 
 
 def read_metrics(
-    top: Table, given: Mapping[str, Any] | None, examples: Sequence[Example], model: Mapping[str, Any]
+    top: Table, given: Mapping[str, Any] | None, examples: Sequence[Example], models: LLMTables
 ) -> dict[str, Metric]:
     """The metrics of `[metrics]`, by name."""
     if given is None:
         raise top.mistake(f"the table [metrics] is missing. There are {listed(list(METRICS))}.")
-    found = {name: _metric(top, name, options, examples, model) for name, options in turned_on(given)}
+    found = {name: _metric(top, name, options, examples, models) for name, options in turned_on(given)}
     if not found:
         raise top.mistake(f"[metrics] is empty. There are {listed(list(METRICS))}.")
     return found
@@ -71,7 +71,7 @@ def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     return ((name, given) for name, given in table.items() if given is not False)
 
 
-def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], model: Mapping[str, Any]) -> Metric:
+def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], models: LLMTables) -> Metric:
     path, title = top.config_file, f"metrics.{name}"
     if not isinstance(given, dict) and given is not True:
         raise top.mistake(f"{name!r} in [metrics] must be true, or a table of options, got {short(given)}.")
@@ -86,9 +86,9 @@ def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], mode
         )
     if kind in _NEED_REFERENCES and any(example.reference is None for example in examples):
         raise top.mistake(f"the metric {kind!r} needs references; name their column in [data].")
-    if kind == "cost" and "loader" not in model and not has_price(model):
+    if kind == "cost" and (place := models.unpriced(loaded=False)):
         raise top.mistake(
-            "the metric 'cost' needs prices: price = { input = 0.15, output = 0.6 } in [model] (per million tokens; "
+            f"the metric 'cost' needs prices: price = {{ input = 0.15, output = 0.6 }} in {place} (per million tokens; "
             "types 'openai' and 'litellm')."
         )
     table = METRICS[kind][0].read(path, title, entry)

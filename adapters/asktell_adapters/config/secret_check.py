@@ -36,7 +36,7 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
         ConfigError: something looks like a secret.
     """
     where = f"in [{'.'.join(place)}]" if place else "at the top"
-    in_model = place[:1] == ("model",)
+    in_model = place[:1] in (("model",), ("models",))
     cure = _CURES[in_model]
     for name, value in data.items():
         if (*place, name) == ("prompts", "texts"):  # ids and texts are the user's matter

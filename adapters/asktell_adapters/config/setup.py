@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from asktell.extend import changes, short
-from asktell_adapters.config.data import DataSet, Prompts, digest, distinct, items
+from asktell_adapters.config.data import DataSet, Selected, digest, distinct, items
 from asktell_adapters.config.metrics import turned_on
 from asktell_adapters.config.model import TUNING
 
@@ -17,7 +17,7 @@ def describe(
     settings: Mapping[str, Any],
     data: Mapping[str, Any],
     model: Mapping[str, Any],
-    prompts: Prompts,
+    prompts: Selected,
     dataset: DataSet,
 ) -> dict[str, Any]:
     """The set-up as JSON data: `settings` of the selector, the file's `data`, and what it names."""
@@ -25,7 +25,8 @@ def describe(
         **settings,
         "goal": {"type": "best-feasible", **data["goal"]},
         "metrics": {name: {} if given is True else given for name, given in turned_on(data.get("metrics", {}))},
-        "model": {name: value for name, value in model.items() if name not in TUNING},
+        "model": _untuned(model),
+        **({"models": {name: _untuned(own) for name, own in data["models"].items()}} if "models" in data else {}),
         "prompts": {"count": len(prompts), "sha256": digest(list(items(prompts)))},
         "data": {
             "count": len(dataset),
@@ -36,6 +37,10 @@ def describe(
     }
     as_read_again: dict[str, Any] = json.loads(json.dumps(setup, default=str))  # TOML has dates
     return as_read_again
+
+
+def _untuned(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in model.items() if name not in TUNING}
 
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

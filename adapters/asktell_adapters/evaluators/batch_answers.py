@@ -7,7 +7,7 @@ from typing import Any, final
 from asktell import ConflictingTellError, EvaluatorError, StorageError, Trial, UnknownTrialError
 from asktell.extend import AbstractStudy, details_of, goal_scores, short
 from asktell_adapters.cache import CachedLLM
-from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
 from asktell_adapters.llms.base import Completion, CompletionError
 from asktell_adapters.llms.openai import MOST_BYTES, OpenAIChat
 
@@ -123,7 +123,7 @@ class Taker:
             self._fail(trial, error, error.cost)
             return
         if isinstance(answers := self._evaluator.answers, CachedLLM):
-            request = self._evaluator.request(trial.prompt, trial.example, self._study.repeat_of(trial))
+            request = self._evaluator.request(asked_of(trial), trial.example, self._study.repeat_of(trial))
             answers.keep([answers.key(request)], [completion])
         self.tell(trial, completion)
 
@@ -132,7 +132,7 @@ class Taker:
         cost = completion.cost if self._llm.api.price and not completion.from_cache else None
         try:
             scores = self._evaluator.scores(
-                completion, trial.example, self._study.repeat_of(trial), prompt=trial.prompt
+                completion, trial.example, self._study.repeat_of(trial), prompt=asked_of(trial)
             )
             if cost is not None:
                 scores.setdefault("cost", cost)

@@ -27,7 +27,7 @@ from asktell.extend import AbstractStudy, check_extra, import_extra, whole
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.batch_answers import Answers, Collected, Taker
 from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list
-from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
 from asktell_adapters.llms._remote import MOST_SAID
 from asktell_adapters.llms.openai import OpenAIChat, parsed
 
@@ -169,7 +169,7 @@ class OpenAIBatch:
         return sent, lines, []
 
     def _body(self, trial: Trial, repeat: int = 0) -> dict[str, Any]:
-        return self._llm.api.body(self.evaluator.request(trial.prompt, trial.example, repeat))
+        return self._llm.api.body(self.evaluator.request(asked_of(trial), trial.example, repeat))
 
     def _tell_known(self, study: AbstractStudy, worker: str, trials: Sequence[Trial]) -> list[Trial]:
         """Tell what the evaluator's cache knows; the other trials."""
@@ -180,7 +180,7 @@ class OpenAIBatch:
         others: list[Trial] = []
         for trial in trials:
             try:
-                request = self.evaluator.request(trial.prompt, trial.example, study.repeat_of(trial))
+                request = self.evaluator.request(asked_of(trial), trial.example, study.repeat_of(trial))
                 (known,) = answers.look_up([answers.key(request)])
             except Exception:
                 known = None  # a request that cannot be made fails where it is sent

@@ -14,6 +14,7 @@ from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
+from asktell_adapters.llms.models import Models
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.scripted import ScriptedLLM
 from asktell_adapters.llms.vllm import VLLM
@@ -30,6 +31,7 @@ __all__ = [
     "LlamaCpp",
     "Message",
     "Metric",
+    "Models",
     "OpenAIChat",
     "Price",
     "Request",

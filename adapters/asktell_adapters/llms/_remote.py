@@ -14,7 +14,7 @@ from asktell import InvalidArgumentError
 from asktell.extend import import_extra
 from asktell_adapters._loop import LoopThread
 from asktell_adapters.llms._pace import Pace
-from asktell_adapters.llms.base import Completion, CompletionError, Request, said
+from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, said
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
@@ -24,6 +24,8 @@ MOST_SAID = 1000
 
 class RemoteChat(ABC):
     """Base class of chat API clients; see `OpenAIChat` for the arguments. Errors are those of OpenAI's SDK."""
+
+    request_options = SAMPLING | {"repetition_penalty", "reasoning_effort", "verbosity"}
 
     def __init__(
         self,

@@ -10,6 +10,9 @@ from asktell.extend import in_words
 Message = Mapping[str, Any]
 """One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""
 
+SAMPLING = frozenset({"top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"})
+"""Options of requests that most LLMs take."""
+
 
 def said(message: Message) -> str:
     """The text of a message; empty where there are only calls of tools."""
@@ -60,6 +63,8 @@ class Request:
         schema: a JSON schema that the answer is to follow. OpenAI-compatible servers and llama.cpp hold the LLM to it;
             others take no notice, so that the messages should ask for it too.
         tools: functions that the LLM is offered, `{"type": "function", "function": {...}}`, where it knows of such.
+        options: further settings, of those that the LLM names in its attribute `request_options`, as `top_p`.
+        client: which of several LLMs is asked: the factors that it is made with, as `{"model": ...}`; see `Models`.
     """
 
     messages: tuple[Message, ...]
@@ -69,6 +74,8 @@ class Request:
     repeat: int | None = None
     schema: Mapping[str, Any] | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    client: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.messages:

@@ -72,7 +72,7 @@ class ChatAPI:
             body["tools"] = [dict(tool) for tool in request.tools]
         if request.schema is not None:
             body["response_format"] = response_format(request.schema)
-        return {**body, **self.extra_body}
+        return {**body, **self.extra_body, **request.options}
 
     def completion(
         self,

@@ -43,6 +43,8 @@ class HuggingFace:
         MissingExtraError: torch or transformers is not installed.
     """
 
+    request_options = frozenset({"top_p", "top_k", "min_p", "repetition_penalty"})
+
     def __init__(
         self,
         model: str | Path | object,
@@ -248,6 +250,7 @@ class HuggingFace:
         sampling: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
         if request.temperature > 0:
             sampling = {"do_sample": True, "temperature": request.temperature}
+        sampling |= request.options
         start = time.perf_counter()
         gpus = [inputs.device] if inputs.device.type == "cuda" else []
         with torch.inference_mode(), torch.random.fork_rng(devices=gpus):  # The caller's random state stays as it was.
@@ -294,12 +297,12 @@ class HuggingFace:
 
 
 def _alike(rows: list[_Row]) -> Iterator[list[_Row]]:
-    """Rows that can share a call of generate(): greedy ones of the same limit; a sampled one has a call of its own."""
-    groups: dict[tuple[int, int], list[_Row]] = {}
+    """Rows that can share a call of generate(): greedy ones of the same settings; sampled ones have their own."""
+    groups: dict[tuple[int, int, str], list[_Row]] = {}
     for row in rows:
         position, _, request = row
         alone = position if request.temperature > 0 else -1
-        groups.setdefault((request.max_new_tokens, alone), []).append(row)
+        groups.setdefault((request.max_new_tokens, alone, str(request.options)), []).append(row)
     yield from groups.values()
 
 

@@ -20,7 +20,7 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, fresh_after_fork, whole
 from asktell_adapters.llms._machine import fingerprint, physical_cores
-from asktell_adapters.llms.base import Completion, CompletionError, Request, without_system
+from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, without_system
 from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format
 
 SLOTS = 4
@@ -64,6 +64,8 @@ class LlamaCpp:
     _pool: ThreadPoolExecutor
     _pending: set[Future[Completion | Exception]]
     _lock: threading.Lock
+
+    request_options = SAMPLING | {"repeat_penalty"}
 
     def __init__(
         self,
@@ -250,6 +252,7 @@ class LlamaCpp:
             {
                 **wanted,
                 **_tools(request),
+                **request.options,
                 "messages": messages,
                 "max_tokens": request.max_new_tokens,
                 "temperature": request.temperature,

@@ -13,7 +13,7 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, import_extra
 from asktell_adapters.llms._machine import which_model
-from asktell_adapters.llms.base import Completion, CompletionError, Request, failure_of, said, without_system
+from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, failure_of, said, without_system
 
 _Row = tuple[int, Request]  # position among the requests, request
 _SECONDS_BETWEEN_LOOKS = 0.5  # at the engine's process
@@ -42,6 +42,8 @@ class VLLM:
         InvalidArgumentError: engine options for an engine that is ready.
         MissingExtraError: vllm is not installed.
     """
+
+    request_options = SAMPLING | {"repetition_penalty"}
 
     def __init__(
         self,
@@ -175,6 +177,7 @@ class VLLM:
                 max_tokens=request.max_new_tokens,  # 16 otherwise
                 temperature=request.temperature,
                 seed=request.seed if request.temperature > 0 else None,  # greedy ones are batched better without
+                **request.options,
             )
             for _, request in rows
         ]

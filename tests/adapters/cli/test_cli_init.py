@@ -44,7 +44,7 @@ class Terminal(io.StringIO):
 def test_what_is_written_can_be_read_for_every_kind(kind: str, rubric: bool, home: Path, capsys: Any) -> None:
     assert asktell(f"init a.toml --kind {kind} {'--rubric helpful=Helps.' if rubric else ''}") == 0
     config = load_config(home / "a.toml")
-    assert config.model["type"] == kind
+    assert config.models.first["type"] == kind
     assert (len(config.selector.prompts), len(config.examples), config.selector.budget) == (4, 8, 32)
     assert config.selector.goal.metrics == (("quality",) if rubric else ("token_f1",))
     said = capsys.readouterr().out
@@ -85,8 +85,8 @@ def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
     assert [(e.input, e.reference) for e in config.examples] == [("Où est-il ?", "à côté"), ("b", "c")]
     assert config.selector.prompts.ids == ["a", "b"]
     assert config.selector.budget == 3
-    assert config.model["api_key_env"] == "MY_KEY"
-    assert config.model["price"] == {"input": 1, "output": 2}
+    assert config.models.first["api_key_env"] == "MY_KEY"
+    assert config.models.first["price"] == {"input": 1, "output": 2}
     assert sorted(path.name for path in home.iterdir()) == ["data", "p.json", "runs.toml"]
 
 
@@ -151,7 +151,7 @@ def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pyt
     assert "has no column 'nobody'" in asked
     config = load_config(home / "selection.toml")
     assert (config.examples[0].input, config.examples[0].reference) == ("c", "b")
-    assert config.model["api_key_env"] == "MY_KEY"
+    assert config.models.first["api_key_env"] == "MY_KEY"
 
 
 @pytest.mark.parametrize("in_terminal", [False, True])

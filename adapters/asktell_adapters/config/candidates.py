@@ -1,0 +1,176 @@
+"""The tables `[candidates]` and `[models]`: combinations of models, prompts and settings, and the LLMs they need."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from asktell import Candidates, grid
+from asktell.extend import nearest
+from asktell_adapters import datasets
+from asktell_adapters.config.data import Prompts
+from asktell_adapters.config.model import MODELS, ModelTable, has_price, options_of, read_model, with_defaults
+from asktell_adapters.config.tables import Table, key, listed
+from asktell_adapters.llms.models import Models
+
+
+class CandidatesTable(Table, table="candidates"):
+    """Factors, whose combinations are the candidates; any name is one."""
+
+    model_config: ClassVar[Any] = {"extra": "allow"}
+    model: list[str] | dict[str, str] | None = key(
+        None,
+        "The models. Each may have a table in [models](#models).",
+        said="that of `[model]`",
+        expected="a list of models, or a table name = model",
+    )
+    prompt: list[Any] | dict[str, Any] | None = key(
+        None,
+        'The prompts, texts or chats; a table names them: `{ short = "Be brief.", long = "..." }`.',
+        said="those of `[prompts]`",
+        expected="a list of prompts, or a table name = prompt",
+    )
+    temperature: list[float] | None = key(
+        None,
+        "Values of the setting. Likewise `max_new_tokens`, `system`, `template`, options of the model's type, and "
+        "`top_p` and other settings of its requests. A factor of any other name is put into the prompts that have its "
+        "name in braces.",
+        said="that of `[model]`",
+        expected="a list of numbers",
+    )
+    exclude: list[dict[str, Any]] = key(
+        [],
+        'Combinations to leave out: `[{ model = "a", prompt = ["short", "long"] }]`, by values or their names.',
+        expected="a list of tables factor = value, or = a list of values",
+    )
+
+    @property
+    def factors(self) -> dict[str, Any]:
+        """Of each factor its values, or a table of them by their names."""
+        return {name: values for name, values in self.model_dump(exclude_unset=True).items() if name != "exclude"}
+
+
+def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidates:
+    """The candidates of `[candidates]`; `prompts`, those of `[prompts]`, are the factor "prompt"."""
+    factors = table.factors
+    if "where" in factors:
+        raise table.error("where", "is no factor; to leave combinations out: exclude = [{ factor = value }]")
+    with table.named():
+        if "prompt" in factors:
+            if prompts is not None:
+                raise table.error("prompt", "does not go with the prompts of [prompts]; give one of them")
+            prompts = datasets.prompts_of(factors["prompt"])
+        factors |= {} if prompts is None else {"prompt": prompts}
+        found = grid(
+            **{name: factors[name] for name in dict.fromkeys(("model", "prompt", *factors)) if name in factors}
+        )
+    rules = [_rule(table, found, given) for given in table.exclude]
+    kept = [i for i, names in enumerate(found.levels) if not any(_matches(names, rule) for rule in rules)]
+    if not kept:
+        raise table.error("exclude", f"leaves none of the {len(found)} combinations")
+    return found.part(kept)
+
+
+def _rule(table: CandidatesTable, found: Candidates, given: Mapping[str, Any]) -> dict[int, set[str]]:
+    """By a factor's position, the levels that are meant."""
+    rule = {}
+    for factor, wanted in given.items():
+        if factor not in found.factors:
+            known = list(found.factors)
+            raise table.error("exclude", f"names {factor!r}{nearest(factor, known)}; factors are {listed(known)}")
+        levels = found.factors[factor]
+        chosen: set[str] = set()
+        for each in wanted if isinstance(wanted, list) else [wanted]:
+            meant = {level for level, value in levels.items() if each in (level, value)}
+            if not meant:
+                raise table.error("exclude", f"names no value of {factor!r}, which has {listed(list(levels))}", each)
+            chosen |= meant
+        rule[list(found.factors).index(factor)] = chosen
+    return rule
+
+
+def _matches(names: tuple[str, ...], rule: Mapping[int, set[str]]) -> bool:
+    return all(names[place] in levels for place, levels in rule.items())
+
+
+@final
+@dataclass(frozen=True)
+class LLMTables:
+    """The tables of all LLMs of a file.
+
+    Attributes:
+        path: the file.
+        tables: of each LLM, by the factors that it is made with, as JSON.
+        takes: the names of these factors; empty where there is one LLM.
+    """
+
+    path: Path
+    tables: Mapping[str, Mapping[str, Any]]
+    takes: frozenset[str]
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The table of the first LLM. What does not depend on the LLM is the same in all."""
+        return next(iter(self.tables.values()))
+
+    def unpriced(self, loaded: bool = True) -> str:
+        """Where a price is missing; empty if nowhere. Without `loaded`, an LLM made by a function may have one."""
+        found = [name for name, t in self.tables.items() if (loaded or "loader" not in t) and not has_price(t)]
+        if not found:
+            return ""
+        model = json.loads(found[0]).get("model")
+        return "[model]" if model is None else f"[models.{json.dumps(model)}]"
+
+    def make(self, concurrency: int) -> Any:
+        """The LLM, or all of them, with so many requests at once."""
+        if not self.takes:
+            return self._read("{}").make(concurrency)
+        models = Models(partial(self._make, concurrency), self.takes)
+        for client in self.tables:
+            models.of(json.loads(client))
+        return models
+
+    def _make(self, concurrency: int, **client: Any) -> Any:
+        return self._read(json.dumps(client, sort_keys=True)).make(concurrency)
+
+    def _read(self, client: str) -> ModelTable:
+        return read_model(self.path, "model", self.tables[client])
+
+
+def read_models(top: Table, given: Mapping[str, Any], own: Mapping[str, Any], candidates: Any) -> LLMTables:
+    """The tables of all LLMs: `[model]`, with what candidates and `[models]` (`own`) change in it."""
+    path, factors = top.config_file, candidates.factors if isinstance(candidates, Candidates) else {}
+    names = list(map(str, factors.get("model", {}).values()))
+    if others := [name for name in own if name not in names]:
+        raise top.mistake(
+            f"[models] has {others[0]!r}, but model in [candidates] has {listed(names) or 'no such list'}."
+        )
+    if "model" in given and names:
+        raise top.mistake("'model' is in [model] and in [candidates]; leave it out of [model].")
+    for name, table in own.items():
+        if not isinstance(table, dict):
+            raise top.mistake(f"{name!r} in [models] must be a table of keys of [model].")
+        if common := [each for each in table if each in ModelTable.model_fields]:
+            raise top.mistake(f"{common[0]!r} in [models] is one for all models: it belongs in [model].")
+    kinds = {str(each.get("type")) for each in (given, *own.values())} & set(MODELS)
+    options = {"model"}.union(*(options_of(MODELS[kind].table) for kind in kinds)) & set(factors)
+    clients = [{name: c[name] for name in options if c[name] is not None} for c in candidates] if options else [{}]
+    tables: dict[str, dict[str, Any]] = {}
+    for client in clients:
+        if (name := json.dumps(client, sort_keys=True)) in tables:
+            continue
+        model = client.get("model")
+        table = {**given, **({} if model is None else {"model": model}), **own.get(str(model), {})}
+        if "loader" in table:
+            table["arguments"] = {**table.get("arguments", {}), **client}
+            table.pop("model", None)
+        else:
+            table |= {option: value for option, value in client.items() if option != "model"}
+        title = f"models.{model}" if model in own else "model"
+        tables[name] = with_defaults(read_model(path, title, table), table)
+    currencies = {str((t.get("price") or {}).get("currency", "")) for t in tables.values() if t.get("price")}
+    if len(currencies) > 1:
+        raise top.mistake(f"The prices of the models are in several currencies: {listed(sorted(currencies))}.")
+    return LLMTables(path, tables, frozenset(options))
