@@ -82,6 +82,16 @@ class Posterior(NamedTuple):
         """(K,) posterior means."""
         return np.asarray(self.weights @ np.array([part.mean for part in self.parts]))
 
+    def averages(self, weights: Matrix) -> tuple[Vector, Vector]:
+        """The (L,) means and standard deviations of sums of the prompts' means with (L, K) weights."""
+        means = np.array([weights @ part.mean for part in self.parts])
+        spread = [
+            ((weights @ part.rows @ part.root) ** 2).sum(axis=1) + weights**2 @ part.own**2 for part in self.parts
+        ]
+        mean = self.weights @ means
+        inflation = 1.0 if np.isinf(self.freedom) else self.freedom / (self.freedom - 2.0)
+        return mean, np.sqrt(self.weights @ (inflation * np.array(spread) + (means - mean) ** 2))
+
     @property
     def n_normals(self) -> int:
         """How many independent normals one joint draw takes."""

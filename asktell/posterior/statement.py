@@ -19,7 +19,7 @@ from asktell.posterior.draws import ENDLESS, Joint, joint
 from asktell.posterior.rasch import Rasch
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
-from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.two_way import Cells, Posterior, posterior
 from asktell.problem.goals import Goal
 
 Rng: TypeAlias = np.random.Generator
@@ -42,6 +42,7 @@ class Statement(NamedTuple):
     residual: Vector  # (m,) and of the residual
     n_seen: int  # of the examples given
     is_guess: bool  # after a single evaluation, which supports no error and no probability
+    fits: list[Posterior]  # (m,) over the examples given, of the Gaussian model
     in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments of the examples given, their errors
 
 
@@ -89,6 +90,7 @@ def statement(
         variances[:, 2],
         len(np.unique(cells.examples[cells.examples >= 0])),
         len(cells.of_column(0).arms) < 2,
+        given.fits,
         _of_segments(cells, goal, n_arms, segments),
     )
 

@@ -1,6 +1,6 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -72,10 +72,14 @@ _AS_OFTEN = " as often as it may be repeated"
 STOPPED_EARLY = "stopped early: the method is as sure as was asked of it"
 CONFIDENCE = 0.95
 """The confidence of what is said about the baseline."""
+_LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
 WIDTH = 110
 """Characters of a line, where nothing says how wide the terminal is."""
+
+Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]
+"""Level -> metric -> estimate and error."""
 
 Moments: TypeAlias = Callable[[], list[dict[str, Any]]]
 """How the answer settled."""
@@ -119,6 +123,7 @@ class Result:
     baseline: str | int | None = None
     example_ids: tuple[str, ...] | None = None
     failures: list[FailureGroup] = field(default_factory=list)
+    _factors: Mapping[str, Levels] = field(default_factory=dict, repr=False)
     _comparer: Comparer | None = field(default=None, repr=False, compare=False)
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
     _moments: Moments | None = field(default=None, repr=False, compare=False)
@@ -133,6 +138,16 @@ class Result:
         """The contenders of the verdict without the answer: prompts that may well be better, or belong to the front."""
         entries, chosen = {entry.id: entry for entry in self.prompts}, {entry.id for entry in self.selected}
         return [entries[id_] for id_, _ in self.verdict.contenders if id_ not in chosen]
+
+    def factors(self) -> dict[str, Levels]:
+        """Factor -> level -> metric -> (estimate, error): which model, which prompt, which setting matters.
+
+        That is the mean of all candidates of a level on the examples given, evaluated or not, and its posterior
+        standard deviation, None as long as nothing supports one. Levels that occur with other levels of the other
+        factors, as `where` may leave them, differ by those, too. Empty as long as nothing is known, and where no
+        candidates share a level.
+        """
+        return {factor: {level: dict(means) for level, means in own.items()} for factor, own in self._factors.items()}
 
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
@@ -250,6 +265,7 @@ class Result:
             "notes": list(self.notes),
             "baseline": self.baseline,
             **({} if self.example_ids is None else {"example_ids": list(self.example_ids)}),
+            **({"factors": _as_lists(self._factors)} if self._factors else {}),
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
         }
 
@@ -370,7 +386,8 @@ class Result:
         if len(self.selected) > _ROWS_SHOWN:
             lines.append(f"... and {len(self.selected) - _ROWS_SHOWN} more.")
         cost = [f"Cost: {self.spent_cost:.4g}."] if self.spent_cost and self.max_cost is None else []
-        said = [part for line in (self.verdict.sentence, *self.notes) for part in filled(line, WIDTH)]
+        every = (self.verdict.sentence, *_by_factor(self), *self.notes)
+        said = [part for line in every for part in filled(line, WIDTH)]
         return "\n".join([*lines, *said, *cost, *([self.sentence] if self.sentence else [])])
 
     def table(self, width: int = WIDTH) -> str:
@@ -392,8 +409,26 @@ class Result:
                 why = f": {one_line(e.reason, 2 * width)}" if e.reason else "."
                 lines.append(f"{safe(str(e.id))} was retired{why}")
         cost = [f"Cost: {self.spent_cost:.4g}"] if self.spent_cost else []
-        said = [*filled(self.verdict.sentence, width), *self.notes, *cost]
+        said = [*filled(self.verdict.sentence, width), *_by_factor(self), *self.notes, *cost]
         return "\n".join([*lines, *said, *([self.sentence] if self.sentence else [])])
+
+
+def _as_lists(factors: Mapping[str, Levels]) -> dict[str, dict[str, dict[str, list[float | None]]]]:
+    return {
+        factor: {level: {name: list(known) for name, known in means.items()} for level, means in levels.items()}
+        for factor, levels in factors.items()
+    }
+
+
+def _by_factor(result: Result) -> Iterator[str]:
+    """For each factor of few levels, these by their means in the goal's first metric, the best one first."""
+    objective = result.goal.objectives[0]
+    for factor, levels in result.factors().items():
+        if 1 < len(levels) <= _LEVELS_SHOWN:
+            known = [(level, *means[objective.metric]) for level, means in levels.items()]
+            known.sort(key=lambda each: -objective.sign * each[1])
+            shown = ", ".join(f"{safe(level)} {with_error(mean, error)}" for level, mean, error in known)
+            yield f"{safe(objective.metric)} by {safe(factor)}: {shown}."
 
 
 def _ranked(result: Result) -> list[PromptResult]:

@@ -13,6 +13,7 @@ from asktell.methods.belief import stated
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means
 from asktell.numerics.tally import Tally
+from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
 from asktell.posterior.two_way import agrees_by_chance, chance_of_another
 from asktell.problem.candidates import AnyPrompt, Prompts
@@ -20,9 +21,9 @@ from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.comparison import Comparison, Pairs, compare_two, differ, of_repeats, premises
 from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
-from asktell.results.result import Result
+from asktell.results.result import Levels, Result
 from asktell.results.verdict import Chances, chances, judge
-from asktell.state import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
+from asktell.state import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, Problem, State
 from asktell.state.history import History, repeated
 
 PRIOR_FREEDOM = 4
@@ -150,10 +151,31 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         baseline=None if state.problem.baseline is None else named.ids[state.problem.baseline],
         example_ids=None if state.problem.examples is None else state.problem.examples.ids,
         failures=grouped((named.ids[failure.arm], failure.reason) for failure in state.failures),
+        _factors=_factors(state.problem, found),
         _comparer=_pairs(state, method),
         _moments=partial(settling, state, method, answer),
     )
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
+
+
+def _factors(problem: Problem, found: Statement | None) -> dict[str, Levels]:
+    """For each factor and level, the mean of the candidates of that level in each metric, and its error."""
+    candidates, means = problem.candidates, dict[str, Levels]()
+    if candidates is None or found is None or not levels_of(candidates):
+        return means
+    for factor, column in zip(candidates.factors, zip(*candidates.levels, strict=True), strict=True):
+        levels = list(candidates.factors[factor])
+        has: Means = np.array([[level == own for own in column] for level in levels], dtype=np.float64)
+        by_metric = [fit.averages(has / has.sum(axis=1, keepdims=True)) for fit in found.fits]
+        known = np.atleast_1d((~np.isnan(found.errors)).any(axis=0))
+        means[factor] = {
+            level: {
+                name: (float(mean[i]), float(error[i]) if known[j] else None)
+                for j, (name, (mean, error)) in enumerate(zip(problem.goal.columns, by_metric, strict=True))
+            }
+            for i, level in enumerate(levels)
+        }
+    return means
 
 
 def compare(

@@ -350,6 +350,12 @@ class RemoteStudy(AbstractStudy):
             notes=tuple(data["notes"]),
             baseline=data["baseline"],
             _comparer=_AskService(self),
+            _factors={
+                factor: {
+                    level: {m: (mean, error) for m, (mean, error) in means.items()} for level, means in own.items()
+                }
+                for factor, own in data.get("factors", {}).items()
+            },
             example_ids=None if ids is None else tuple(ids),
             failures=[FailureGroup(**group) for group in data["failures"]],
             _comparison=None if comparison is None else Comparison.from_dict(comparison),

@@ -594,6 +594,10 @@ class ResultModel(BaseModel):
         int, Field(description="Maximum evaluations of a prompt on the same example; above 1 for noisy scores.")
     ] = 1
     baseline: int | str | None
+    factors: Annotated[
+        dict[str, dict[str, dict[str, tuple[float, float | None]]]],
+        Field(description="Factor -> level -> metric -> estimate and error; omitted if there are no factors."),
+    ] = {}
     comparison: Annotated[ComparisonModel | None, Field(description="The answer against the baseline.")]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, minimize
+from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, grid, minimize
 from asktell._util.terminal import with_doubt
 from asktell.results.result import dominators
 from asktell.results.summary import student
@@ -243,3 +243,37 @@ def test_the_time_of_a_result_grows_with_the_prompts_and_not_with_their_square(m
         return min(taken)
 
     assert seconds(8_000) < 60 * seconds(500)
+
+
+def test_factors_are_the_means_of_their_levels() -> None:
+    candidates = grid(model=["a", "b"], prompt={"short": "Be brief.", "long": "Take your time."}, n=[1, 2, 3])
+    selector = Selector(candidates, ParetoSet("accuracy", minimize("cost")), 120, "uniform", examples=20)
+    assert selector.result().factors() == {}
+    while trial := selector.ask():
+        at = trial.candidate or {}
+        selector.tell(trial, [(at["model"] == "b") + (trial.example or 0) % 4 / 4, 0.1 * int(str(at["n"]))])
+    result = selector.result()
+    factors = result.factors()
+    assert {factor: list(levels) for factor, levels in factors.items()} == {
+        "model": ["a", "b"], "prompt": ["short", "long"], "n": ["1", "2", "3"],
+    }  # fmt: skip
+    (a, error), (b, _) = (factors["model"][model]["accuracy"] for model in "ab")
+    assert b - a == pytest.approx(1.0, abs=0.1)
+    assert error is not None
+    assert 0 < error < 0.2
+    short, long = (factors["prompt"][prompt]["accuracy"] for prompt in ("short", "long"))
+    assert abs(short[0] - long[0]) < 0.1
+    assert factors["n"]["3"]["cost"][0] == pytest.approx(0.3, abs=0.02)
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["factors"]["model"]["b"]["accuracy"] == list(factors["model"]["b"]["accuracy"])
+    assert f"accuracy by model: b {b:.4g} +- " in str(result)
+    assert f"accuracy by model: b {b:.4g} +- " in result.table()
+    assert "factors" not in played().result().to_dict()
+
+
+def test_the_mean_of_a_level_that_was_all_seen_is_exact() -> None:
+    selector = Selector(grid(model=["a", "b"], n=[1, 2]), BestFeasible("x"), 40, "uniform", examples=10)
+    while trial := selector.ask():
+        selector.tell(trial, [{"a": 0.25, "b": 0.5}[str((trial.candidate or {})["model"])] + (trial.example or 0) % 2])
+    found = {level: means["x"] for level, means in selector.result().factors()["model"].items()}
+    assert found == {"a": (pytest.approx(0.75), 0.0), "b": (pytest.approx(1.0), 0.0)}

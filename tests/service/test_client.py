@@ -579,6 +579,11 @@ def test_candidates_of_factors(server_url: str) -> None:
         assert trial == made.ask()
         assert trial.candidate in list(made.prompts.candidates)  # type: ignore[arg-type]
         assert study.tell(trial, [0.5])
+        for other in study.ask(3):
+            study.tell(other, [0.25])
+        assert study.result().factors() == study.selector.result().factors() != {}
+        for other in made.ask(3):
+            made.tell(other, [0.25])
         more = asktell.grid(model=["c"], temperature=[0.0, 1])
         assert study.add(more) == made.add(more) == ["c/0.0", "c/1"]
         assert study.selector.prompts.candidates == made.prompts.candidates
