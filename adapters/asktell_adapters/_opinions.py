@@ -11,6 +11,7 @@ from asktell_adapters.llms.base import Completion, Example, Request, said
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics.judge import Judge, Spent
+from asktell_adapters.metrics.preference import Preference, beside
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
 _TOKENS_PER_TURN = 4  # of a chat template, about
@@ -87,7 +88,7 @@ class Opinion:
 
 def opinion(
     name: str,
-    judge: Judge,
+    metric: Judge | Preference,
     samples: Sequence[Sample],
     mean_answer: float | None,
     longest: int,
@@ -97,7 +98,7 @@ def opinion(
 
     Args:
         name: of the metric.
-        judge: an LLM, or several.
+        metric: a judge of one LLM, or several.
         samples: of evaluations.
         mean_answer: tokens of an answer; None where that is not known.
         longest: tokens of the longest answer.
@@ -106,6 +107,14 @@ def opinion(
     Raises:
         EvaluatorError: an example lacks what the judge needs, or none of the real answers could be judged.
     """
+    judge = metric if isinstance(metric, Judge) else metric.judge
+    if isinstance(metric, Preference):  # the other answer is as long, and as well known
+        unknown = "x" * round(_CHARACTERS_PER_TOKEN * (longest if mean_answer is None else mean_answer))
+        others = [sample.answer.text if sample.answer else unknown for sample in samples]
+        samples = [
+            sample._replace(example=beside(sample.example, other))
+            for sample, other in zip(samples, others, strict=True)
+        ]
     orders = 2 if judge.rubric.pairwise else 1
     requests = [_requests(judge, sample)[:orders] for sample in samples]
     flat = [request for each in requests for request in each]

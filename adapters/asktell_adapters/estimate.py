@@ -17,6 +17,7 @@ from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.judge import Judge
+from asktell_adapters.metrics.preference import Preference
 
 MOST_COUNTED = 200
 """Requests whose tokens are counted; those of the others are taken to be as many on average."""
@@ -199,7 +200,7 @@ def estimate(
     opinions = [
         opinion(name, metric, samples, call.written, call.longest, {} if call.price is None else {id(llm): call.price})
         for name, metric in evaluator.metrics.items()
-        if isinstance(metric, Judge) and samples
+        if isinstance(metric, Judge | Preference) and samples
     ]
     money = None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
     if money is not None:

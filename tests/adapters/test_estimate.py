@@ -21,7 +21,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
-from asktell_adapters.metrics import Judge, latency, output_tokens
+from asktell_adapters.metrics import Judge, Preference, latency, output_tokens
 
 PRICE = Price(input=1e4, output=1e5)  # a cent a token read, ten a token written
 
@@ -215,6 +215,18 @@ def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per
     assert really.cost == pytest.approx(5 * (8 * 0.01 + 6 * 0.1) + told.cost)
     assert f"judge quality  {5 * per_answer} calls, about" in str(really)
     assert f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}" in str(really)
+
+
+def test_a_preference_reads_two_answers_in_both_orders() -> None:
+    llm = Priced(verdicts)
+    metric = Preference(Judge(llm, {"good": "It is good."}, max_new_tokens=40))
+    found = estimate(judged(metric), selector(), price=PRICE)
+    (told,) = found.judges
+    assert told.calls == 10
+    assert told.prompt_tokens >= 10 * 2 * 20
+    assert found.most_cost > told.most_cost > 0
+    (told,) = estimate(judged(metric), selector(), price=PRICE, real_calls=2).judges
+    assert told.real_calls == 4 == len(llm.scripted.requests)
 
 
 def test_a_judge_that_judges_nothing_says_why() -> None:

@@ -518,11 +518,11 @@ def test_learn_from_earlier_studies(page: Page, capsys: Output) -> None:
 
 
 RIGHT_OF_100 = {
-    "keep": {"gpt-4o-mini Think": 90, "gpt-5-nano Name": 60, "gpt-5-mini Name": 70},
-    "switch": {"gpt-4o-mini Think": 60, "gpt-5-mini Think": 95, "gpt-5-mini Name": 70},
-    "rewrite": {"gpt-4o-mini Think": 70, "gpt-5-mini Think": 60, "gpt-5-nano Name": 95},
+    "keep": {"gpt-4o-mini category.": 90, "gpt-5-nano case.": 60, "gpt-5-mini case.": 70},
+    "switch": {"gpt-4o-mini category.": 60, "gpt-5-mini category.": 95, "gpt-5-mini case.": 70},
+    "rewrite": {"gpt-4o-mini category.": 70, "gpt-5-mini category.": 60, "gpt-5-nano case.": 95},
 }
-"""By decision: of the models with the prompts that begin so; others are right on 40 examples of 100."""
+"""By decision: of the models with the prompts that end so; others are right on 40 examples of 100."""
 
 
 @pytest.mark.page("how-to/change-models.md")
@@ -532,7 +532,7 @@ def test_change_models(page: Page, wanted: str, capsys: Output) -> None:
         def answer(request: Request) -> Completion:
             prompt, text = request.messages[-1]["content"].split("\n\n")
             n = int(text.split()[-1])
-            is_right = 37 * n % 100 < RIGHT_OF_100[wanted].get(f"{model} {prompt.split()[0]}", 40)
+            is_right = 37 * n % 100 < RIGHT_OF_100[wanted].get(f"{model} {prompt.split()[-1]}", 40)
             return Completion(f"class {n}" if is_right else "?", 50, 10, cost=price.of(50, 10))
 
         return ScriptedLLM(answer, model)

@@ -17,6 +17,7 @@ from asktell_adapters._loop import LoopThread
 from asktell_adapters._once import AnsweredOnce
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.base import Completion, Example, Request
+from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 
 Against = str | Callable[[Example], str]
@@ -263,7 +264,7 @@ class Judge:
 
     def complete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
         """What any LLM, sync or async, answers to these."""
-        if callable(getattr(_inner(llm), "complete", None)):
+        if callable(getattr(_inner(llm, requests), "complete", None)):
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
                 raise EvaluatorError(f"a judge was sent {len(requests)} requests and returned {len(answers)} answers")
@@ -272,7 +273,7 @@ class Judge:
 
     async def acomplete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
         """The same, without blocking."""
-        if not _is_async(_inner(llm)):
+        if not _is_async(_inner(llm, requests)):
             return await asyncio.to_thread(self.complete, llm, requests)
         answers = await asyncio.gather(*map(llm.acomplete, requests), return_exceptions=True)
         return [_ordinary(answer) for answer in answers]
@@ -352,10 +353,11 @@ class Judge:
         return f"Judge({list(self.llms)!r}, {list(self.rubric.criteria)!r})"
 
 
-def _inner(llm: Any) -> Any:
+def _inner(llm: Any, requests: Sequence[Request]) -> Any:
+    """Who answers in the end, the first request at least."""
     while isinstance(llm, CachedLLM | AnsweredOnce):
         llm = llm.llm
-    return llm
+    return llm_of(llm, requests[0]) if requests else llm
 
 
 def _is_async(llm: Any) -> bool:

@@ -238,7 +238,7 @@ class Preference:
         paid = 0.0 if other.from_cache else other.cost
         if answer.text == other.text:
             return None, paid
-        return (answer, replace(example, fields={**example.fields, _OTHER: other.text}), repeat, candidate), paid
+        return (answer, beside(example, other.text), repeat, candidate), paid
 
     def _scored(
         self, pair: Answered | Exception | None, judged: Judgement | Exception | None, paid: float
@@ -267,6 +267,11 @@ class Preference:
 
     def __repr__(self) -> str:
         return f"Preference({self.judge!r}, against={short(self.against)})"
+
+
+def beside(example: Example, answer: str) -> Example:
+    """The example as the judge of pairs needs it, with the answer to compare with."""
+    return replace(example, fields={**example.fields, _OTHER: answer})
 
 
 def _verdict(score: float) -> float:

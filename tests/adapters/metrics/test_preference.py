@@ -124,6 +124,33 @@ def test_what_the_baselines_answer_costs_is_charged_once() -> None:
     assert evaluator(PROMPTS["plain"], 0).paid == 0.0
 
 
+@pytest.mark.parametrize("kind", [LLMEvaluator, AsyncLLMEvaluator])
+def test_the_baseline_is_a_candidate_with_a_model_of_its_own(kind: Any) -> None:
+    class Model:
+        def __init__(self, grade: int) -> None:
+            self.grade, self.asked = grade, list[str]()
+
+        async def acomplete(self, request: Request) -> Completion:
+            self.asked.append(str(request.messages))
+            return Completion(f"{self.grade} {request.messages[-1]['content']}", cost=1.0)
+
+    class SyncModel(Model):
+        def complete(self, requests: list[Request]) -> list[Completion]:
+            return [asyncio.run(self.acomplete(request)) for request in requests]
+
+    made = SyncModel if kind is LLMEvaluator else Model
+    models = {"new": made(3), "old": made(1)}
+    candidates = asktell.grid(model=list(models), prompt={"long": "Be long.", "short": "Be short."})
+    chosen = asktell.Selector(candidates, GOAL, 48, examples=12, baseline="old/short")
+    metric = Preference(comparing(by_number), labels={("new/long", 3): 1, ("old/short", 3): 0.5})
+    result = asktell.run(chosen, kind(models, EXAMPLES, [metric]), progress=False, repeatable=True)
+    estimates = {entry.id: entry.estimate["preference"] for entry in result.prompts if entry.pulls}
+    assert estimates == {id_: 1.0 if "new" in id_ else 0.5 for id_ in estimates}
+    assert {"new/long", "old/short"} <= set(estimates)
+    of_baseline = [asked for asked in models["old"].asked if "short" in asked]
+    assert sorted(of_baseline) == sorted(set(of_baseline))
+
+
 def test_a_judge_that_always_prefers_the_first_answer_says_nothing_but_ties() -> None:
     result = asktell.run(
         selector(), LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(lambda *_: "first"))]), progress=False
