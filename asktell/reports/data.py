@@ -36,6 +36,7 @@ _MOST_TEXT = 700_000  # bytes of all prompts together
 _MOST_ANSWERS = 300_000
 _ONE_ANSWER = 4_000
 _MOST_REASON = 300
+_IN_SEGMENTS = 6  # prompts in the small pictures, beside the baseline
 _MOST_PAIRS = 600
 _MOST_QUANTITIES = 8
 _MOST_GROUPS, _MOST_GROUP_REASON = 50, 600
@@ -108,6 +109,7 @@ def document(
         "prompts": _prompts(result, [readable(text) for text in prompts.texts]),
         "spending_by_prompt": spending(state, order),
         "settling": settling(state, method, answer, extras.costs, patience),
+        "segments": _segments(result, answer, rivals, baseline),
         "heat_map": heat_map(grid, order),
         "telling": examples_that_tell(grid),
         "duels": _duels(result, grid, extras, pairs),
@@ -175,6 +177,24 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
         "population_errors": by_metric("standard_error_population"),
         "reason": [None if reason is None else reason[:_MOST_REASON] for reason in column("reason")],
         **{f: column(f) for f in ("pulls", "status", "round", "feasible", "failures", "p_feasible", "p_best")},
+    }
+
+
+def _segments(result: Result, answer: list[int], rivals: list[int], baseline: int | None) -> dict[str, Any] | None:
+    """Estimates of the few that matter, by prompt, segment and metric; those metrics first that the goal judges so."""
+    goal, arms = result.goal, [*answer[:_IN_SEGMENTS], *rivals[:_IN_SEGMENTS]][:_IN_SEGMENTS]
+    arms += [baseline] if baseline is not None and baseline not in arms else []
+    if not arms or not result.prompts[arms[0]].segments:
+        return None
+    rows = [result.prompts[arm].segments for arm in arms]
+    columns = sorted(range(len(goal.columns)), key=lambda j: j not in goal.by_segment)
+    cells = [[[row[name][goal.columns[j]] for j in columns] for name in rows[0]] for row in rows]
+    return {
+        "names": list(rows[0]),
+        "columns": columns,
+        "arms": arms,
+        "means": [[[mean for mean, _ in cell] for cell in row] for row in cells],
+        "errors": [[[error for _, error in cell] for cell in row] for row in cells],
     }
 
 

@@ -24,6 +24,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "prompts": _prompts(result),
         "spending": _spending(data, result),
         "settling": _settling(data, result),
+        "segments": _segments(result),
         "examples": _examples(data),
         "duel": " ".join(_duel(data, each) for each in data["duels"][:1]) or _NO_DUEL,
         "costs": _costs(data),
@@ -32,6 +33,17 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
 
 
 _NO_DUEL = "There are no two prompts to compare yet."
+
+
+def _segments(result: Result) -> str:
+    if not result.selected or not result.selected[0].segments:
+        return ""
+    entry, goal = result.selected[0], result.goal
+    name = goal.columns[goal.by_segment[0]] if goal.by_segment else goal.objectives[0].metric
+    means = {label: metrics[name][0] for label, metrics in entry.segments.items()}
+    worst, *_, best = sorted(means, key=lambda label: means[label] * (-1 if name in goal.minimized else 1)) * 2
+    near = f"worst in {_own(worst)} ({_own(name)} {means[worst]:.3g}) and best in {_own(best)} ({means[best]:.3g})"
+    return f"{_short(entry.id)} is {near}."
 
 
 def _names(entries: Sequence[PromptResult]) -> str:

@@ -11,7 +11,7 @@ import pytest
 import asktell
 from asktell import reports
 from asktell.studies.study import Study
-from tests.reports.conftest import HOSTILE, unfold
+from tests.reports.conftest import HOSTILE, told, unfold
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3, "toxicity": asktell.at_most(0.9)})
 FRONT = asktell.ParetoSet("rouge", asktell.minimize("latency"))
@@ -65,6 +65,25 @@ def test_every_panel_is_drawn_in_every_theme_and_width(
             assert page.locator(f"#{panel}").bounding_box()["height"] > 60
         assert page.locator("#plane svg[role=img] .label").count() > 0
         assert overlaps(page) == []
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path, width: int) -> None:
+    goal = asktell.BestFeasible(asktell.maximize("rouge", worst_segment=True), {"rouge": asktell.at_least(0.3)})
+    selector = asktell.Selector(["a", "b", "c"], goal, 40, examples=30, segments=["de", "en", "<i>"] * 10)
+    while trial := selector.ask():
+        selector.tell(trial, told(int(trial.prompt_id), trial.example or 0, 1))
+    selector.report(tmp_path / "report.html")
+    with opened(browser, tmp_path / "report.html", width) as page:
+        assert page.locator("#segments .multiples svg").count() == 3
+        assert " is worst in " in page.locator("#segments .say").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert overlaps(page) == []
+
+
+def test_without_segments_nothing_is_said_of_them(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+    with opened(browser, study_page[0]) as page:
+        assert not page.locator("#segments").is_visible()
 
 
 def test_the_first_screen_is_for_who_decides(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ const PANELS = [
   ["verdict", null, drawVerdict],
   ["plane", null, drawPlane],
   ["prompts", "What is known about every prompt?", drawPrompts],
+  ["segments", "How good is it in each segment?", drawSegments, (data) => data.segments],
   ["examples", "Which examples are hard, and which tell prompts apart?", drawExamples],
   ["duel", "On which examples does the answer win or lose?", drawDuel],
   ["spending", "Where did the evaluations go?", drawSpending],
@@ -24,12 +25,14 @@ function show(data, ids = null) {
 }
 
 /** A panel, or its question under which it is folded; it is drawn when it is opened, and the one that was open closes. */
-function panelOf([id, title, draw], page) {
+function panelOf([id, title, draw, applies], page) {
   const host = element("div", { class: "panel" });
   const fold = ({ target }) => (target.open ? host.hasChildNodes() || draw(host, page.data) : host.replaceChildren());
   const body = title ? element("details", { name: "panel" }, element("summary", {}, element("h2", {}, title)), host) : host;
   if (title) body.addEventListener("toggle", fold);
-  return element("section", { id, "aria-label": title || id }, body);
+  const section = element("section", { id, "aria-label": title || id }, body);
+  section.hidden = Boolean(applies) && !applies(page.data);
+  return section;
 }
 
 function unfold(...ids) {
