@@ -32,7 +32,7 @@ UNEVEN = table([[1.0, 1.0, 0.1], [0.6, 0.6, 0.6], [0.3, 0.4, 0.3]])
 
 
 def run(goal: BestFeasible, scores: np.ndarray, budget: int, method: object = "auto", seed: int = 2) -> Selector:
-    labels = LABELS[: scores.shape[1]]
+    labels = (LABELS * 4)[: scores.shape[1]]
     selector = Selector(
         ["p0", "p1", "p2"][: len(scores)], goal, budget, method, len(labels), seed=seed, segments=labels
     )  # type: ignore[arg-type]
@@ -94,8 +94,8 @@ def test_evaluations_go_where_a_segment_is_in_doubt() -> None:
     rng = np.random.default_rng(1)
     parts = []
     for seed in range(6):
-        scores = (rng.random((3, 60)) < np.where(np.arange(60) % 3 == 2, 0.5, 0.97)).astype(float)
-        selector = run(WORST, scores, 100, seed=seed)
+        scores = (rng.random((3, 240)) < np.where(np.arange(240) % 3 == 2, 0.5, 0.97)).astype(float)
+        selector = run(WORST, scores, 150, seed=seed)
         asked = selector.state.history.examples()[40:]
         parts.append(float((asked % 3 == 2).mean()))
     assert np.mean(parts) > 0.4

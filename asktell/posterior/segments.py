@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Matrix, Vector
+from asktell.numerics.arrays import Indices, Vector
 from asktell.numerics.cells import Scored
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
@@ -50,11 +50,10 @@ def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples
     given = len(segments.of_examples)
     sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
     groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)
-    n_pairs, basis = n_arms * n, Basis(_basis(n_arms, n))
-    return posterior(in_pairs, column, n_pairs, n_examples, None, None, averaged, basis, None, groups)
+    return posterior(in_pairs, column, n_arms * n, n_examples, None, None, averaged, _basis(n_arms, n), None, groups)
 
 
-def _basis(n_arms: int, n: int) -> Matrix:
-    """(K G, K + G) whose prompt and whose segment a pair is; rows of the length 1."""
-    both = np.concatenate((np.repeat(np.eye(n_arms), n, axis=0), np.tile(np.eye(n), (n_arms, 1))), axis=1)
-    return np.asarray(both / np.sqrt(2.0))
+def _basis(n_arms: int, n: int) -> Basis:
+    """Whose prompt, and whose segment, each pair is."""
+    both = np.repeat(np.eye(n_arms), n, axis=0), np.tile(np.eye(n), (n_arms, 1))
+    return Basis(np.concatenate(both, axis=1), np.repeat([0, 1], [n_arms, n]))

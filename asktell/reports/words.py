@@ -37,7 +37,7 @@ _NO_DUEL = "There are no two prompts to compare yet."
 
 def _segments(result: Result) -> str:
     if not result.selected or not result.selected[0].segments:
-        return ""
+        return "Nothing is known of segments."
     entry, goal = result.selected[0], result.goal
     name = goal.columns[goal.by_segment[0]] if goal.by_segment else goal.objectives[0].metric
     means = {label: metrics[name][0] for label, metrics in entry.segments.items()}
