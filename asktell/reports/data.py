@@ -20,7 +20,7 @@ from asktell._util.chats import readable
 from asktell._util.extras import own_version
 from asktell.methods import Method
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import Prompts
+from asktell.problem.candidates import Candidates, Prompts
 from asktell.reports import words
 from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
 from asktell.results import PromptResult, Result
@@ -117,6 +117,8 @@ def document(
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
+    if prompts.candidates is not None:
+        data["factors"] = _factors(result.factors(), metrics, prompts.candidates, answer)
     if state.problem.examples is not None:
         data["example_names"] = list(state.problem.examples.ids)
     data["words"] = words.conclusions(data, result)
@@ -196,6 +198,26 @@ def _segments(result: Result, answer: list[int], rivals: list[int], baseline: in
         "means": [[[mean for mean, _ in cell] for cell in row] for row in cells],
         "errors": [[[error for _, error in cell] for cell in row] for row in cells],
     }
+
+
+def _factors(
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    metrics: Sequence[str],
+    candidates: Candidates,
+    answer: Sequence[int],
+) -> list[dict[str, Any]]:
+    """The factors of candidates: their levels, with estimates and errors by metric, and which are in the answer."""
+    chosen = {name: {candidates.levels[arm][i] for arm in answer} for i, name in enumerate(candidates.factors)}
+    return [
+        {
+            "name": name,
+            "levels": list(levels),
+            "estimates": [[means[metric][0] for metric in metrics] for means in levels.values()],
+            "errors": [[means[metric][1] for metric in metrics] for means in levels.values()],
+            "answer": [i for i, level in enumerate(levels) if level in chosen[name]],
+        }
+        for name, levels in found.items()
+    ]
 
 
 def _fitting(texts: list[str]) -> list[str]:

@@ -20,7 +20,7 @@ from asktell._util.files import write_atomically
 FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
     "text.js", "words.js", "pictures.js", "table.js", "view.js", "verdict.js", "plane.js", "prompts.js",
-    "segments.js",
+    "segments.js", "factors.js",
     "spending.js", "settling.js", "examples.js", "duel.js", "workers.js", "costs.js", "made.js",
     "changes.js", "live.js", "main.js",
 )  # fmt: skip

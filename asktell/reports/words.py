@@ -1,5 +1,6 @@
 """The conclusion from each panel, in a sentence or two."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "verdict": " ".join(_verdict(data, result)),
         "plane": _plane(data, result),
         "prompts": _prompts(result),
+        "factors": _factors(data.get("factors", ()), result),
         "spending": _spending(data, result),
         "settling": _settling(data, result),
         "segments": _segments(result),
@@ -44,6 +46,29 @@ def _segments(result: Result) -> str:
     worst, *_, best = sorted(means, key=lambda label: means[label] * (-1 if name in goal.minimized else 1)) * 2
     near = f"worst in {_own(worst)} ({_own(name)} {means[worst]:.3g}) and best in {_own(best)} ({means[best]:.3g})"
     return f"{_short(entry.id)} is {near}."
+
+
+def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
+    """Which factor matters most for the first objective, as far as that is certain."""
+    objective = result.goal.objectives[0]
+    j = result.goal.columns.index(objective.metric)
+    clear = []
+    for factor in factors:
+        columns = zip(factor["levels"], factor["estimates"], factor["errors"], strict=True)
+        rows = [(means[j], name, errors[j]) for name, means, errors in columns]
+        known = [(objective.sign * mean, name, error) for mean, name, error in rows if None not in (mean, error)]
+        if len(known) > 1:
+            best, worst = max(known), min(known)
+            gap = best[0] - worst[0]
+            if gap > 2 * math.hypot(best[2], worst[2]):
+                clear.append((gap, math.hypot(best[2], worst[2]), factor["name"], best[1], worst[1]))
+    if not clear:
+        return f"No factor makes a clear difference in {objective.metric} yet."
+    gap, error, name, best_level, worst_level = max(clear)
+    return (
+        f"The choice of {_own(name)} makes the largest difference in {objective.metric}: {gap:.2g} ± {error:.2g} "
+        f"between {_short(best_level)} and {_short(worst_level)}, on average over the other factors."
+    )
 
 
 def _names(entries: Sequence[PromptResult]) -> str:

@@ -145,6 +145,36 @@ def test_bars_stay_within_the_range_of_a_metric(browser: Any, tmp_path: Path, bi
         assert min(tops) >= at - 0.01
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path, width: int, theme: str) -> None:
+    odd = ["claude-with-a-long-name-" * 3, "<img src=x onerror=alert(1)>", "要約"]
+    grid = asktell.grid(model=odd, prompt={f"p{k}": f"Prompt {k}" for k in range(24)})
+    selector = asktell.Selector(grid, GOAL, 150, examples=20)
+    while trial := selector.ask():
+        assert trial.candidate is not None
+        rouge = 0.2 + 0.3 * odd.index(str(trial.candidate["model"]))
+        selector.tell(trial, [rouge, 0.5 + 0.01 * (trial.example or 0), 0.1])
+    selector.report(tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html", width, theme) as page:
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.locator("#factors svg .label").all_text_contents() == ["model", "prompt"]
+        rows = page.locator("#factors .multiples svg").evaluate_all(
+            "all => all.map(each => each.querySelectorAll('circle, path').length)"
+        )
+        assert rows == [3, 20]
+        assert "At most 20 levels" in page.locator("#factors figcaption").inner_text()
+        assert page.locator("#factors svg text[text-anchor=end]").first.text_content() == "要約"
+        page.locator("#factors select").select_option("1")
+        page.locator("#factors figure details summary").click()
+        page.locator("#factors tbody tr").nth(20).wait_for()
+
+
+def test_without_candidates_there_is_no_panel_of_factors(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+    with opened(browser, study_page[0]) as page:
+        assert not page.locator("#factors").is_visible()
+
+
 def overlaps(page: Any) -> list[Any]:
     """Pairs of labels in the plane that cover each other."""
     return page.evaluate(  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ from asktell.reports.heat_map import MOST_CELLS, Grid, examples_that_tell, heat_
 from asktell.results.convergence import CHECKPOINTS, at
 from asktell.results.evaluations import Evaluation
 from asktell.studies.study import Study
+from tests.reports.conftest import told
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
 FRONT = asktell.ParetoSet("rouge", asktell.minimize("latency"))
@@ -43,6 +44,23 @@ def test_it_is_json_and_says_what_the_result_says(done: Study) -> None:
     assert (data["spent"], data["budget"], data["spent_cost"]) == (result.spent, result.budget, result.spent_cost)
     assert data["made"]["about"] == {"model": "small"}
     assert data["whole"]["evaluations"] == 180
+
+
+def test_factors_of_candidates_stand_by_level_and_the_one_that_matters_is_named() -> None:
+    grid = asktell.grid(model=["good", "bad"], prompt={"a": "A", "b": "B"})
+    selector = asktell.Selector(grid, asktell.BestFeasible("rouge"), 60, examples=30)
+    assert document(selector)["words"]["factors"] == "No factor makes a clear difference in rouge yet."
+    while trial := selector.ask():
+        assert trial.candidate is not None
+        good = trial.candidate["model"] == "good"
+        selector.tell(trial, told(trial.id % 3, trial.example or 0, 1)[0] + 0.3 * good)
+    data, found = document(selector), selector.result().factors()
+    assert [each["name"] for each in data["factors"]] == ["model", "prompt"]
+    for factor in data["factors"]:
+        for level, means, errors in zip(factor["levels"], factor["estimates"], factor["errors"], strict=True):
+            assert found[factor["name"]][level] == {"rouge": (means[0], errors[0])}
+    assert data["words"]["factors"].startswith("The choice of model makes the largest difference in rouge: 0.")
+    assert "between good and bad" in data["words"]["factors"]
 
 
 def test_quantities_are_means_per_prompt_and_failures_stand_by_reason(done: Study) -> None:

@@ -120,7 +120,12 @@ COMMANDS = (
             _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
             _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),
             _a("--rubric", metavar="[NAME=]TEXT", action="append", help="what makes an answer good; repeatable"),
-            _a("--model", metavar="NAME", help="name of the model"),
+            _a(
+                "--model",
+                metavar="NAME",
+                action="append",
+                help="name of the model; repeatable, to choose among several",
+            ),
             _a("--base-url", metavar="URL", help="URL of an API other than OpenAI's"),
             _a("--api-key-env", metavar="NAME", help="environment variable of the key (default: OPENAI_API_KEY)"),
             _a("--input", metavar="COLUMN", help="column of the input"),

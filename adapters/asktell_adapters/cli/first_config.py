@@ -149,7 +149,7 @@ class Plan:
 
     path: Path
     kind: str
-    model: str
+    models: Sequence[str]
     base_url: str | None
     key: str | None
     prompts: Path
@@ -200,6 +200,12 @@ class Plan:
         if self.fields:
             yield _with("fields = true", "columns in braces stand for the row's values")
         yield ""
+        if len(self.models) > 1:
+            yield "[candidates]"
+            yield _with(f"model = [{', '.join(map(quoted, self.models))}]", "each with every prompt")
+            yield _with("# temperature = [0.0, 0.7]", "settings are combined, too")
+            yield _with('# exclude = [{ model = "...", prompt = ["..."] }]', "combinations to leave out")
+            yield ""
         yield "[data]"
         yield f"file = {quoted(relative(self.data, home))}"
         yield _with(f"input = {quoted(self.input)}", "the columns; others may be named in a template")
@@ -210,7 +216,7 @@ class Plan:
         yield ""
         yield "[model]"
         yield f"type = {quoted(self.kind)}"
-        yield f"model = {quoted(self.model)}"
+        yield from [f"model = {quoted(self.models[0])}"] if len(self.models) == 1 else []
         yield _with("max_new_tokens = 256", "longer answers are cut")
         yield _with('# system = "You are ..."', "a system prompt for every call; without this line, none")
         if self.base_url:
@@ -221,6 +227,11 @@ class Plan:
             yield _with(f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}", "per million tokens")
         yield from (_with(*advice) for advice in MODELS[self.kind].advice if not self._says(advice[0]))
         yield ""
+        if len(self.models) > 1:
+            yield _with("# [models]", "what is different for each of them")
+            price = "price = { input = 0.15, output = 0.6 }"
+            yield from (f"# {_bare(name)} = {{ {price} }}" for name in self.models)
+            yield ""
         yield _with("[cache]", "answers are kept on disk: none is paid twice")
         yield ""
         yield "[metrics]"
@@ -232,6 +243,10 @@ class Plan:
             yield _with("[metrics.quality]", "an LLM grades every answer, from 1 to 5")
             yield _with('metric = "judge"', "the model itself; [metrics.quality.model] names a better one")
             yield "max_new_tokens = 512"
+            if len(self.models) > 1:
+                judge = {"type": self.kind, "model": self.models[0], "base_url": self.base_url, "api_key_env": self.key}
+                keys = ", ".join(f"{name} = {quoted(value)}" for name, value in judge.items() if value)
+                yield _with(f"model = {{ {keys} }}", "who judges them all")
             yield ""
             yield "[metrics.quality.criteria]"
             yield from (f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items())

@@ -50,7 +50,8 @@ def init(arguments: argparse.Namespace) -> int:
     plan = _plan(kind, path, arguments, ask)
     made = plan.examples_of_ours()
     config = _written(plan, made)
-    counts = f"{len(config.selector.prompts)} prompts, {len(config.dataset)} examples"
+    what = "prompts" if config.selector.prompts.candidates is None else "candidates"
+    counts = f"{len(config.selector.prompts)} {what}, {len(config.dataset)} examples"
     show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
     wanted = f"wanted answer: {quoted(plan.reference)}" if plan.reference else "no wanted answer; --reference names one"
     show(f"Columns of {plan.data}: input: {quoted(plan.input)}; {wanted}.")
@@ -143,7 +144,7 @@ class _Asking:
 
 def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> Plan:
     home = path.parent
-    model = arguments.model or ask.text("Which model?", MODELS[kind].model)
+    models = arguments.model or ask.text("Which model? (several: separated by spaces)", MODELS[kind].model).split()
     base_url, key = _address(kind, arguments, ask)
     prompts = arguments.prompts or _path(ask.text("File of prompts? (none: a small example)", "", _there))
     data = arguments.data or _path(ask.text("File of examples? (none: a small example)", "", _there))
@@ -159,9 +160,10 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
     if prompts.exists() or not ours[0]:
         found, encoding = _decoded(lambda name: load_prompts(prompts, encoding=name), None)
         n_prompts = len(found)
+    n_prompts *= len(models)
     budget = min(n_prompts * len(rows), max(1, PER_PROMPT * n_prompts))
     return Plan(
-        path, kind, model, base_url, key, prompts, data, chosen, reference or None, reading, encoding, rubric,
+        path, kind, models, base_url, key, prompts, data, chosen, reference or None, reading, encoding, rubric,
         budget if arguments.budget is None else arguments.budget, arguments.price, ours,
     )  # fmt: skip
 
@@ -263,7 +265,9 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     text = HARNESSES[kind][1].replace("NAME", str(path))
     made: list[Path] = [path]
     if kind == "inspect":
-        model = arguments.model or ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")
+        if len(arguments.model or ()) > 1:
+            raise InvalidArgumentError("Several --model do not go with inspect: the file names one.")
+        model = (arguments.model or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")])[0]
         prompts = arguments.prompts or path.parent / "prompts.txt"
         for file, content in ((prompts, PROMPTS), (path.parent / "inspect_task.py", TASK)):
             if not file.exists():

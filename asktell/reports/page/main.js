@@ -5,6 +5,7 @@ const PANELS = [
   ["plane", null, drawPlane],
   ["prompts", "What is known about every prompt?", drawPrompts],
   ["segments", "How good is it in each segment?", drawSegments, (data) => data.segments],
+  ["factors", "Which model, which prompt, which setting matters?", drawFactors, (data) => data.factors],
   ["examples", "Which examples are hard, and which tell prompts apart?", drawExamples],
   ["duel", "On which examples does the answer win or lose?", drawDuel],
   ["spending", "Where did the evaluations go?", drawSpending],

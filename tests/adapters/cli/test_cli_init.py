@@ -388,3 +388,21 @@ def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.Monke
         assert asktell("check a.toml") == 0
         assert "cost: no price is known;" in capsys.readouterr().out
     assert not (home / "a").exists()
+
+
+def test_several_models_are_candidates_and_have_one_judge(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert asktell("init --kind openai --model a --model b/1 --rubric Kind --base-url http://x/v1") == 0
+    assert "8 candidates, 8 examples" in capsys.readouterr().out
+    text = (home / "selection.toml").read_text()
+    uncommented = text.replace("# [models]", "[models]").replace("# a = {", "a = {").replace('# "b/1" = {', '"b/1" = {')
+    for written in (text, uncommented):
+        (home / "selection.toml").write_text(written)
+        config = load_config(home / "selection.toml")
+        assert config.models is not None
+        assert bool(config.models.unpriced()) == (written is text)
+        evaluator = config.evaluator()
+        assert {evaluator.llm.of({"model": name}).base_url for name in ("a", "b/1")} == {"http://x/v1"}
+        assert [llm.base_url for llm in evaluator.metrics["quality"].llms] == ["http://x/v1"]
