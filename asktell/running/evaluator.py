@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, MissingExtraError
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import cause_of, needed_cost
+from asktell.problem.checks import cause_of, needed_cost, some
 from asktell.problem.goals import Goal
 
 Evaluator: TypeAlias = Any
@@ -75,11 +75,20 @@ class Calling(NamedTuple):
         return cls(call, in_batches, any(map(inspect.iscoroutinefunction, calls)), with_repeats, of_candidates)
 
     def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
-        """The arguments of the call for these trials; there is one trial if it does not take batches."""
+        """The arguments of the call for these trials; there is one trial if it does not take batches.
+
+        Raises:
+            InvalidArgumentError: it takes a prompt, and candidates are more than that.
+        """
         repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
         if self.in_batches:
             return (group, repeats) if self.with_repeats else (group,)
         (trial,) = group
+        if not self.of_candidates and trial.candidate is not None and len(trial.candidate) > 1:
+            raise InvalidArgumentError(
+                f"A candidate has the factors {some(list(trial.candidate))}; this evaluator takes (prompt, example) "
+                "only. Call its first parameter `candidate`: then it gets the mapping from factor to value."
+            )
         what = (trial.candidate or {"prompt": trial.prompt}) if self.of_candidates else trial.prompt
         return (what, trial.example, *repeats)
 

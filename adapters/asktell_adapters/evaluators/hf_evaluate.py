@@ -23,7 +23,8 @@ class TaskEvaluator:
 
     Args:
         task: a task's name, such as "text2text-generation", or an evaluator of `evaluate`.
-        pipeline: a transformers pipeline, a model's id or folder to make one of, or any function from a list of inputs
+        pipeline: a transformers pipeline, a model's id or folder to make one of (then candidates may have a factor
+            "model", each with a pipeline of its own), or any function from a list of inputs
             to a list of outputs; outputs that are texts are brought into the task's form. Tasks that transformers 5
             has no pipelines for, all but text and token classification, "text-generation" and those of images and
             sound, need a function; `answers(llm)` makes one of an LLM.
@@ -70,20 +71,50 @@ class TaskEvaluator:
         self._metric = load_module(self._evaluator.default_metric_name if metric is None else metric)
         if not callable(getattr(self._metric, "compute", None)):
             raise InvalidArgumentError(f"The metric must be a module of evaluate, or its name; got {self._metric!r}.")
-        pipe = self._made(pipeline) if isinstance(pipeline, str) else pipeline
-        self._pipe = _Pipe(pipe, self._evaluator)
+        self._prepare = self._evaluator.prepare_pipeline
+        self._is_made = isinstance(pipeline, str)
+        self._pipes = {None: _Pipe(self._made(pipeline) if isinstance(pipeline, str) else pipeline, self._evaluator)}
+        self._pipe = self._pipes[None]
         # evaluate's own asks transformers for a class that it has no more.
         self._evaluator.prepare_pipeline = lambda **_: self._pipe
 
-    def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
-        """Scores of a prompt on a row; raises what the pipeline or the metric raised.
+    def __call__(self, candidate: str | Mapping[str, Any], example: int | None) -> dict[str, float]:
+        """Scores of a prompt, or a candidate, on a row; raises what the pipeline or the metric raised.
 
         Raises:
-            InvalidArgumentError: no row, or one that is not there.
+            InvalidArgumentError: no row, or one that is not there, or a factor that is of no use here.
         """
+        prompt, self._pipe = self._asked(candidate)
         row = self._dataset.from_list([self._row(prompt, example)], features=self.data.features)
         result = self._evaluator.compute(model_or_pipeline=None, data=row, metric=self._metric, **self._settings)
         return _numbers(result)
+
+    def check_prompts(self, prompts: Mapping[str, Any]) -> None:
+        """Make the pipelines of all candidates; `asktell.run` calls this first.
+
+        Raises:
+            InvalidArgumentError: a factor is of no use here.
+        """
+        for candidate in prompts.values():
+            self._asked(candidate)
+
+    def _asked(self, candidate: str | Mapping[str, Any]) -> "tuple[str, _Pipe]":
+        """The prompt's text, and the pipeline of the candidate's model."""
+        factors = {"prompt": candidate} if isinstance(candidate, str) else candidate
+        model = factors.get("model")
+        if "prompt" not in factors or not set(factors) <= {"prompt", "model"}:
+            raise InvalidArgumentError(
+                f"TaskEvaluator takes the factors 'prompt' and 'model', got {sorted(factors)}. LLMEvaluator with "
+                "HuggingFaceMetric takes others."
+            )
+        if model is not None and not self._is_made:
+            raise InvalidArgumentError(
+                f"The factor 'model' is {model!r}, but this TaskEvaluator has a ready pipeline of one model. Give it a "
+                "model's id or folder as `pipeline`, or use LLMEvaluator with HuggingFaceMetric."
+            )
+        if model not in self._pipes:
+            self._pipes[model] = _Pipe(self._made(str(model)), self._evaluator)
+        return factors["prompt"], self._pipes[model]
 
     def _row(self, prompt: str, example: int | None) -> dict[str, Any]:
         row = dict(self.data[checked_example(example, self.n_examples)])
@@ -91,7 +122,7 @@ class TaskEvaluator:
 
     def _made(self, model: str) -> Any:
         try:
-            return self._evaluator.prepare_pipeline(model_or_pipeline=model)
+            return self._prepare(model_or_pipeline=model)
         except (KeyError, OSError, ValueError) as error:
             raise EvaluatorError(
                 f"transformers could not make a pipeline of {model!r} for {self._evaluator.task!r}: {error}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, ScriptedLLM
@@ -256,3 +257,29 @@ def test_wrong_set_ups(tmp_path: Path) -> None:
     for example in (None, 1):
         with pytest.raises(InvalidArgumentError, match="make the selector with examples="):
             evaluator("p", example)
+
+
+def test_a_factor_model_is_a_pipeline_of_its_own_and_what_cannot_be_is_refused() -> None:
+    made: list[str] = []
+
+    def prepare(model_or_pipeline: str, **_: Any) -> Any:
+        made.append(model_or_pipeline)
+        return lambda texts, **_: [model_or_pipeline for _ in texts]
+
+    task = TaskEvaluator("translation", lambda texts: list(texts), ROWS_OF_TEXT, Says())._evaluator
+    task.prepare_pipeline = prepare
+    evaluator = TaskEvaluator(task, "0.5", ROWS_OF_TEXT, Says())
+    grid = asktell.grid(model=["0.25", "0.75"], prompt={"p": "Translate."})
+    selector = asktell.Selector(grid, asktell.BestFeasible("score"), 4, examples=2)
+    result = asktell.run(selector, evaluator, progress=False)
+    assert [entry.estimate["score"] for entry in result.prompts] == [0.25, 0.75]
+    assert made == ["0.5", "0.25", "0.75"]
+    assert evaluator("Translate.", 0)["score"] == 0.5
+    ready = TaskEvaluator("translation", lambda texts: ["1" for _ in texts], ROWS_OF_TEXT, Says())
+    with pytest.raises(InvalidArgumentError, match="a ready pipeline of one model"):
+        ready.check_prompts(dict(zip(grid.ids, grid, strict=True)))
+    with pytest.raises(InvalidArgumentError, match=r"takes the factors 'prompt' and 'model', got \['temperature'\]"):
+        ready({"temperature": 0.5}, 0)
+
+
+ROWS_OF_TEXT = [{"text": "a", "label": "b"}, {"text": "c", "label": "d"}]
