@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from asktell.running.run import run
     from asktell.selector import Selector
     from asktell.service.client import RemoteStudy
+    from asktell.simulation.simulate import simulate
+    from asktell.simulation.simulation import Simulation
     from asktell.studies.study import Study
 
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "Result",
     "Selector",
     "ServiceError",
+    "Simulation",
     "StorageBusyError",
     "StorageError",
     "Study",
@@ -90,6 +93,7 @@ __all__ = [
     "minimize",
     "preset",
     "run",
+    "simulate",
 ]
 
 
@@ -103,6 +107,8 @@ _LATE = {
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),
     "asktell.service.client": ("RemoteStudy",),
+    "asktell.simulation.simulate": ("simulate",),
+    "asktell.simulation.simulation": ("Simulation",),
     "asktell.studies.study": ("Study",),
 }
 _HOME = {name: module for module, names in _LATE.items() for name in names}

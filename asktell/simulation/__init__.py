@@ -1,0 +1,1 @@
+"""What methods would have found on scores that are recorded: `asktell.simulate`."""

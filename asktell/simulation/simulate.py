@@ -1,0 +1,233 @@
+"""Replay recorded scores: what would each method have found, with how many evaluations?"""
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell._util.extras import check_extra
+from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
+from asktell.methods import Method, preset
+from asktell.problem.checks import short, whole
+from asktell.problem.goals import Goal, ParetoSet
+from asktell.selector import Selector
+from asktell.simulation.lines import Line, OnProgress, known_lines
+from asktell.simulation.processes import can_leave, in_processes
+from asktell.simulation.replay import Array, Replay, play
+from asktell.simulation.simulation import Simulation
+from asktell.simulation.truth import Truth, means_of
+
+Rival: TypeAlias = Callable[[Replay, int, int], int | Sequence[int]]
+"""`(problem, budget, seed) -> answer`: the row of the chosen prompt, or rows, the best one first."""
+
+Methods: TypeAlias = Iterable[str | Method | Rival | Mapping[str, str | Method | Rival]]
+
+
+def simulate(
+    scores: npt.ArrayLike,
+    goal: Goal,
+    methods: Methods | Mapping[str, str | Method | Rival] = ("auto", "csr-sh", "uniform"),
+    budgets: Sequence[float] = (1, 2, 3, 5, 10),
+    seeds: int | Sequence[int] = 20,
+    jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+    *,
+    features: npt.ArrayLike | None = None,
+    segments: Sequence[str] | None = None,
+    lines: str | Path | None = None,
+) -> Simulation:
+    """Run methods on recorded scores, many times each, and judge their answers by all of the scores.
+
+    Args:
+        scores: (K, N, m), of every prompt on every example, in the goal's order of metrics (`goal.metrics`), in each
+            metric's own units and direction. A cell with a NaN is an evaluation that failed.
+        goal: `BestFeasible(...)` or `ParetoSet(...)`.
+        methods: names of presets, methods, and rivals: functions `(problem, budget, seed) -> answer`, which evaluate by
+            `problem.evaluate(prompt, example)` (see `asktell.simulation.replay.Replay`) and return the row of the
+            chosen prompt, or rows, the best one first. A mapping names them: `{"mine": function}`, alone or among the
+            others. Differences are to the first.
+        budgets: evaluations per prompt.
+        seeds: how many runs of each, or the seeds.
+        jobs: processes, each on one thread; by default one per core. A rival from a script or a notebook runs in this
+            process; one from a module that can be imported runs in parallel.
+        on_progress: called with how many runs are done, and of how many; by default there is a progress bar.
+        features: (K, d) numbers that describe the prompts, for the methods that use them.
+        segments: the label of each example's segment, where the goal speaks of segments.
+        lines: a file of JSON lines that gets a line per run. Runs that it has, of the same scores, goal, budget and
+            seed, and a method of the same name, are not repeated.
+
+    A method that is not for this goal, or for so small a budget, is left out, and the summary says so.
+
+    Raises:
+        InvalidArgumentError: an argument cannot be used; no prompt keeps the constraints by the scores; a rival
+            answered what is no row, or spent more than its budget.
+        MissingExtraError: a method's package is missing, or pymoo for a Pareto set.
+    """
+    if not isinstance(goal, Goal):
+        raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
+    if isinstance(goal, ParetoSet):
+        check_extra("analysis", "pymoo")
+    work = _Work(_checked(scores, goal, segments), goal, _named(methods, goal), features, segments)
+    if not work.truth.feasible.any():
+        closest = float(np.nanmax(work.truth.slack)) if np.isfinite(work.truth.values).any() else math.nan
+        raise InvalidArgumentError(
+            f"By all scores no prompt keeps the constraints, so there is nothing to find: {goal}. The closest one "
+            f"misses by {-closest:.3g}; are the columns in the order {list(goal.metrics)}?"
+        )
+    each = [float(b) for b in budgets]
+    if not each or not all(math.isfinite(b) and round(b * len(work.scores)) >= 1 for b in each):
+        raise InvalidArgumentError(f"budgets must be evaluations per prompt, such as (1, 3, 10); got {short(budgets)}.")
+    count = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else [whole("seeds", seed, 0) for seed in seeds]
+    wanted = [_Run(name, budget, seed) for name in work.methods for budget in each for seed in count]
+    jobs = _cores() if jobs is None else whole("jobs", jobs, 1)
+    data = work.digest()
+
+    def run_all(missing: Sequence[_Run]) -> Iterator[Line]:
+        away = {name for name, method in work.methods.items() if jobs > 1 and can_leave(method)}
+        apart = [run for run in missing if run.method in away]
+        if len(apart) > 1:
+            portable = {name: method for name, method in work.methods.items() if name in away}
+            job = _Work(work.scores, goal, portable, features, segments)
+            yield from ({"data": data, **line} for line in in_processes(job, apart, jobs))
+            missing = [run for run in missing if run.method not in away]
+        yield from ({"data": data, **work(run)} for run in missing)
+
+    path = None if lines is None else Path(lines)
+    known = known_lines(path, wanted, _key, run_all, lambda line: line.get("data") == data, on_progress)
+    runs = [{name: value for name, value in known[run].items() if name != "data"} for run in wanted]
+    return Simulation(goal, runs, list(work.methods))
+
+
+class _Run(NamedTuple):
+    """`budget` is in evaluations per prompt."""
+
+    method: str
+    budget: float
+    seed: int
+
+
+def _key(line: Line) -> _Run:
+    return _Run(line["method"], line["budget"], line["seed"])
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Makes the line of a run."""
+
+    scores: Array
+    goal: Goal
+    methods: Mapping[str, str | Method | Rival]
+    features: npt.ArrayLike | None
+    segments: Sequence[str] | None
+
+    @cached_property
+    def truth(self) -> Truth:
+        return Truth(*means_of(self.scores, self.goal, self.segments))
+
+    def digest(self) -> str:
+        """What stands in a line for all that the runs have in common."""
+        text = repr((self.goal, self.scores.shape, self.segments, None if self.features is None else
+                     np.asarray(self.features).tolist()))  # fmt: skip
+        return hashlib.sha256(text.encode() + self.scores.tobytes()).hexdigest()[:16]
+
+    def __call__(self, run: _Run) -> Line:
+        method, budget = self.methods[run.method], round(run.budget * len(self.scores))
+        try:
+            if isinstance(method, str | Method):
+                answer, spent = self._ours(method, budget, run.seed)
+            else:
+                answer, spent = self._rival(method, budget, run.seed)
+        except (IncompatibleMethodError, BudgetTooSmallError) as error:
+            return {**run._asdict(), "refused": str(error)}
+        except Exception as error:
+            error.add_note(f"Method {run.method}, budget {run.budget:g} per prompt, seed {run.seed}.")
+            raise
+        found = self.truth.judge(answer)
+        return {
+            **run._asdict(),
+            "quality": found["quality"],
+            "regret": found.get("regret"),
+            "feasible": bool(answer) and bool(self.truth.feasible[answer].all()),
+            "size": len(answer),
+            "hypervolume": found.get("hypervolume"),
+            "f1": found.get("f1"),
+            "evaluations": spent,
+            "answer": answer,
+        }
+
+    def _ours(self, method: str | Method, budget: int, seed: int) -> tuple[list[int], int]:
+        k, n, _ = self.scores.shape
+        selector = Selector(
+            [f"prompt {i}" for i in range(k)], self.goal, budget, method, n, self.features, seed, segments=self.segments
+        )
+        result = play(selector, self.scores)
+        return [int(entry.id) for entry in result.selected], selector.spent
+
+    def _rival(self, rival: Rival, budget: int, seed: int) -> tuple[list[int], int]:
+        features = None if self.features is None else np.asarray(self.features, dtype=float)
+        problem = Replay(self.scores, self.goal, budget, seed, features, self.segments)
+        given = rival(problem, budget, seed)
+        try:
+            answer = [int(row) for row in np.atleast_1d(np.asarray(given)).tolist()]
+            fits = all(0 <= row < len(self.scores) for row in answer)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise InvalidArgumentError(
+                f"A rival returns the row of the chosen prompt, 0 to {len(self.scores) - 1}, or rows; got {short(given)}."
+            )
+        return list(dict.fromkeys(answer)), problem.spent
+
+
+def _named(methods: Methods | Mapping[str, str | Method | Rival], goal: Goal) -> dict[str, str | Method | Rival]:
+    """The methods by name; names of presets are checked."""
+    found: dict[str, str | Method | Rival] = {}
+    for item in [methods] if isinstance(methods, str | Mapping) else methods:
+        pairs = item.items() if isinstance(item, Mapping) else [(getattr(item, "__name__", str(item)), item)]
+        for name, method in pairs:
+            if name in found:
+                raise InvalidArgumentError(f"Two methods are called {short(name)}; name them: {{'mine': ...}}.")
+            if isinstance(method, str):
+                try:
+                    preset(method, goal)
+                except IncompatibleMethodError:
+                    pass  # its runs say so
+            elif not isinstance(method, Method) and not callable(method):
+                raise InvalidArgumentError(
+                    f"A method is a name, an asktell method, or a function (problem, budget, seed); got {short(method)}."
+                )
+            found[str(name)] = method
+    if not found:
+        raise InvalidArgumentError("methods is empty: name one, such as 'auto'.")
+    return found
+
+
+def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) -> Array:
+    try:
+        array = np.array(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"scores must be numbers of shape (K, N, m): {error}.") from error
+    m = len(goal.metrics)
+    if array.ndim == 2 and m == 1:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] != m or not array.shape[0] or not array.shape[1]:
+        raise InvalidArgumentError(
+            f"scores must have the shape (K prompts, N examples, {m} metrics), the metrics in the order "
+            f"{list(goal.metrics)}; got {np.shape(scores)}."
+        )
+    if np.isinf(array).any():
+        raise InvalidArgumentError("A score is infinite. Write NaN where an evaluation failed.")
+    if segments is not None and len(segments) != array.shape[1]:
+        raise InvalidArgumentError(f"segments needs a label for each of {array.shape[1]} examples, got {len(segments)}.")
+    return array
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
