@@ -1,5 +1,6 @@
 """Replay recorded scores: what would each method have found, with how many evaluations?"""
 
+import contextlib
 import hashlib
 import math
 import os
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -153,7 +154,7 @@ class _Work:
         return {
             **run._asdict(),
             "quality": found["quality"],
-            "regret": found.get("regret"),
+            "regret": found["regret"],
             "feasible": bool(answer) and bool(self.truth.feasible[answer].all()),
             "size": len(answer),
             "hypervolume": found.get("hypervolume"),
@@ -181,7 +182,8 @@ class _Work:
             fits = False
         if not fits:
             raise InvalidArgumentError(
-                f"A rival returns the row of the chosen prompt, 0 to {len(self.scores) - 1}, or rows; got {short(given)}."
+                f"A rival returns the row of the chosen prompt, up to {len(self.scores) - 1}, or rows; got "
+                f"{short(given)}."
             )
         return list(dict.fromkeys(answer)), problem.spent
 
@@ -195,13 +197,12 @@ def _named(methods: Methods | Mapping[str, str | Method | Rival], goal: Goal) ->
             if name in found:
                 raise InvalidArgumentError(f"Two methods are called {short(name)}; name them: {{'mine': ...}}.")
             if isinstance(method, str):
-                try:
+                with contextlib.suppress(IncompatibleMethodError):  # of which its runs speak
                     preset(method, goal)
-                except IncompatibleMethodError:
-                    pass  # its runs say so
             elif not isinstance(method, Method) and not callable(method):
                 raise InvalidArgumentError(
-                    f"A method is a name, an asktell method, or a function (problem, budget, seed); got {short(method)}."
+                    "A method is a name, an asktell method, or a function (problem, budget, seed); got "
+                    f"{short(method)}."
                 )
             found[str(name)] = method
     if not found:
@@ -225,7 +226,9 @@ def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) 
     if np.isinf(array).any():
         raise InvalidArgumentError("A score is infinite. Write NaN where an evaluation failed.")
     if segments is not None and len(segments) != array.shape[1]:
-        raise InvalidArgumentError(f"segments needs a label for each of {array.shape[1]} examples, got {len(segments)}.")
+        raise InvalidArgumentError(
+            f"segments needs a label for each of {array.shape[1]} examples, got {len(segments)}."
+        )
     return array
 
 

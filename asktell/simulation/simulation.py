@@ -1,7 +1,7 @@
 """What was simulated: the runs, their means and differences, and curves."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -39,7 +39,7 @@ class SummaryRow:
     runs: int
     quality: float
     quality_error: float | None
-    regret: float | None
+    regret: float
     regret_error: float | None
     feasible: float
     evaluations: float
@@ -136,26 +136,25 @@ class Simulation:
         """
         cells = self._cells()
         first = next((name for name in self.methods if any(method == name for method, _ in cells)), "")
-        rows, compared = [], []
+        rows = []
         for (method, budget), runs in sorted(cells.items(), key=lambda item: item[0][1]):
             mine = {run["seed"]: run["quality"] for run in runs}
             theirs = {run["seed"]: run["quality"] for run in cells.get((first, budget), ())}
             paired = np.array([mine[seed] - theirs[seed] for seed in mine if seed in theirs])
-            more: dict[str, float | None] = {}
+            row = SummaryRow(
+                method, budget, len(runs), *_mean(runs, "quality"), *_mean(runs, "regret"), _mean(runs, "feasible")[0],
+                _mean(runs, "evaluations")[0],
+            )  # fmt: skip
             if method != first and len(paired) > 1:
                 gain = float(paired.mean())
-                more = {"difference": gain, "difference_error": half_width(paired)}
-                more["p"] = min(1.0, 2.0 * mean_below(-np.sign(gain) * paired)[2])
-                compared.append(len(rows))
-            quality, quality_error = _mean(runs, "quality")
-            regret, regret_error = _mean(runs, "regret")
-            feasible, evaluations = _mean(runs, "feasible")[0], _mean(runs, "evaluations")[0]
-            rows.append((method, budget, len(runs), quality, quality_error, regret, regret_error, feasible,
-                         evaluations, more))  # fmt: skip
-        adjusted = holm(np.array([rows[i][-1]["p"] for i in compared], dtype=float))
-        for i, p in zip(compared, adjusted.tolist(), strict=True):
-            rows[i][-1]["p"] = p
-        return Summary(tuple(SummaryRow(*row, **more) for *row, more in rows), first, self._refused())  # type: ignore[arg-type]
+                p = min(1.0, 2.0 * mean_below(-np.sign(gain) * paired)[2])
+                row = replace(row, difference=gain, difference_error=half_width(paired), p=p)
+            rows.append(row)
+        compared = [i for i, row in enumerate(rows) if row.p is not None]
+        adjusted = holm(np.array([rows[i].p for i in compared], dtype=float)).tolist()
+        for i, p in zip(compared, adjusted, strict=True):
+            rows[i] = replace(rows[i], p=p)
+        return Summary(tuple(rows), first, self._refused())
 
     def _cells(self) -> dict[tuple[str, float], list[dict[str, Any]]]:
         """The runs by method and budget."""
@@ -165,13 +164,13 @@ class Simulation:
         return cells
 
     def _refused(self) -> dict[str, str]:
-        found: dict[tuple[str, str], list[float]] = {}
+        found: dict[str, dict[str, set[float]]] = {}
         for run in self.runs:
-            if "refused" in run and run["budget"] not in found.setdefault((run["method"], run["refused"]), []):
-                found[run["method"], run["refused"]].append(run["budget"])
+            if "refused" in run:
+                found.setdefault(run["method"], {}).setdefault(run["refused"], set()).add(run["budget"])
         return {
-            method: f"at {', '.join(f'{b:g}' for b in budgets)} evaluations per prompt: {why}"
-            for (method, why), budgets in found.items()
+            method: "; ".join(f"at {', '.join(f'{b:g}' for b in sorted(at))}: {why}" for why, at in reasons.items())
+            for method, reasons in found.items()
         }
 
     def plot(self, what: str = "quality", ax: "Axes | None" = None) -> "Axes":
@@ -186,7 +185,9 @@ class Simulation:
             MissingExtraError: matplotlib is missing.
         """
         if what not in _CURVES:
-            raise InvalidArgumentError(f"what must be one of {list(_CURVES)}, got {short(what)}{nearest(what, _CURVES)}.")
+            raise InvalidArgumentError(
+                f"what must be one of {list(_CURVES)}, got {short(what)}{nearest(what, _CURVES)}."
+            )
         with needs_extra("plot"):
             import matplotlib.pyplot as plt
         from asktell.results.plot import write
@@ -218,8 +219,6 @@ def draw_curve(ax: "Axes", values: Mapping[float, npt.NDArray[np.float64]], labe
     ax.fill_between(list(values), middle - error, middle + error, alpha=0.12, color=curve.get_color(), linewidth=0)
 
 
-def _mean(runs: Sequence[Mapping[str, Any]], column: str) -> tuple[float | None, float | None]:
-    values = np.array([run[column] for run in runs if run[column] is not None], dtype=float)
-    if not len(values):
-        return None, None
+def _mean(runs: Sequence[Mapping[str, Any]], column: str) -> tuple[float, float | None]:
+    values = np.array([run[column] for run in runs])
     return float(values.mean()), half_width(values) if len(values) > 1 else None

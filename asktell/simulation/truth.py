@@ -24,7 +24,7 @@ def means_of(scores: Array, goal: Goal, segments: Sequence[str] | None = None) -
     whose evaluations all failed has NaN.
     """
     k, n, m = scores.shape
-    failed = np.isnan(scores).any(axis=2)
+    failed = np.asarray(np.isnan(scores).any(axis=2))
     every = goal.complete(scores.reshape(k * n, m)).reshape(k, n, -1)
     every = np.where(failed[:, :, None], np.nan, every)
     means = _mean(every)
@@ -87,6 +87,7 @@ class Truth:
 
         - `quality`: 0 if infeasible, else 1 - (best - chosen) / (best - median) over the feasible prompts, at least 0.
         - `regret`: how far its objective is behind the best feasible one's, in the metric's units; 0 if ahead.
+          Of no answer, the worst prompt's.
         - `violation`: how far a constraint is missed, in units of its scale; `infeasible`: whether one is.
         - `identified`: whether it is the best.
 
@@ -103,10 +104,11 @@ class Truth:
         return self._of_best(answer) if isinstance(self.goal, BestFeasible) else self._of_set(answer)
 
     def _of_best(self, answer: Sequence[int]) -> dict[str, float]:
-        if not len(answer):
-            return {"quality": 0.0, "infeasible": 1.0, "identified": 0.0}
-        objective, feasible, arm = self.values[:, 0], self.feasible, answer[0]
+        objective, feasible = self.values[:, 0], self.feasible
         best, median = float(objective[feasible].max()), float(np.median(objective[feasible]))
+        if not len(answer):
+            return {"quality": 0.0, "regret": best - float(np.nanmin(objective)), "infeasible": 1.0, "identified": 0.0}
+        arm = answer[0]
         chosen, keeps = float(objective[arm]), bool(feasible[arm])
         quality = max(0.0, 1.0 - (best - chosen) / (best - median)) if best > median else float(chosen >= best)
         return {

@@ -17,13 +17,13 @@ import numpy as np
 from tqdm import tqdm
 
 from asktell.results.result import hypervolume
+from asktell.simulation.statistics import half_width
 from benchmarks import problems
 from benchmarks.paper import figures
 from benchmarks.paper.published import NAMES, PER_PROMPT, REWARD, SIZES, VOLUME, Row, count, rows
 from benchmarks.problems.base import AT_LEAST
 from benchmarks.results import IMAGES, table
 from benchmarks.selection.metrics import TOLERATED
-from benchmarks.selection.plots import half_width
 from benchmarks.selection.run import OUTPUT, Task, run_tasks
 
 TABLES = ("recorded/smollm2_aclsum", "recorded/smollm2_aclsum_short")
@@ -60,7 +60,7 @@ def wanted(scale: Scale) -> list[Task]:
     for pool, thresholds, n_seeds in pools:
         goals = [*((REWARD, goal_of(REWARD, t)) for t in thresholds), (VOLUME, goal_of(VOLUME))]
         for metric, goal in goals:
-            seeds = [s for s in range(n_seeds) if problems.load(pool, goal, None, s).feasible.any()]
+            seeds = [s for s in range(n_seeds) if problems.load(pool, goal, None, s).truth.feasible.any()]
             found += [
                 Task(pool, goal, method, float(b), seed)
                 for method in NAMES[metric].values()
@@ -74,10 +74,10 @@ def measure(line: Line) -> Line:
     """A line with the paper's own measures of its answer, and what is best by them."""
     problem = problems.load(line["problem"], line["goal"], None, line["seed"])
     if line["goal"] == problems.PARETO:
-        value, best = (hypervolume(problem.means[some], np.zeros(2)) for some in (line["answer"], problem.front))
+        value, best = (hypervolume(problem.means[some], np.zeros(2)) for some in (line["answer"], problem.truth.front))
     else:
         value = soft_reward(problem.means[line["answer"][0]], problem.threshold)
-        best = float(problem.means[problem.feasible, 0].max())
+        best = float(problem.means[problem.truth.feasible, 0].max())
     return {**line, "value": value, "best": best}
 
 

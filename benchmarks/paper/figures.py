@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from asktell.simulation.statistics import half_width
 from benchmarks import problems
 from benchmarks.paper.published import NAMES, PER_PROMPT, REWARD, VOLUME
 from benchmarks.problems.base import AT_LEAST
-from benchmarks.selection.plots import half_width
 
 Line = dict[str, Any]
 _LABELS = {REWARD: "soft reward, % of the best", VOLUME: "hypervolume, % of the whole"}
@@ -73,7 +73,7 @@ def _scatter(pools: Sequence[str]) -> Figure:
     figure = Figure(figsize=(4.2 * len(pools), 3.6), layout="constrained")
     for ax, pool in zip(np.atleast_1d(figure.subplots(1, len(pools))), pools, strict=True):
         problem = problems.load(pool, problems.PARETO, None, 0)
-        on_front = problem.front
+        on_front = problem.truth.front
         ax.plot(*problem.means[~on_front].T, ".", color="0.6", label="prompts")
         ax.plot(*problem.means[on_front].T, "o", color="black", markerfacecolor="none", label="Pareto set")
         ax.set(xlabel=problem.goal.metrics[0], ylabel=problem.goal.metrics[1], title=pool)

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 import asktell
-from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import Goal
+from asktell.simulation.truth import Truth
 from benchmarks.problems.table import Array, Table
 
 PARETO = "pareto"
@@ -61,25 +61,11 @@ class BenchmarkProblem:
         return self.table.scores[:, :, : len(self.goal.metrics)]
 
     @cached_property
-    def rows(self) -> list[list[list[float]]]:
-        """The scores as an evaluator would return them: `rows[prompt][example]`."""
-        rows: list[list[list[float]]] = self.scores.tolist()
-        return rows
-
-    @cached_property
     def means(self) -> Array:
         """(K, q) the truth, of the goal's metrics."""
         return self.table.means[:, : len(self.goal.metrics)]
 
     @cached_property
-    def feasible(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """(K,) which prompts keep the constraints in truth."""
-        slacks = self.goal.values(self.means)[:, len(self.goal.objectives) :]
-        return np.asarray((slacks >= 0).all(axis=1))
-
-    @cached_property
-    def front(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """(K,) which prompts are feasible in truth, and dominated by none that is."""
-        front = self.feasible.copy()
-        front[front] = pareto_mask(self.means[front])
-        return front
+    def truth(self) -> Truth:
+        """What judges answers."""
+        return Truth(self.goal, self.means)

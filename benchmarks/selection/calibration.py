@@ -30,9 +30,11 @@ from asktell.methods.belief import stated
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import Goal
 from asktell.results.verdict import chances
+from asktell.simulation.lines import read_lines
+from asktell.simulation.replay import play
 from benchmarks import problems
 from benchmarks.selection import simulated
-from benchmarks.selection.run import OUTPUT, read_lines
+from benchmarks.selection.run import OUTPUT
 
 Line: TypeAlias = dict[str, Any]
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -97,9 +99,7 @@ def measure(table: Table, method: str, per_prompt: float, seed: int) -> Line:
         )
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         return {"refused": str(error)}
-    while trial := selector.ask():
-        selector.tell(trial, cells[int(trial.prompt_id), trial.example or 0].tolist())
-    result, truth = selector.result(), cells.mean(axis=1)
+    result, truth = play(selector, cells), cells.mean(axis=1)
     line: Line = {name: [0, 0] for name in SHARES}
     chosen = {entry.id for entry in result.selected}
     for arm, entry in enumerate(result.prompts):

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from scipy import stats
+
+from asktell.simulation.statistics import holm, mean_below
 
 LEAST_SEEDS = 5
 LEVEL = 0.05
@@ -48,21 +48,10 @@ def compare(lines: Iterable[dict[str, Any]], pairs: Sequence[tuple[str, str]]) -
             seeds = sorted(set(qualities) & set(theirs))
             if method == ours and len(seeds) >= LEAST_SEEDS:
                 differences = np.array([qualities[seed] - theirs[seed] for seed in seeds])
-                error = float(differences.std(ddof=1) / np.sqrt(len(seeds)))
-                mean = float(differences.mean())
-                without_noise = 0.5 if mean == 0 else float(mean > 0)
-                p = float(stats.t.cdf(mean / error, len(seeds) - 1)) if error > 0 else without_noise
-                found.append(Comparison(ours, other, problem, goal, b, mean, error, p))
+                found.append(Comparison(ours, other, problem, goal, b, *mean_below(differences)))
     found.sort(key=lambda comparison: comparison.p)
     adjusted = holm(np.array([comparison.p for comparison in found]))
     return [comparison._replace(adjusted=float(a)) for comparison, a in zip(found, adjusted, strict=True)]
-
-
-def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Holm's adjusted p-values, of ascending ones."""
-    n = len(p)
-    stepped: npt.NDArray[np.float64] = np.minimum(1.0, np.maximum.accumulate(p * (n - np.arange(n))))
-    return stepped
 
 
 def losses(comparisons: Iterable[Comparison]) -> list[Comparison]:

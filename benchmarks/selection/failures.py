@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
+from asktell.simulation import replay
 
 Array = npt.NDArray[np.float64]
 METHODS = ("auto", "csr", "csr-sh", "race", "uniform")
@@ -37,11 +38,7 @@ def play(scores: Array, fails: npt.NDArray[np.bool_], method: Any, budget: int, 
     k, n = scores.shape
     goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
     selector = asktell.Selector([f"prompt {i}" for i in range(k)], goal, budget, method, n, seed=seed, **options)
-    while trial := selector.ask():
-        if fails[trial.prompt_id, trial.example]:
-            selector.fail(trial, "timeout")
-        else:
-            selector.tell(trial, [scores[trial.prompt_id, trial.example]])
+    replay.play(selector, np.where(fails, np.nan, scores)[:, :, None])
     return selector
 
 

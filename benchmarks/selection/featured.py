@@ -25,12 +25,14 @@ import numpy as np
 
 import asktell
 from asktell.problem.features import pca, text_features
+from asktell.simulation.lines import known_lines
+from asktell.simulation.replay import play
 from benchmarks import problems
 from benchmarks.problems.replay import DIMENSION
 from benchmarks.problems.table import Array
 from benchmarks.results import table
 from benchmarks.selection.metrics import evaluate
-from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems, known_lines
+from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems
 
 Line = dict[str, Any]
 Key = tuple[str, str, float, str, int]
@@ -48,9 +50,7 @@ def run(name: str, goal: str, per_prompt: float, features: str, seed: int, folde
         problem.table.prompts, problem.goal, round(per_prompt * k), examples=n, features=given, seed=seed
     )
     start = time.perf_counter()
-    while trial := selector.ask():
-        selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
-    found = evaluate(problem, [int(entry.id) for entry in selector.result().selected])
+    found = evaluate(problem, [int(entry.id) for entry in play(selector, problem.scores).selected])
     return {
         "problem": name,
         "goal": goal,

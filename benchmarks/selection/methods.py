@@ -17,6 +17,7 @@ from asktell.elimination import rule_of
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.estimators import BLUP, MLP, LeastSquares
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.simulation.replay import play
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
@@ -157,9 +158,8 @@ def _run_ours(method: str, problem: BenchmarkProblem, budget: int, seed: int) ->
         )
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         raise NotApplicableError(str(error)) from error
-    while trial := selector.ask():
-        selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
-    return Outcome([int(entry.id) for entry in selector.result().selected], selector.spent)
+    result = play(selector, problem.scores)
+    return Outcome([int(entry.id) for entry in result.selected], result.spent)
 
 
 def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
@@ -183,9 +183,7 @@ def _without_constraints(problem: BenchmarkProblem, budget: int, seed: int) -> a
     goal = ParetoSet(*problem.goal.objectives)
     n = problem.scores.shape[1]
     selector = asktell.Selector(problem.table.prompts, goal, budget, AUTO, n, seed=seed)
-    while trial := selector.ask():
-        selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
-    return selector.result()
+    return play(selector, problem.scores)
 
 
 def _uniform(method: str, goal: Goal) -> asktell.Elimination:

@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 import asktell
 from asktell.numerics import counters
+from asktell.simulation.replay import play
 from benchmarks import problems
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.problems.replay import default_folder, replay_names
@@ -49,20 +50,12 @@ def run(problem: BenchmarkProblem, method: str, budget: int, seed: int, way: str
         features=None if features is None else features[begin],
         seed=seed,
     )
-    row = {text: arm for arm, text in enumerate(texts)}
-
-    def play(until: int) -> None:
-        while selector.spent < until and (trial := selector.ask()):
-            assert trial.example is not None
-            selector.tell(trial, problem.rows[row[trial.prompt]][trial.example])
-
     if way == "half":
-        play(budget // 2)
+        play(selector, problem.scores[arms], budget // 2)
         selector.add([texts[arm] for arm in late], None if features is None else features[late])
-    play(budget)
-    result = selector.result()
+    result = play(selector, problem.scores[arms])
     of_late = sum(result.prompts[i].pulls for i, arm in enumerate(arms) if arm in late)
-    return [row[entry.prompt] for entry in result.selected], of_late
+    return [int(arms[int(entry.id)]) for entry in result.selected], of_late
 
 
 def main(argv: Sequence[str] | None = None) -> None:

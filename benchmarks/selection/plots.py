@@ -8,8 +8,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 
+from asktell.simulation.simulation import draw_curve
 from benchmarks import problems
 from benchmarks.problems.table import Array
 from benchmarks.selection import methods
@@ -79,20 +79,9 @@ def _curves(ax: Axes, lines: Sequence[Line], shown: Sequence[str], x: str) -> No
     for method in shown:
         mine = [line for line in lines if line["method"] == method]
         xs = sorted({line[x] for line in mine})
-        if not xs:
-            continue
-        values = [_by_seed([line for line in mine if line[x] == value]) for value in xs]
-        middle = np.array([v.mean() for v in values])
-        error = np.nan_to_num([half_width(v) for v in values])
+        values = {value: _by_seed([line for line in mine if line[x] == value]) for value in xs}
         style = "--" if method in methods.RIVALS else ":" if method.endswith(methods.PUBLISHED) else "-"
-        (curve,) = ax.plot(xs, middle, style, marker=".", label=method)
-        ax.fill_between(xs, middle - error, middle + error, alpha=0.12, color=curve.get_color(), linewidth=0)
-
-
-def half_width(values: Array) -> float:
-    """Half the width of the 95 % interval of a mean, by Student's t; NaN for a single value."""
-    n = len(values)
-    return float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        draw_curve(ax, values, method, style)
 
 
 def _by_seed(lines: Sequence[Line]) -> Array:
@@ -105,7 +94,7 @@ def _scatter(lines: Sequence[Line], name: str) -> Figure:
     figure = Figure(figsize=(4.8, 3.8), layout="constrained")
     ax = figure.subplots()
     x, y = problem.means[:, 0], problem.means[:, 1]
-    front = np.flatnonzero(problem.front)
+    front = np.flatnonzero(problem.truth.front)
     front = front[np.argsort(x[front])]
     ax.plot(x, y, ".", color="0.6", label="prompts, true means")
     ax.step(x[front], y[front], where="pre", color="black", linewidth=0.8, label="true Pareto set")

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 import asktell
 from asktell.numerics.pareto import pareto_mask
+from asktell.simulation import replay
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 _ROUNDING = 1e-12
@@ -85,9 +86,7 @@ def play(kind: str, goal_name: str, k: int, n: int, tolerance: float, seed: int,
     scores = np.stack([KINDS[kind](rng, k, n) for _ in goal.metrics], axis=2)
     method = asktell.Race(tolerance=tolerance, **options)
     selector = asktell.Selector([f"p{i}" for i in range(k)], goal, k * n, method, n, seed=seed)
-    while trial := selector.ask():
-        selector.tell(trial, scores[int(trial.prompt_id), trial.example or 0].tolist())
-    result = selector.result()
+    result = replay.play(selector, scores)
     answer = [int(entry.id) for entry in result.selected]
     values = goal.values(scores.mean(axis=1))
     wrong = result.stopped_early and not is_right(goal, values, answer, tolerance)

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asktell.problem.goals import BestFeasible, ParetoSet
+from asktell.simulation.lines import read_lines
+from asktell.simulation.statistics import half_width
 from benchmarks import problems
 from benchmarks.results import IMAGES, RESULTS, save, table
 from benchmarks.selection import methods
 from benchmarks.selection.compare import LEVEL, compare
-from benchmarks.selection.plots import draw_all, half_width
-from benchmarks.selection.run import base, key, read_lines
+from benchmarks.selection.plots import draw_all
+from benchmarks.selection.run import base, key
 
 COLUMNS = {
     "best": ("quality", "hard", "soft", "infeasible", "violation", "identified", "regret"),

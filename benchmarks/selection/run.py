@@ -7,34 +7,25 @@ no features) has a line with `refused`, the reason.
 """
 
 import argparse
-import json
-import lzma
 import os
 import subprocess
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
+from asktell.simulation.lines import known_lines
+from asktell.simulation.processes import ONE_THREAD
 from benchmarks import problems
 from benchmarks.problems import replay
 from benchmarks.selection import methods
 from benchmarks.selection.metrics import evaluate
 
 OUTPUT = Path("benchmark-output")
-_Key = TypeVar("_Key", bound=Hashable)
-_ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "JAX_PLATFORMS": "cpu",
-}
 
 
 class Task(NamedTuple):
@@ -105,27 +96,6 @@ def run_tasks(
     return [known[task] for task in wanted]
 
 
-def known_lines(
-    path: Path,
-    wanted: Sequence[_Key],
-    key: Callable[[dict[str, Any]], _Key],
-    run_all: Callable[[Sequence[_Key]], Iterable[dict[str, Any] | None]],
-    keep: Callable[[dict[str, Any]], bool] = lambda line: True,
-) -> dict[_Key, dict[str, Any]]:
-    """The file's lines by key; those that are wanted and missing are run and appended to it, but for what is None."""
-    known = {key(line): line for line in read_lines(path) if keep(line)}
-    missing = [task for task in wanted if task not in known]
-    if missing:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            for line in tqdm(run_all(missing), total=len(missing), unit="run", mininterval=2):
-                if line is not None:
-                    known[key(line)] = line
-                    file.write(json.dumps(line) + "\n")
-                    file.flush()
-    return known
-
-
 def by_half(
     name: str, lines: Sequence[dict[str, Any]], half: str | None, summary: Callable[[Sequence[dict[str, Any]]], str]
 ) -> dict[str, str]:
@@ -150,28 +120,12 @@ def _run_all(missing: Sequence[Task], folder: Path | None, jobs: int) -> Iterato
 
 def one_thread() -> None:
     """Processes that are started from now on compute on one thread each, but where the environment says otherwise."""
-    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
+    os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})
 
 
 def key(line: dict[str, Any]) -> Task:
     """What a line is the result of."""
     return Task(*(line[name] for name in Task._fields))
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file, none if there is no such file; a last line cut short by a crash is cut off.
-
-    A file that ends in `.xz` is read only.
-    """
-    if not path.exists():
-        return []
-    if path.suffix == ".xz":
-        return [json.loads(line) for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
-    raw = path.read_bytes()
-    end = raw.rfind(b"\n") + 1
-    if end < len(raw):
-        os.truncate(path, end)
-    return [json.loads(line) for line in raw[:end].decode().splitlines()]
 
 
 def this_commit() -> str:

@@ -29,13 +29,15 @@ import numpy as np
 
 import asktell
 from asktell.numerics import counters
+from asktell.simulation.lines import known_lines
+from asktell.simulation.replay import play
 from benchmarks import problems
 from benchmarks.problems import BenchmarkProblem, Table
 from benchmarks.problems.table import Array
 from benchmarks.results import table
 from benchmarks.selection.headline import equivalent
 from benchmarks.selection.metrics import evaluate
-from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems, known_lines, one_thread
+from benchmarks.selection.run import OUTPUT, add_arguments, by_half, chosen_problems, one_thread
 
 Line = dict[str, Any]
 Key = tuple[str, str, float, str, int]
@@ -61,9 +63,7 @@ def run(name: str, goal: str, per_prompt: float, history: str, split: int, folde
         later.prompts, problem.goal, round(per_prompt * k), examples=ids(n), seed=split, profile=profile
     )
     start = time.perf_counter()
-    while trial := selector.ask():
-        selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
-    found = evaluate(problem, [int(entry.id) for entry in selector.result().selected])
+    found = evaluate(problem, [int(entry.id) for entry in play(selector, problem.scores).selected])
     return {
         "problem": name,
         "goal": goal,
@@ -107,8 +107,7 @@ def earlier_profile(
     if history.startswith("auto"):
         budget = min(int(history[4:]), n) * k
         selector = asktell.Selector(table.prompts, problem.goal, budget, examples=ids(n), seed=split)
-        while trial := selector.ask():
-            selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
+        play(selector, problem.scores)
         return asktell.ExampleProfile.of(selector)
     names = np.array(ids(n))
     if history == "shuffled":
@@ -117,7 +116,7 @@ def earlier_profile(
     selector = asktell.Selector(table.prompts, problem.goal, k, examples=names.tolist())
     for arm in range(k):
         for j in counters.permutation(split, "history", n, arm)[:each].tolist():
-            selector.observe(arm, problem.rows[arm][j], j)
+            selector.observe(arm, problem.scores[arm, j], j)
     return asktell.ExampleProfile.of(selector)
 
 

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from asktell import BestFeasible, Selector, at_least, maximize
 from asktell.problem.goals import Goal
+from asktell.simulation.replay import play
 from benchmarks.problems import replay
 from benchmarks.problems.table import Array
 from benchmarks.results import table
@@ -38,9 +39,7 @@ def by_question(goal: Goal, method: str) -> Way:
     def way(right: Array, segments: list[str], budget: int, seed: int) -> int:
         prompts = [f"model {i}" for i in range(len(right))]
         selector = Selector(prompts, goal, budget, method, right.shape[1], seed=seed, segments=segments)
-        while trial := selector.ask():
-            selector.tell(trial, float(right[int(trial.prompt_id), trial.example or 0]))
-        best = selector.result().best
+        best = play(selector, right[:, :, None]).best
         assert best is not None
         return int(best.id)
 

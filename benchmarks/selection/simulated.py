@@ -25,8 +25,10 @@ from asktell.methods.certainty import unproven
 from asktell.numerics.arrays import Indices
 from asktell.posterior import membership
 from asktell.problem.goals import Goal
+from asktell.simulation.lines import read_lines
+from asktell.simulation.replay import play
 from asktell.state import State
-from benchmarks.selection.run import OUTPUT, read_lines
+from benchmarks.selection.run import OUTPUT
 
 Line = dict[str, Any]
 Array = npt.NDArray[np.float64]
@@ -101,9 +103,7 @@ def measure(kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_ex
 
     with patch("asktell.methods.adaptive.unproven", prove):
         selector = asktell.Selector([f"p{i}" for i in range(n_arms)], wanted, budget, method, n_examples, seed=seed)
-        while trial := selector.ask():
-            selector.tell(trial, cells[int(trial.prompt_id), trial.example or 0].tolist())
-    result = selector.result()
+        result = play(selector, cells)
     spent, right = sure[0] if sure else (selector.spent, True)
     return {
         "kind": kind,

@@ -17,8 +17,10 @@ from tqdm import tqdm
 
 import asktell
 from asktell.posterior import membership
+from asktell.simulation.lines import read_lines
+from asktell.simulation.replay import play
 from benchmarks import problems
-from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems, read_lines
+from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems
 
 Line = dict[str, Any]
 
@@ -34,9 +36,7 @@ def measure(
     method = asktell.Adaptive(confidence=confidence, tolerance=tolerance)
     prompts, features = problem.table.prompts, problem.table.features
     selector = asktell.Selector(prompts, problem.goal, round(per_prompt * k), method, n, features=features, seed=seed)
-    while trial := selector.ask():
-        selector.tell(trial, problem.rows[int(trial.prompt_id)][trial.example or 0])
-    result = selector.result()
+    result = play(selector, problem.scores)
     values = problem.goal.values(problem.means)[None]
     answer = np.array([int(entry.id) for entry in result.selected])
     right = bool(membership.settled(values, answer, goal != problems.PARETO, tolerance)[0])

@@ -22,10 +22,12 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 import asktell
+from asktell.simulation.lines import read_lines
+from asktell.simulation.replay import play
 from benchmarks.problems import replay
 from benchmarks.problems.table import Table
 from benchmarks.results import table
-from benchmarks.selection.run import OUTPUT, read_lines
+from benchmarks.selection.run import OUTPUT
 
 Line: TypeAlias = dict[str, Any]
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -84,9 +86,7 @@ def measure(drawn: Drawn, per_prompt: float, seed: int, outlook: bool) -> Line:
 
 def _play(selector: asktell.Selector, drawn: Drawn) -> list[float]:
     """Whether the answer is the best on new examples, whether it is feasible, and how much worse than the best."""
-    while trial := selector.ask():
-        selector.tell(trial, drawn.cells[int(trial.prompt_id), trial.example or 0].tolist())
-    answer = int(selector.result().selected[0].id)
+    answer = int(play(selector, drawn.cells).selected[0].id)
     values = drawn.goal.values(drawn.means)
     feasible = values[:, 1] >= 0
     best = float(values[feasible, 0].max(initial=-np.inf))

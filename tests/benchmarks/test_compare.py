@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.selection.compare import compare, holm, losses
+from asktell.simulation.statistics import holm
+from benchmarks.selection.compare import compare, losses
 
 
 def lines(method: str, qualities: list[float], problem: str = "t") -> list[dict[str, Any]]:

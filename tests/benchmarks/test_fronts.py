@@ -18,7 +18,7 @@ def test_with_every_score_every_method_finds_the_front(problem: Named, goal: str
     assert isinstance(one.goal, ParetoSet)
     outcome = methods.run(method, one, 12 * 30, 0)
     assert outcome.spent <= 12 * 30
-    found, front = set(outcome.answer), set(np.flatnonzero(one.front).tolist())
+    found, front = set(outcome.answer), set(np.flatnonzero(one.truth.front).tolist())
     if method in ("uniform", "auto", "auto+conclude", "in-full", "race"):
         assert found == front
     elif method == "auto+filter" and "floor" in goal:

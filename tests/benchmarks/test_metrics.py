@@ -70,8 +70,8 @@ FRONT_POOL = ((0.0, 9.0), (2.0, 7.0), (4.0, 5.0), (1.0, 4.0), (6.0, 1.0))
 )
 def test_fronts_under_a_constraint(exact: Exact, goal: str, feasible: list[int], front: list[int]) -> None:
     problem = exact(goal, *FRONT_POOL)
-    assert np.flatnonzero(problem.feasible).tolist() == list(feasible)
-    assert np.flatnonzero(problem.front).tolist() == front
+    assert np.flatnonzero(problem.truth.feasible).tolist() == list(feasible)
+    assert np.flatnonzero(problem.truth.front).tolist() == front
     assert evaluate(problem, front)["quality"] == 1.0
     assert evaluate(problem, [])["quality"] == 0.0
 

@@ -35,7 +35,7 @@ def test_soft_reward_tolerates_a_tenth_of_the_threshold() -> None:
 def test_a_threshold_may_be_a_number() -> None:
     problem = problems.load("recorded/smollm2_aclsum", "best>=.6")
     assert problem.threshold == 0.6
-    assert problem.feasible.sum() == (problem.means[:, 1] >= 0.6).sum() == 11
+    assert problem.truth.feasible.sum() == (problem.means[:, 1] >= 0.6).sum() == 11
 
 
 def test_counts_are_of_cells() -> None:

@@ -49,8 +49,8 @@ def test_seeds_take_the_instances_of_a_synthetic_table_in_turn() -> None:
 
 
 def test_the_threshold_is_a_quantile_of_the_second_metric(problem: Callable[[str], BenchmarkProblem]) -> None:
-    assert [int(problem(goal).feasible.sum()) for goal in problems.BEST] == [9, 6, 3]
-    assert problem("pareto").front.any()
+    assert [int(problem(goal).truth.feasible.sum()) for goal in problems.BEST] == [9, 6, 3]
+    assert problem("pareto").truth.front.any()
 
 
 @pytest.fixture
@@ -143,4 +143,4 @@ def test_every_recorded_table_is_read() -> None:
     for name in replay.replay_names(folder):
         table = replay.replay_table(name, folder)
         assert np.isfinite(table.scores).all()
-        assert 0 < BenchmarkProblem(table, "best@.5").feasible.sum() < len(table.prompts)
+        assert 0 < BenchmarkProblem(table, "best@.5").truth.feasible.sum() < len(table.prompts)

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from asktell.simulation.lines import read_lines
 from benchmarks.selection import run
-from benchmarks.selection.run import Suite, Task, read_lines, run_tasks, tasks
+from benchmarks.selection.run import Suite, Task, run_tasks, tasks
 
 TASKS = tasks(
     Suite(("best@.5", "pareto"), (2, 3), 2, (2, 3), 1), ["synthetic/linear-small@8"], ["uniform", "csr", "capo-race"]

@@ -1,0 +1,195 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell.errors import InvalidArgumentError
+from asktell.simulation.replay import Replay
+from asktell.simulation.statistics import holm
+from asktell.simulation.truth import Truth, means_of
+from tests.simulation.rivals import best_of_all, greedy
+
+# Means of four prompts on three examples: accuracy .1, .4, .7, .9; latency 1, 1, 1, 3.
+SCORES = np.array([[[a, latency]] * 3 for a, latency in ((0.1, 1.0), (0.4, 1.0), (0.7, 1.0), (0.9, 3.0))])
+GOAL = asktell.BestFeasible("accuracy", subject_to={"latency": asktell.at_most(2.0)})
+QUIET = {"on_progress": lambda done, total: None}
+
+
+def test_every_method_finds_the_best_of_noiseless_scores_with_all_evaluations() -> None:
+    found = asktell.simulate(SCORES, GOAL, budgets=(3,), seeds=2, jobs=1, **QUIET)
+    assert {(run["method"], run["seed"]) for run in found.runs} == {
+        (name, seed) for name in ("auto", "csr-sh", "uniform") for seed in (0, 1)
+    }
+    for run in found.runs:
+        assert (run["answer"], run["quality"], run["regret"], run["feasible"]) == ([2], 1.0, 0.0, True)
+        assert run["size"] == 1
+        assert run["evaluations"] <= 12
+        assert run["hypervolume"] is run["f1"] is None
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_answers_are_judged_by_hand() -> None:
+    """Of the feasible .1, .4 and .7 the median is .4."""
+    answers = {"a": 0, "b": 1, "c": [2, 3], "d": 3}
+    rivals = {name: lambda problem, budget, seed, answer=answer: answer for name, answer in answers.items()}
+    found = asktell.simulate(SCORES, GOAL, rivals, budgets=(1,), seeds=1, jobs=1, **QUIET).to_dataframe()
+    assert found["method"].tolist() == list(answers)
+    assert found["quality"].tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert found["regret"].tolist() == pytest.approx([0.6, 0.3, 0.0, 0.0])
+    assert found["feasible"].tolist() == [True, True, False, False]
+    assert found["size"].tolist() == [1, 1, 2, 1]
+    assert found["evaluations"].tolist() == [0] * 4
+
+
+def test_a_minimized_objective() -> None:
+    truth = Truth(*means_of(SCORES[:, :, ::-1], asktell.BestFeasible(asktell.minimize("latency"), {"accuracy": 0.2})))
+    assert np.flatnonzero(truth.feasible).tolist() == [1, 2, 3]
+    assert truth.judge([3])["regret"] == 2.0
+    assert truth.judge([1])["quality"] == 1.0
+
+
+def test_a_pareto_set_by_hand() -> None:
+    goal = asktell.ParetoSet("accuracy", asktell.minimize("latency"))
+    rivals = {"both": lambda *_: [2, 3], "one": lambda *_: [3, 0]}
+    one, other = asktell.simulate(SCORES, goal, rivals, budgets=(1,), seeds=1, jobs=1, **QUIET).runs
+    assert (one["quality"], one["f1"], one["regret"], one["size"]) == (1.0, 1.0, 0.0, 2)
+    # Of the front (.75, 1), (1, 0) in units of the ranges the second spans no area, nor does the dominated (0, 1).
+    assert (other["hypervolume"], other["f1"]) == (0.0, 0.5)
+    assert other["quality"] == 0.25
+
+
+def test_missing_cells_are_failures() -> None:
+    scores = SCORES.copy()
+    scores[2, 0, 0] = scores[0] = np.nan
+    goal, means = means_of(scores[:, :, :1], asktell.BestFeasible("accuracy", {"failure_rate": asktell.at_most(0.2)}))
+    np.testing.assert_allclose(means_of(scores, GOAL)[1][1:], SCORES.mean(axis=1)[1:])
+    assert np.isnan(means_of(scores, GOAL)[1][0]).all()
+    assert means[:, -1].tolist() == pytest.approx([1, 0, 1 / 3, 0])
+    assert np.flatnonzero(Truth(goal, means).feasible).tolist() == [1, 3]
+    problem = Replay(scores, GOAL, 1, seed=0)
+    assert problem.evaluate(2, 0) is None
+    assert (problem.evaluate(2, 1), problem.left) == ([0.7, 1.0], 0)
+    for run in asktell.simulate(scores, GOAL, budgets=(3,), seeds=2, jobs=1, **QUIET).runs:
+        assert run["answer"] == [2]
+
+
+def test_segments_count() -> None:
+    scores = np.array([[[0.5], [0.5]], [[1.0], [0.2]]])
+    goal = asktell.BestFeasible(asktell.maximize("accuracy", worst_segment=True))
+    found = asktell.simulate(scores, goal, ("auto",), (2,), 1, jobs=1, segments=["a", "b"], **QUIET)
+    assert (found.runs[0]["answer"], found.runs[0]["quality"]) == ([0], 1.0)
+
+
+def test_a_rival_may_not_overspend() -> None:
+    def greedy(problem: Replay, budget: int, seed: int) -> int:
+        for example in range(budget + 1):
+            problem.evaluate(0, example % problem.n_examples)
+        return 0
+
+    with pytest.raises(InvalidArgumentError, match="budget of 4 evaluations is spent") as caught:
+        asktell.simulate(SCORES, GOAL, (greedy,), (1,), 1, **QUIET)
+    assert caught.value.__notes__ == ["Method greedy, budget 1 per prompt, seed 0."]
+
+
+@pytest.mark.parametrize("answer", [4, -1, "best", [0, 9]])
+def test_a_rival_answers_rows(answer: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="A rival returns the row"):
+        asktell.simulate(SCORES, GOAL, {"odd": lambda *_: answer}, (1,), 1, **QUIET)
+
+
+def test_processes_give_the_same_and_rivals_come_along() -> None:
+    methods = ("uniform", best_of_all, {"here": lambda *_: 1})
+    apart = asktell.simulate(SCORES, GOAL, methods, (1, 2), 2, jobs=2, **QUIET)
+    assert apart.methods == ("uniform", "best_of_all", "here")
+    assert apart.runs == asktell.simulate(SCORES, GOAL, methods, (1, 2), 2, jobs=1, **QUIET).runs
+
+
+def test_an_error_in_a_process_is_raised_here() -> None:
+    with pytest.raises(InvalidArgumentError, match="is spent") as caught:
+        asktell.simulate(SCORES, GOAL, (greedy,), (1, 2), 2, jobs=2, **QUIET)
+    assert "rivals.py" in "".join(caught.value.__notes__)
+
+
+def test_what_is_in_the_file_is_not_run_again(tmp_path: Path) -> None:
+    ran: list[tuple[int, int]] = []
+
+    def rival(problem: Replay, budget: int, seed: int) -> int:
+        ran.append((budget, seed))
+        return 2
+
+    path, seen = tmp_path / "new" / "runs.jsonl", []
+    first = asktell.simulate(SCORES, GOAL, (rival,), (1,), 2, lines=path, on_progress=lambda *at: seen.append(at))
+    assert seen == [(1, 2), (2, 2)]
+    with path.open("a") as file:
+        file.write('{"data": "cut sh')
+    again = asktell.simulate(SCORES, GOAL, (rival,), (1, 2), 2, lines=path, **QUIET)
+    assert ran == [(4, 0), (4, 1), (8, 0), (8, 1)]
+    assert again.runs[:2] == first.runs
+    asktell.simulate(
+        SCORES, asktell.BestFeasible("accuracy", {"latency": asktell.at_most(9)}), (rival,), (1,), 1, lines=path
+    )
+    assert len(ran) == 5
+    assert len(path.read_text().splitlines()) == 5
+
+
+def test_holm_by_hand() -> None:
+    np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.03, 0.9])), [0.09, 0.04, 0.09, 0.9])
+
+
+def test_the_summary_compares_with_the_first_method() -> None:
+    # The qualities of "other" are 1, 1, 0, 0 by seed, those of "first" 0.
+    rivals = {"first": lambda *_: 1, "other": lambda problem, budget, seed: 2 if seed < 2 else 1}
+    summary = asktell.simulate(SCORES, GOAL, rivals, (1, 2), 4, **QUIET).summary()
+    first, other = summary.rows[:2]
+    assert (first.method, first.quality, first.quality_error, first.difference, first.p) == ("first", 0, 0, None, None)
+    half = 3.1824463 * math.sqrt(1 / 3) / 2  # Student's t of 3 degrees, standard deviation, root of the seeds
+    assert (other.quality, other.difference) == (0.5, 0.5)
+    assert other.difference_error == pytest.approx(half)
+    assert other.p == pytest.approx(2 * 0.1816901)  # t = sqrt(3) of 3 degrees, two comparisons
+    text = str(summary)
+    assert "minus first" in text
+    assert "+0.500 ± 0.919" in text
+    assert "0.36" in text
+
+
+def test_what_does_not_fit_is_left_out_and_said() -> None:
+    goal = asktell.ParetoSet("accuracy", asktell.minimize("latency"))
+    found = asktell.simulate(SCORES, goal, budgets=(1, 2), seeds=1, jobs=1, **QUIET)
+    assert set(found.to_dataframe()["method"]) == {"auto", "uniform"}
+    assert "csr-sh did not run at 1, 2: The method 'csr-sh' is for BestFeasible" in str(found.summary())
+
+
+def test_curves() -> None:
+    pytest.importorskip("matplotlib")
+    found = asktell.simulate(SCORES, GOAL, ("auto", "uniform"), (1, 2), 3, jobs=1, **QUIET)
+    for what in ("quality", "regret"):
+        ax = found.plot(what)
+        assert [line.get_label() for line in ax.get_lines()] == ["auto", "uniform"]
+        assert ax.get_lines()[0].get_xdata().tolist() == [1, 2]
+        assert ax.get_ylabel() == what
+    with pytest.raises(InvalidArgumentError, match="quality"):
+        found.plot("qualty")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scores": SCORES[:, :, :1]}, r"\['accuracy', 'latency'\]; got \(4, 3, 1\)"),
+        ({"scores": SCORES * np.inf}, "infinite"),
+        ({"scores": SCORES + 5}, "no prompt keeps the constraints.*misses by 4"),
+        ({"methods": ("uto",)}, "method must be one of"),
+        ({"methods": ()}, "methods is empty"),
+        ({"methods": (3,)}, "A method is a name"),
+        ({"methods": ("auto", "auto")}, "Two methods are called 'auto'"),
+        ({"budgets": (0,)}, "evaluations per prompt"),
+        ({"seeds": 0}, "seeds"),
+        ({"jobs": 0}, "jobs"),
+        ({"segments": ["a"]}, "each of 3 examples, got 1"),
+    ],
+)
+def test_arguments_are_checked(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        asktell.simulate(**{"scores": SCORES, "goal": GOAL, **QUIET, **changes})
