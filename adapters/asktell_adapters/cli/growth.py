@@ -28,6 +28,11 @@ def add(arguments: argparse.Namespace) -> int:
     if arguments.encoding is not None and arguments.file is None:
         raise InvalidArgumentError("--encoding goes with --file FILE.")
     with place.open() as study:
+        if study.selector.prompts.candidates is not None:
+            raise InvalidArgumentError(
+                "This run is of candidates, which a prompt alone is not. Add what is new to [candidates] in its file, "
+                "and give the command that started it again."
+            )
         prompts: Any = texts
         if arguments.file is not None:
             prompts = load_prompts(arguments.file, encoding=arguments.encoding)

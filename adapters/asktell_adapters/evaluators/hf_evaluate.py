@@ -73,7 +73,9 @@ class TaskEvaluator:
             raise InvalidArgumentError(f"The metric must be a module of evaluate, or its name; got {self._metric!r}.")
         self._prepare = self._evaluator.prepare_pipeline
         self._is_made = isinstance(pipeline, str)
-        self._pipes = {None: _Pipe(self._made(pipeline) if isinstance(pipeline, str) else pipeline, self._evaluator)}
+        self._pipes: dict[Any, _Pipe] = {
+            None: _Pipe(self._made(pipeline) if isinstance(pipeline, str) else pipeline, self._evaluator)
+        }
         self._pipe = self._pipes[None]
         # evaluate's own asks transformers for a class that it has no more.
         self._evaluator.prepare_pipeline = lambda **_: self._pipe

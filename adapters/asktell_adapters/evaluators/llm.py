@@ -147,7 +147,7 @@ class _Scoring(Generic[_LLM]):
         evaluation is repeatable, and no two of the same prompt and example are of one seed.
         """
         of = self._sort(asked)
-        if repeat and self._repeats_alike and not of.temperature:
+        if repeat and self._repeats_alike and not self._is_sampled:
             self._repeats_alike = False
             _log.warning(
                 "The same prompt is asked on the same example again, at temperature 0: it will answer the same. Give "

@@ -109,6 +109,8 @@ def test_one_file_runs_over_models_prompts_and_settings_and_more_models_join(hom
     assert result["spent_cost"] == pytest.approx(
         sum(json.loads(line)["cost"] for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()), abs=5
     )
+    assert cli.main(["add", "a.toml", "x=Be kind."]) == 2
+    assert "Add what is new to [candidates]" in capsys.readouterr().err
     changed(home, ('["a", "b"]', '["a", "b", "c"]'), ("budget = 24", "budget = 48"))
     assert cli.main(["run", "a.toml", "--no-progress"]) == 0
     assert "4 candidates" in capsys.readouterr().err
