@@ -25,6 +25,7 @@ from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 # Chosen on synthetic problems and the development half of the recorded tables: docs/explanation/what-was-tried.md.
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
+_FACTORS_SHARE = 4.0  # where candidates share levels: of 2, 4 and 8 best on pairs of models, as good on simulated grids
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
 _FIRST_PART, _FEWEST_FIRST = 1 / 3, 8  # of the budget, for arms that cover the factors' levels evenly; and arms
 # What a decision may cost.
@@ -296,8 +297,10 @@ class Adaptive:
         first = belief is None or not seen[arms if of_first is None else np.intersect1d(arms, of_first)].all()
         if first and belief is not None and state.growth:
             return self._first_cells(state, arms[:n_pulls], belief)
-        doubt, informative = (None, None) if first or belief is None else (belief.interest, belief.informative)
-        share = _FIRST_SHARE if first and self.share is None else self._share(problem)
+        # Candidates of a level often score alike on an example, whatever else they differ in: they take several.
+        spread = first or belief is None or of_first is not None
+        doubt, informative = (None, None) if spread or belief is None else (belief.interest, belief.informative)
+        share = _FIRST_SHARE if first and of_first is None and self.share is None else self._share(problem)
         used_arms, used = _used_places(state, problem.telling_place)
         noise = belief.noise if belief is not None and alone and problem.is_noisy else None
         where = None
@@ -339,6 +342,8 @@ class Adaptive:
     def _share(self, problem: Problem) -> float:
         if self.share is not None:
             return self.share
+        if even_order(problem) is not None:
+            return _FACTORS_SHARE
         return _LEVEL_SHARE if problem.goal.is_constrained else float(problem.n_arms)
 
 

@@ -147,6 +147,14 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
     assert names["answer"].selected[0].id == 1
     page.run(1, selector=new())
     assert names["selector"].spent == 1
+
+    def evaluate_candidate(candidate: dict[str, object], example: int) -> dict[str, float]:
+        return {"rouge": 0.3 + 0.5 * (candidate["model"] == "large") + example / 100, "brevity": 1.0}
+
+    page.run(1, evaluate_candidate=evaluate_candidate)
+    assert names["result"].best.candidate["model"] == "large"
+    assert len(names["result"].prompts) == 6
+    assert set(names["result"].factors()["model"]) == {"small", "large"}
     page.run(1)
     assert "other examples: 1 added ('paper-6'); 1 missing ('paper-0')." in capsys.readouterr().out
     page.run(1, selector=new())
