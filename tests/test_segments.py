@@ -159,6 +159,11 @@ def test_segments_that_cannot_be_used_are_an_error(options: dict[str, object], m
         Selector(["p0", "p1"], WORST, 20, examples=60, **options)  # type: ignore[arg-type]
 
 
+def test_a_column_of_a_table_will_do() -> None:
+    selector = Selector(["p0", "p1"], WORST, 20, examples=60, segments=np.array(LABELS))  # type: ignore[arg-type]
+    assert selector.state.problem.labels == tuple(LABELS)
+
+
 def test_examples_do_not_join_where_there_are_segments() -> None:
     selector = run(WORST, UNEVEN, 30)
     with pytest.raises(asktell.InvalidArgumentError, match="where there are segments"):

@@ -296,6 +296,8 @@ def _labels(segments: Any, n_examples: int | None, goal: Goal) -> tuple[str, ...
                 "The goal speaks of segments: give segments=[...], the label of each example's segment."
             )
         return None
+    if hasattr(segments, "tolist"):  # a column of a table
+        segments = segments.tolist()
     is_list = isinstance(segments, Sequence) and not isinstance(segments, str)
     if not is_list or not all(isinstance(label, str) and label for label in segments):
         raise InvalidArgumentError(
