@@ -1,12 +1,13 @@
 """Bounds on a quantile over the examples, and on the rate of failures."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Race, Selector, at_least, at_most
+from asktell import BestFeasible, ParetoSet, Race, Selector, Study, at_least, at_most
 from asktell.methods.certainty import not_worse
 from asktell.problem.goals import Goal, parse_goal
 
@@ -99,6 +100,27 @@ def test_the_rate_of_failures_is_a_metric_that_nobody_tells(method: str) -> None
     assert (rates[0] or 0.0) > 0.15
     assert result.prompts[0].feasible is False
     assert (result.prompts[0].p_feasible or 0.0) < 0.1
+
+
+def test_a_study_and_its_worker_are_told_what_a_selector_is(tmp_path: Path) -> None:
+    goal = BestFeasible("right", {**LATENCY, "failure_rate": at_most(0.5)})
+    selector = Selector(["p0", "p1"], goal, 12, examples=8, seed=1, segments=["de", "en"] * 4)
+    with Study.create(tmp_path / "study.db", "a", selector) as study:
+        while (trial := study.ask()) is not None:
+            if trial.id % 5 == 4:
+                study.fail(trial, "no answer")
+            else:
+                study.worker("w").tell(trial, {"right": trial.id % 2, "latency": 1.0 + trial.id % 3})
+        assert study.tell(0, [0, 1.0]) is False  # again
+        told = [e.scores for e in study.evaluations() if e.scores is not None]
+        assert told[:2] == [{"right": 0.0, "latency": 1.0}, {"right": 1.0, "latency": 2.0}]
+        result = study.result()
+    with Study.open(tmp_path / "study.db", "a") as study:
+        assert study.result() == result
+        study.export(tmp_path / "study.jsonl")
+    assert result.prompts[0].estimate["failure_rate"] is not None
+    with Study.import_(tmp_path / "other.db", tmp_path / "study.jsonl") as study:
+        assert study.result() == result
 
 
 def test_failures_that_count_as_scores_count_as_failures_too() -> None:

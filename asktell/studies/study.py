@@ -262,7 +262,7 @@ class Study(AbstractStudy):
                     return False
             elif worker is not None and worker != logged.leases.holder(id_):
                 logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
-        is_new = logged.selector.tell(id_, vector, tell.cost)
+        is_new = logged.selector.tell(id_, tell.scores, tell.cost)
         if is_new:
             self._replica.attach(id_, text)
         return is_new
