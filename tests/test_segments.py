@@ -63,6 +63,7 @@ def test_segments_are_known_exactly_once_all_examples_are_seen(method: str) -> N
     assert PromptResult.from_dict(json.loads(json.dumps(entry.to_dict()))) == entry
     assert Selector.from_json(selector.to_json()).result() == selector.result()
     assert "right, worst" in str(selector.result())
+    assert "worst-segment right" in str(run(WORST, UNEVEN, 20, method).result())
 
 
 def test_without_a_goal_that_speaks_of_them_segments_are_told_and_change_nothing() -> None:

@@ -373,7 +373,8 @@ class _OfBest(_Judge):
         return _TOLERATED * (limits[1] - limits[0] if limits else float(np.ptp(self.new[:, :, 0].mean(axis=0))))
 
     def amount(self, loss: float) -> str:
-        return f"{loss:.2g} {safe(self.goal.objectives[0].metric)}"
+        objective = self.goal.objectives[0]
+        return f"{loss:.2g} {'worst-segment ' * objective.worst_segment}{safe(objective.metric)}"
 
     def verdict(self) -> Verdict:
         action, likely = self._action(), self._likely()[1]
