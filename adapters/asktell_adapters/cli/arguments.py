@@ -413,6 +413,45 @@ COMMANDS = (
         ),
     ),
     Command(
+        "simulate",
+        "simulate:simulate",
+        "replay recorded scores: what would each method have found?",
+        "Run methods many times on scores of every prompt on every example, judge their answers by all scores, and\n"
+        "print what each finds at each budget. TABLE is a .npz with the arrays scores (prompts x examples x metrics)\n"
+        "and metrics; a .csv, .parquet and others with the columns prompt, example and one per metric, empty where\n"
+        "an evaluation failed; or a run that has evaluated everything.",
+        "example: asktell simulate scores.csv --goal 'maximize accuracy subject to latency <= 2' --plot curves.png\n"
+        "         asktell simulate runs/summarize --methods auto uniform --budgets 1 3 10",
+        (
+            _a("table", metavar="TABLE", help="file of scores; or configuration or folder of a run, or URL and NAME"),
+            _NAME,
+            _a("--goal", metavar="TEXT", help="such as 'maximize rouge, minimize cost subject to cost <= 3'"),
+            _a(
+                "--methods",
+                metavar="METHOD",
+                nargs="+",
+                default=["auto", "csr-sh", "uniform"],
+                help="differences are to the first (default: auto csr-sh uniform)",
+            ),
+            _a(
+                "--budgets",
+                metavar="B",
+                nargs="+",
+                type=float,
+                default=[1, 2, 3, 5, 10],
+                help="evaluations per prompt (default: 1 2 3 5 10)",
+            ),
+            _a("--seeds", metavar="N", type=int, default=20, help="runs of each (default: %(default)s)"),
+            _a("--jobs", metavar="N", type=int, help="processes (default: one per core)"),
+            _a("--plot", metavar="FILE", type=Path, help=f"plot curves to a file: {', '.join(PICTURES)}"),
+            _a("--curve", default="quality", help="quality (default), regret, hypervolume, f1 or size"),
+            _a("-o", "--output", metavar="FILE.csv", type=Path, help="write a row per run"),
+            _a("--lines", metavar="FILE.jsonl", type=Path, help="keep runs there; what it has is not run again"),
+            _NO_PROGRESS,
+            _JSON,
+        ),
+    ),
+    Command(
         "batch",
         "studies:batch",
         "evaluate with OpenAI's batch API, at half the price",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asktell import PromptResult, Result
+from asktell import PromptResult, Result, Simulation
 from asktell.extend import describe_spending, needs_extra, one_line, safe, some
 from asktell_adapters.prompts import unread_fields
 
@@ -85,8 +85,8 @@ def estimate_of(entry: PromptResult, metric: str) -> str:
     return f"{mean:.4g}" if error is None else f"{mean:.4g} +- {error:.2g}"
 
 
-def save_plot(result: Result, path: Path) -> None:
-    """Draw the result into a file.
+def save_plot(result: Result | Simulation, path: Path, what: str | None = None) -> None:
+    """Draw the result into a file; `what` of it, as its `plot` takes it.
 
     Raises:
         MissingExtraError: matplotlib is missing.
@@ -94,6 +94,6 @@ def save_plot(result: Result, path: Path) -> None:
     with needs_extra("plot"):
         import matplotlib
     matplotlib.use("Agg")
-    axes = result.plot()
+    axes = result.plot() if what is None else result.plot(what)
     figure: Any = axes.figure
     figure.savefig(path, dpi=150)

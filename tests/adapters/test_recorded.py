@@ -1,0 +1,159 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asktell
+from asktell_adapters.cli.main import main
+from asktell_adapters.cli.simulate import goal_of
+from asktell_adapters.recorded import RecordedScores
+
+GOAL = asktell.BestFeasible("accuracy", {"cost": asktell.at_most(2.0)})
+SCORES = np.array([[[a, cost]] * 3 for a, cost in ((0.1, 1.0), (0.7, 1.0), (0.9, 3.0))])
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> asktell.Study:
+    """Everything is evaluated, one evaluation failed."""
+    selector = asktell.Selector({"a": "A", "b": "B", "c": "C"}, GOAL, 9, "uniform", 3)
+    study = asktell.Study.create(tmp_path / "studies.db", "s", selector)
+    while trial := study.ask():
+        row = SCORES["abc".index(str(trial.prompt_id)), trial.example or 0]
+        if (trial.prompt_id, trial.example) == ("b", 1):
+            study.fail(trial, "timeout")
+        else:
+            study.tell(trial, row.tolist(), cost=5.0)
+    return study
+
+
+def check(found: RecordedScores) -> None:
+    scores = found.scores[np.argsort(found.prompts)]
+    assert sorted(found.prompts) == ["a", "b", "c"]
+    assert np.isnan(scores).sum() == 2
+    assert np.isnan(scores[1]).all(axis=1).sum() == 1
+    np.testing.assert_allclose(np.nanmean(scores, axis=1), SCORES.mean(axis=1))
+
+
+def test_a_study_and_what_its_data_frame_writes(study: asktell.Study, tmp_path: Path) -> None:
+    """The metric `cost` is another column than what trials cost."""
+    check(RecordedScores.of(study))
+    frame = study.evaluations().to_dataframe()
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    frame.to_parquet(tmp_path / "table.parquet")
+    for name in ("table.csv", "table.parquet"):
+        check(RecordedScores.read(tmp_path / name, GOAL))
+
+
+def test_arrays_come_in_the_goals_order(tmp_path: Path) -> None:
+    more = {"prompts": ["x", "y", "z"], "segments": ["s", "t", "s"], "embeddings": np.eye(3)}
+    np.savez(tmp_path / "t.npz", scores=SCORES[:, :, ::-1], metrics=["cost", "accuracy"], **more)
+    found = RecordedScores.read(tmp_path / "t.npz", GOAL)
+    np.testing.assert_array_equal(found.scores, SCORES)
+    assert (found.prompts, found.segments) == (("x", "y", "z"), ("s", "t", "s"))
+    np.testing.assert_array_equal(found.features, np.eye(3))
+
+
+def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("prompt;example;segment;accuracy\na;1;x;0.2\na;2;y;\nb;1;x;1\na;1;x;0.4\nb;2;y;0\n")
+    found = RecordedScores.read(path, asktell.BestFeasible("accuracy"))
+    np.testing.assert_allclose(found.scores[:, :, 0], [[0.3, np.nan], [1, 0]])
+    assert found.segments == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n",
+            "1 of 4 evaluations are missing.*; 1 of",
+        ),
+        ("prompt,example,accuracy\na,1,1\n", "there is no 'cost'"),
+        ("prompt,accuracy,cost\na,1,1\n", "there is no column 'example'"),
+        ("prompt,example,accuracy,cost\na,1,good,1\n", "line 2: 'accuracy' must be a number"),
+        ("prompt,example,accuracy,cost,segment\na,1,1,1,\na,2,1,1,x\n", "without a segment: '1'"),
+    ],
+)
+def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(asktell.InvalidArgumentError, match=message):
+        RecordedScores.read(path, GOAL)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"scores": SCORES}, "no array 'metrics'"),
+        ({"scores": SCORES, "metrics": ["accuracy"]}, r"shape \(K, N, 1\)"),
+        ({"scores": SCORES, "metrics": ["accuracy", "costs"]}, "there is no 'cost' .did you mean"),
+        ({"scores": np.array([[[{}]]]), "metrics": ["accuracy"]}, "not a .npz of plain arrays"),
+    ],
+)
+def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(asktell.InvalidArgumentError, match=message):
+        RecordedScores.read(tmp_path / "t.npz", GOAL)
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("accuracy", asktell.BestFeasible("accuracy")),
+        ("minimize cost", asktell.BestFeasible(asktell.minimize("cost"))),
+        ("accuracy subject to cost <= 2", GOAL),
+        ("pareto set: accuracy", asktell.ParetoSet("accuracy")),
+        (
+            "accuracy, minimize cost subject to cost<=3, rouge l >= -.5",
+            asktell.ParetoSet(
+                "accuracy",
+                asktell.minimize("cost"),
+                subject_to={"cost": asktell.at_most(3), "rouge l": asktell.at_least(-0.5)},
+            ),
+        ),
+    ],
+)
+def test_goals_in_words(text: str, goal: asktell.BestFeasible) -> None:
+    assert goal_of(text).objectives == goal.objectives
+    assert set(goal_of(text).constraints) == set(goal.constraints)
+    assert type(goal_of(str(goal))) is type(goal_of(text)) is type(goal)
+
+
+@pytest.mark.parametrize("text", ["", "a subject to b", "a subject to b <= much", "a,,b"])
+def test_what_is_no_goal(text: str) -> None:
+    with pytest.raises(asktell.InvalidArgumentError, match="--goal"):
+        goal_of(text)
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in ("simulate", *words)])
+
+
+def test_the_command(study: asktell.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study.evaluations().to_dataframe().to_csv(tmp_path / "table.csv", index=False)
+    goal = ("--goal", "maximize accuracy subject to cost <= 2")
+    options = ("--methods", "auto", "uniform", "--budgets", 1, 3, "--seeds", 2, "--jobs", 1, "--no-progress")
+    files = ("--plot", tmp_path / "p.png", "-o", tmp_path / "runs.csv", "--lines", tmp_path / "l.jsonl")
+    assert run(tmp_path / "table.csv", *goal, *options, *files) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("3 prompts, 3 examples; maximize accuracy subject to cost <= 2\n")
+    assert "minus auto" in said
+    assert (tmp_path / "p.png").stat().st_size > 5000
+    rows = (tmp_path / "runs.csv").read_text().splitlines()
+    assert rows[0] == "method,budget,seed,quality,regret,feasible,size,hypervolume,f1,evaluations"
+    assert len(rows) == 9
+    assert len((tmp_path / "l.jsonl").read_text().splitlines()) == 8
+    assert run(tmp_path / "studies.db", "s", *options, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["answer"] for run in found["runs"] if run["budget"] == 3] == [found["runs"][-1]["answer"]] * 4
+
+
+def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.csv").write_text("prompt,example,a\np,1,1\n")
+    assert run(tmp_path / "t.csv") == 2
+    assert "A table needs --goal" in capsys.readouterr().err
+    assert run(tmp_path / "studies.db", "s", "--goal", "accuracy") == 2
+    assert "A run has its own goal" in capsys.readouterr().err
+    assert run(tmp_path / "t.csv", "--goal", "a", "--plot", "p.txt") == 2
+    assert "--plot needs a file" in capsys.readouterr().err
