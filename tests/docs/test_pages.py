@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import asktell
@@ -476,6 +477,20 @@ def test_segments_and_tails(page: Page) -> None:
     mean, error = names["best"].segments["fr"]["accuracy"]
     assert abs(mean - 0.5) < 0.005
     assert error < 0.05
+
+
+@pytest.mark.page("how-to/benchmark-your-own-method.md")
+def test_benchmark_your_own_method(page: Page, capsys: Output) -> None:
+    means, rng = np.array([[0.3, 1.0], [0.5, 1.0], [0.8, 1.0], [0.9, 3.0]]), np.random.default_rng(0)
+    scores = means[:, None] + rng.normal(0, 0.1, (4, 30, 2))
+    rows = [f"{k},{n},{a},{b}" for k, row in enumerate(scores.tolist()) for n, (a, b) in enumerate(row)]
+    Path("scores.csv").write_text("\n".join(["prompt,example,accuracy,latency", *rows]))
+    names = page.run(asktell=asktell, scores=scores)
+    assert "minus auto" in capsys.readouterr().out
+    assert set(names["frame"]["method"]) == {"auto", "csr-sh", "uniform"}
+    assert all(f"`{column}`" in page.text for column in names["frame"].columns[3:])
+    assert len(Path("runs.jsonl").read_text().splitlines()) == 4 * 2 * 5
+    assert {tuple(run["answer"]) for run in names["again"].runs} == {(2,)}
 
 
 # Decide
