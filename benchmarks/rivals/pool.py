@@ -4,9 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.elimination import rule_of
+from asktell.errors import IncompatibleMethodError
 from asktell.numerics import counters
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import BestFeasible, Goal
+from asktell.simulation.replay import Replay
 
 Array = npt.NDArray[np.float64]
 
@@ -20,41 +22,39 @@ class Pool:
 
     Arms are numbered in the seed's order of chance, the one that decides among equals in our own methods: a rival that
     takes the first of several maxima takes one of them by chance. `features` (K, d) of the prompts are in that order,
-    too, or None.
+    too, or None. `order` (N,) are the examples as pulls take them.
     """
 
-    def __init__(self, scores: Array, budget: int, seed: int, iid: bool = False, features: Array | None = None) -> None:
-        self._prompts = counters.chance_order(seed, np.arange(len(scores)))
-        self._scores = scores[self._prompts]
-        self.features = None if features is None else features[self._prompts]
-        self._order = counters.permutation(seed, "example order", scores.shape[1])
-        self._seed, self._iid = seed, iid
-        self.n_arms, self.n_examples, n_metrics = scores.shape
-        self.budget = budget
-        self.spent = 0
+    def __init__(self, problem: Replay, seed: int, iid: bool = False) -> None:
+        self._problem, self._seed, self._iid = problem, seed, iid
+        self._prompts = counters.chance_order(seed, np.arange(problem.n_prompts))
+        self.features = None if problem.features is None else problem.features[self._prompts]
+        self.n_arms, self.n_examples, n_metrics = problem.n_prompts, problem.n_examples, len(problem.goal.metrics)
+        self.budget, self.order = problem.budget, problem.order
         self.counts = np.zeros(self.n_arms, dtype=np.int64)
         self.sums = np.zeros((self.n_arms, n_metrics))
         self.squares = np.zeros((self.n_arms, n_metrics))
-        self.observed = np.full(scores.shape, np.nan)  # (K, N, m), for rivals that choose cells or model them
+        self.observed = np.full(
+            (self.n_arms, self.n_examples, n_metrics), np.nan
+        )  # (K, N, m), for rivals that choose cells or model them
 
     @property
     def left(self) -> int:
         """Pulls that the budget still allows."""
-        return self.budget - self.spent
+        return self._problem.left
 
     @property
-    def order(self) -> npt.NDArray[np.int64]:
-        """(N,) examples, in the order in which pulls take them."""
-        return self._order
+    def spent(self) -> int:
+        """Pulls so far."""
+        return self._problem.spent
 
     def pull(self, arm: int, example: int | None = None) -> Array:
         """Scores (m,) of the prompt on its next example, or on that one."""
-        if self.left <= 0:
-            raise RuntimeError("The rival has overspent its budget.")
         example = self._next(arm) if example is None else example
-        row: Array = self._scores[arm, example]
-        self.observed[arm, example] = row
-        self.spent += 1
+        scores = self._problem.evaluate(int(self._prompts[arm]), int(example))
+        if scores is None:
+            raise IncompatibleMethodError("The rivals of the benchmarks take scores without failures only.")
+        row = self.observed[arm, example] = np.array(scores)
         self.counts[arm] += 1
         self.sums[arm] += row
         self.squares[arm] += row**2
@@ -64,7 +64,7 @@ class Pool:
         nth = int(self.counts[arm])
         if self._iid:
             return int(counters.integers(self._seed, "example", self.n_examples, arm, nth).item())
-        return int(self._order[nth % self.n_examples])
+        return int(self.order[nth % self.n_examples])
 
     @property
     def means(self) -> Array:

@@ -17,7 +17,7 @@ from asktell.elimination import rule_of
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.estimators import BLUP, MLP, LeastSquares
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.simulation.replay import play
+from asktell.simulation.replay import Replay, play
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
@@ -53,6 +53,7 @@ class NotApplicableError(Exception):
 class Rival(NamedTuple):
     """A function (pool, goal, seed) -> answer; the goals it is for; whether it draws examples independently.
 
+    `asktell.simulate(scores, goal, {"auto": "auto", "ucb-e": RIVALS["ucb-e"]})` takes it as it is.
     `constrained`: whether it minds the constraints of a front; `featured`: whether it needs features.
     """
 
@@ -61,6 +62,19 @@ class Rival(NamedTuple):
     iid: bool = False
     constrained: bool = True
     featured: bool = False
+
+    def __call__(self, problem: Replay, budget: int, seed: int) -> list[int]:
+        """The answer, as positions of prompts.
+
+        Raises:
+            IncompatibleMethodError: it is not for this goal, or lacks features.
+        """
+        minds = self.constrained or not problem.goal.is_constrained
+        if not isinstance(problem.goal, self.goals) or not minds:
+            raise IncompatibleMethodError("It is not for this goal.")
+        if self.featured and problem.features is None:
+            raise IncompatibleMethodError("It needs features of the prompts.")
+        return self.run(Pool(problem, seed, self.iid), problem.goal, seed)
 
 
 def _optuna(name: str) -> Callable[[Pool, Goal, int], list[int]]:
@@ -128,13 +142,11 @@ def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outco
         return _run_filtered(method, problem, budget, seed)
     if rival is None:
         return _run_ours(method, problem, budget, seed)
-    minds = rival.constrained or not problem.goal.is_constrained
-    if not isinstance(problem.goal, rival.goals) or not minds:
-        raise NotApplicableError(f"{method} is not for {problem.goal_name}")
-    if rival.featured and problem.table.features is None:
-        raise NotApplicableError(f"{method} needs features of the prompts, and {problem.table.name} has none")
-    pool = Pool(problem.scores, budget, seed, rival.iid, problem.table.features)
-    return Outcome(rival.run(pool, problem.goal, seed), pool.spent)
+    given = Replay(problem.scores, problem.goal, budget, seed, problem.table.features)
+    try:
+        return Outcome(rival(given, budget, seed), given.spent)
+    except IncompatibleMethodError as error:
+        raise NotApplicableError(f"{method}: {error}") from error
 
 
 def _run_ours(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import asktell
+from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
 from benchmarks.problems import BenchmarkProblem
-from benchmarks.rivals.pool import Pool
 from benchmarks.selection import methods
 from benchmarks.selection.metrics import evaluate
+from tests.benchmarks.pools import pool_of
 
 MakeProblem = Callable[[str], BenchmarkProblem]
 
@@ -70,7 +71,7 @@ def test_an_unknown_method_is_an_error(problem: MakeProblem) -> None:
 
 def test_rivals_get_the_cells_that_our_methods_get(problem: MakeProblem) -> None:
     scores = problem("pareto").scores
-    pool = Pool(scores, 100, seed=5)
+    pool = pool_of(scores, 100, seed=5)
     goal = asktell.ParetoSet("quality", "brevity")
     selector = asktell.Selector(problem("pareto").table.prompts, goal, 100, "uniform", examples=30, seed=5)
     ours = [trial.example for trial in selector.ask(100) if trial.prompt_id == 0]
@@ -90,10 +91,21 @@ def test_a_rival_takes_one_of_equals_by_chance(method: str, exact: Callable[...,
 
 
 def test_a_pool_refuses_to_overspend_and_begins_again_after_the_last_example(problem: MakeProblem) -> None:
-    pool = Pool(problem("pareto").scores, 31, seed=0)
+    pool = pool_of(problem("pareto").scores, 31, seed=0)
     rows = [pool.pull(4) for _ in range(31)]
     np.testing.assert_array_equal(rows[30], rows[0])
     prompt = counters.chance_order(0, range(12))[4]
     np.testing.assert_allclose(np.mean(rows[:30], axis=0), problem("pareto").means[prompt])
-    with pytest.raises(RuntimeError, match="overspent"):
+    with pytest.raises(InvalidArgumentError, match="budget of 31 evaluations is spent"):
         pool.pull(4)
+
+
+def test_rivals_run_in_a_simulation(problem: Callable[[str], BenchmarkProblem]) -> None:
+    pool = problem("best@.5")
+    names = ("ucb-e", "capo-race", "ape")
+    rivals = {name: methods.RIVALS[name] for name in names}
+    found = asktell.simulate(pool.scores, pool.goal, rivals, (3,), 2, jobs=1, on_progress=lambda *_: None)
+    assert [run["answer"] for run in found.runs[:4]] == [
+        methods.run(name, pool, 36, seed).answer for name in names[:2] for seed in (0, 1)
+    ]
+    assert "ape did not run at 3: It is not for this goal" in str(found.summary())

@@ -3,7 +3,7 @@ import pytest
 
 from asktell import BestFeasible
 from benchmarks.rivals.poes import PRIOR, OnePL, choose, poes
-from benchmarks.rivals.pool import Pool
+from tests.benchmarks.pools import pool_of
 
 
 def _responses(arms: int, examples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,6 +63,6 @@ def test_a_switch_that_costs_fewer_cells_is_preferred() -> None:
 @pytest.mark.parametrize("budget", [50, 100, 159, 160, 200])
 def test_the_budget_goes_to_cells_not_yet_evaluated(budget: int) -> None:
     *_, scores = _responses(16, 10)
-    pool = Pool(scores[:, :, None], budget, seed=0)
+    pool = pool_of(scores[:, :, None], budget, seed=0)
     assert len(poes(pool, BestFeasible("quality"), seed=0)) == 1
     assert pool.spent == (~np.isnan(pool.observed)).sum() >= 0.95 * min(budget, 160)

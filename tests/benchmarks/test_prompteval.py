@@ -1,8 +1,9 @@
 import numpy as np
 
 import asktell
-from benchmarks.rivals.pool import Array, Pool
+from benchmarks.rivals.pool import Array
 from benchmarks.rivals.prompteval import predict, prompteval
+from tests.benchmarks.pools import pool_of
 
 
 def _rasch(ability: Array, ease: Array) -> Array:
@@ -44,7 +45,7 @@ def test_where_all_scores_are_equal_so_are_the_predictions() -> None:
 
 
 def test_the_sample_is_balanced_over_prompts_and_examples() -> None:
-    pool = Pool(np.random.default_rng(0).random((6, 10, 1)), 25, seed=1)
+    pool = pool_of(np.random.default_rng(0).random((6, 10, 1)), 25, seed=1)
     prompteval(pool, asktell.BestFeasible("quality"), 1)
     seen = np.isfinite(pool.observed[:, :, 0])
     assert seen.sum() == 25  # no cell twice

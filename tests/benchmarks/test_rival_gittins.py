@@ -5,7 +5,7 @@ from scipy.stats import norm
 
 from asktell import BestFeasible
 from benchmarks.rivals import gittins
-from benchmarks.rivals.pool import Pool
+from tests.benchmarks.pools import pool_of
 
 
 def test_the_last_evaluation_is_worth_its_expected_improvement() -> None:
@@ -43,7 +43,7 @@ def test_optimism_falls_with_every_evaluation_and_rises_with_the_noise_of_what_i
 
 def test_posterior_means_shrink_to_the_prior_and_are_exact_in_the_end() -> None:
     scores = np.array([[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])[:, :, None]
-    pool = Pool(scores, 5, seed=0)
+    pool = pool_of(scores, 5, seed=0)
     for _ in range(4):
         pool.pull(0)
     means = gittins.posterior_means(pool)[:, 0]
@@ -53,6 +53,6 @@ def test_posterior_means_shrink_to_the_prior_and_are_exact_in_the_end() -> None:
 
 def test_a_prompt_evaluated_in_full_is_left_alone() -> None:
     scores = np.array([[1.0] * 3, [0.2] * 3])[:, :, None]
-    pool = Pool(scores, 100, seed=0)
+    pool = pool_of(scores, 100, seed=0)
     assert gittins.gittins(pool, BestFeasible("quality"), 0) == [0]
     assert pool.counts.tolist() == [3, 3]

@@ -3,8 +3,8 @@ import pytest
 
 from asktell import ParetoSet
 from asktell.numerics.pareto import pareto_mask
-from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.psips import AdaHedge, Noise, disagreeing, psips
+from tests.benchmarks.pools import pool_of
 
 
 def test_adahedge_begins_uniform_and_its_first_rate_is_the_first_mixability_gap() -> None:
@@ -53,7 +53,7 @@ def test_the_adversary_finds_means_with_another_pareto_set(spread: float) -> Non
 
 def test_a_prompt_evaluated_in_full_is_left_alone() -> None:
     scores = np.random.default_rng(2).uniform(size=(3, 4, 2))
-    pool = Pool(scores, 100, seed=0)
+    pool = pool_of(scores, 100, seed=0)
     answer = psips(pool, ParetoSet("a", "b"), 0)
     assert pool.counts.tolist() == [4, 4, 4]
     assert sorted(answer) == np.flatnonzero(pareto_mask(scores.mean(axis=1))).tolist()

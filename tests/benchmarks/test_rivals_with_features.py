@@ -12,6 +12,7 @@ from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.triple_clst import clusters, spread, triple_clst
 from benchmarks.rivals.triple_gse import bayesian_ridge, triple_gse
 from benchmarks.selection import methods
+from tests.benchmarks.pools import pool_of
 
 BEST = asktell.BestFeasible("quality")
 FEASIBLE = asktell.BestFeasible("quality", subject_to={"brevity": 0.5})
@@ -35,7 +36,7 @@ def original(pool: Pool, per_arm: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("budget", [1, 7, 90, 400, 1000])
 def test_no_cell_is_bought_twice_and_the_budget_is_spent(rival: Callable[..., list[int]], budget: int) -> None:
     rng = np.random.default_rng(0)
-    pool = Pool(rng.normal(size=(20, 20, 2)), budget, seed=1, features=rng.normal(size=(20, 3)))
+    pool = pool_of(rng.normal(size=(20, 20, 2)), budget, seed=1, features=rng.normal(size=(20, 3)))
     answer = rival(pool, asktell.BestFeasible("quality", subject_to={"brevity": 0.0}), 1)
     assert len(answer) == 1
     assert (~np.isnan(pool.observed[:, :, 0])).sum() == pool.spent
@@ -45,7 +46,7 @@ def test_no_cell_is_bought_twice_and_the_budget_is_spent(rival: Callable[..., li
 
 def test_methods_that_need_features_say_so(exact: Callable[..., BenchmarkProblem]) -> None:
     for name in ("triple-clst", "triple-gse"):
-        with pytest.raises(methods.NotApplicableError, match=f"{name} needs features"):
+        with pytest.raises(methods.NotApplicableError, match=f"{name}: It needs features"):
             methods.run(name, exact("best@.5", (0.1, 0.2), (0.3, 0.4)), 10, 0)
 
 
@@ -68,7 +69,7 @@ def test_brackets_are_those_of_hyperband() -> None:
     ],
 )
 def test_a_bracket_pays_for_new_examples_and_shares_what_is_left(budget: int, counts: list[int]) -> None:
-    pool = Pool(noiseless(np.arange(40.0), 80), budget, seed=0)
+    pool = pool_of(noiseless(np.arange(40.0), 80), budget, seed=0)
     answer = hbbops(pool, BEST, 0)
     assert sorted(pool.counts[pool.counts > 0].tolist(), reverse=True) == counts
     most = original(pool, pool.counts) if budget != 25 else original(pool, (pool.counts == 10).astype(int))
@@ -77,9 +78,9 @@ def test_a_bracket_pays_for_new_examples_and_shares_what_is_left(budget: int, co
 
 def test_a_lower_fidelity_answers_if_nothing_of_the_highest_is_feasible() -> None:
     scores = noiseless(np.array([0.9, 0.5, 0.6]), 80, np.array([0.6, 0.6, 0.6]))
-    pool = Pool(scores, 120, seed=0)
+    pool = pool_of(scores, 120, seed=0)
     loser = int(np.flatnonzero(pool._prompts == 0)[0])
-    pool._scores[loser, pool.order[20:], 1] = 0.0  # looks feasible for 20 examples only
+    pool._problem._scores[pool._prompts[loser], pool.order[20:], 1] = 0.0  # looks feasible for 20 examples only
     for arm, n in ((loser, 80), ((loser + 1) % 3, 20), ((loser + 2) % 3, 20)):
         for _ in range(n):
             pool.pull(arm)
@@ -90,14 +91,14 @@ def test_proposals_climb_a_smooth_function() -> None:
     x = np.linspace(-1, 1, 200)[:, None]
     found = []
     for seed in range(5):
-        pool = Pool(noiseless(-((x[:, 0] - 0.3) ** 2), 9), 20 * 9, seed, features=x)
+        pool = pool_of(noiseless(-((x[:, 0] - 0.3) ** 2), 9), 20 * 9, seed, features=x)
         found += hbbops(pool, BEST, seed)
     np.testing.assert_allclose(x[found, 0], 0.3, atol=0.03)  # by chance one in fifty times
 
 
 def test_proposals_keep_to_the_feasible_side() -> None:
     x = np.linspace(-1, 1, 200)[:, None]
-    pool = Pool(noiseless(x[:, 0], 9, np.where(x[:, 0] < 0, 0.7, 0.3)), 25 * 9, seed=0, features=x)
+    pool = pool_of(noiseless(x[:, 0], 9, np.where(x[:, 0] < 0, 0.7, 0.3)), 25 * 9, seed=0, features=x)
     (answer,) = hbbops(pool, FEASIBLE, 0)
     assert -0.1 < x[answer, 0] < 0
 
@@ -148,7 +149,7 @@ def test_the_worse_half_of_the_clusters_gets_a_third_of_the_budget_at_most() -> 
     cluster = np.repeat(np.arange(4), 4)
     features = 10.0 * np.eye(4)[cluster] + rng.normal(0, 0.1, (16, 4))
     quality = cluster + np.tile([0.0, 0.1, 0.2, 0.3], 4)
-    pool = Pool(noiseless(quality, 50), 96, seed=0, features=features)
+    pool = pool_of(noiseless(quality, 50), 96, seed=0, features=features)
     assert triple_clst(pool, BEST, 0) == [15]
     spent = np.bincount(cluster, original(pool, pool.counts))
     assert spent[:2].tolist() == [8, 8]  # a third of 96 over four clusters
@@ -156,7 +157,7 @@ def test_the_worse_half_of_the_clusters_gets_a_third_of_the_budget_at_most() -> 
 
 
 def test_a_cluster_sees_many_examples_though_a_prompt_sees_few() -> None:
-    pool = Pool(np.zeros((4, 50, 1)), 12, seed=0)
+    pool = pool_of(np.zeros((4, 50, 1)), 12, seed=0)
     for group in (np.arange(3), np.array([3])):
         spread(pool, group, 6, every_turn_another_example=True)
     seen = ~np.isnan(pool.observed[:, pool.order[:7], 0])
@@ -198,5 +199,5 @@ def test_a_line_is_halved_to_its_end() -> None:
     features = rng.normal(size=(64, 4))
     quality = features @ [1.0, 2.0, 0.0, -1.0]
     scores = noiseless(quality, 30) + rng.normal(0, 1.0, (64, 30, 1))
-    pool = Pool(scores, 128, seed=0, features=features)
+    pool = pool_of(scores, 128, seed=0, features=features)
     assert triple_gse(pool, BEST, 0) == [int(quality.argmax())]  # with two pulls each

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import asktell
-from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.ucb_e_lrf import complete, ucb_e_lrf
+from tests.benchmarks.pools import pool_of
 
 
 def test_a_table_of_rank_one_is_completed() -> None:
@@ -28,7 +28,7 @@ def test_predictions_agree_on_their_sign_where_data_are_few() -> None:
 
 def test_a_cell_is_evaluated_once_and_all_can_be() -> None:
     scores = np.random.default_rng(0).random((6, 10, 1))
-    pool = Pool(scores, 60, seed=1)
+    pool = pool_of(scores, 60, seed=1)
     answer = ucb_e_lrf(pool, asktell.BestFeasible("quality"), 1)
     assert pool.counts.tolist() == [10] * 6
     assert np.isfinite(pool.observed).all()
