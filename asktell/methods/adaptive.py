@@ -25,7 +25,7 @@ from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 # Chosen on synthetic problems and the development half of the recorded tables: docs/explanation/what-was-tried.md.
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
-_FACTORS_SHARE = 4.0  # where candidates share levels: of 2, 4 and 8 best on pairs of models, as good on simulated grids
+_FACTORS_SHARE, _MOSTLY = 4.0, 0.5  # where levels explain most: of 2, 4 and 8 best on pairs of models
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
 _FIRST_PART, _FEWEST_FIRST = 1 / 3, 8  # of the budget, for arms that cover the factors' levels evenly; and arms
 # What a decision may cost.
@@ -298,9 +298,11 @@ class Adaptive:
         if first and belief is not None and state.growth:
             return self._first_cells(state, arms[:n_pulls], belief)
         # Candidates of a level often score alike on an example, whatever else they differ in: they take several.
-        spread = first or belief is None or of_first is not None
-        doubt, informative = (None, None) if spread or belief is None else (belief.interest, belief.informative)
-        share = _FIRST_SHARE if first and of_first is None and self.share is None else self._share(problem)
+        spread = not first and belief is not None and of_first is not None and belief.explained > _MOSTLY
+        by_doubt = None if first or spread else belief
+        doubt, informative = (None, None) if by_doubt is None else (by_doubt.interest, by_doubt.informative)
+        share = _FACTORS_SHARE if spread else _FIRST_SHARE if first else self._share(problem)
+        share = share if self.share is None else self.share
         used_arms, used = _used_places(state, problem.telling_place)
         noise = belief.noise if belief is not None and alone and problem.is_noisy else None
         where = None
@@ -342,8 +344,6 @@ class Adaptive:
     def _share(self, problem: Problem) -> float:
         if self.share is not None:
             return self.share
-        if even_order(problem) is not None:
-            return _FACTORS_SHARE
         return _LEVEL_SHARE if problem.goal.is_constrained else float(problem.n_arms)
 
 

@@ -30,6 +30,7 @@ class Belief(NamedTuple):
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
     alive: Indices  # who is a rival, ascending
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
+    explained: float  # share of the variance between prompts that features or factors explain, of the metrics' average
     is_guess: bool  # after a single evaluation, which supports no error and no probability
     in_segments: Matrix | None = None  # (K, G) how much each prompt is in doubt for its mean in each segment
 
@@ -160,6 +161,7 @@ def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) ->
         informative=_informative(problem, told, history.scores(), drawn.fits),
         alive=alive,
         noise=_noise(told, drawn.fits),
+        explained=float(np.mean([fit.explained for fit in drawn.fits])),
         is_guess=len(told.arms) < 2,
         in_segments=None if drawn.in_segments is None else _doubt(goal, drawn.in_segments),
     )

@@ -181,8 +181,8 @@ def _fit(data: _Data, system: System, first: Variances, averaged: bool) -> Poste
     if averaged:
         guesses, weights = _guesses(system, first, data.expected)
         freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM  # of one cell, several scores may differ
-    parts, weights = _over_shares(system, guesses, weights)
-    return Posterior.of(parts, weights, freedom, first, system.noise)
+    parts, weights, explained = _over_shares(system, guesses, weights)
+    return Posterior.of(parts, weights, freedom, first, system.noise)._replace(explained=explained)
 
 
 def _density(system: System, first: Variances) -> float:
@@ -215,19 +215,20 @@ def _with_noise(data: _Data, known: Variances | None) -> tuple[System, Variances
     return system, found
 
 
-def _over_shares(system: System, guesses: list[Variances], weights: Vector) -> tuple[list[Gaussian], Vector]:
-    """The posterior for every guess, and for every share of the prompts' variance that the features may explain."""
+def _over_shares(system: System, guesses: list[Variances], weights: Vector) -> tuple[list[Gaussian], Vector, float]:
+    """The posterior for every guess and every share of the prompts' variance that the basis may explain; its mean."""
     if not system.basis.shape[1]:
         kept = weights > _LEAST_WEIGHT * weights.sum()
         parts = [system.means(guess) for guess, keep in zip(guesses, kept, strict=True) if keep]
-        return parts, np.asarray(weights[kept] / weights[kept].sum())
+        return parts, np.asarray(weights[kept] / weights[kept].sum()), 0.0
     found = [[system.means_by_basis(guess, share) for share in _SHARES] for guess in guesses]
     gains = np.array([[density - row[0][0] for density, _ in row] for row in found])
     # The gain of a share is over none of the variance, which the guess's weight accounts for.
     divided = np.exp(gains - gains.max()) * weights[:, None]
     kept = divided > _LEAST_WEIGHT * divided.sum()
     parts = [found[i][j][1] for i, j in np.argwhere(kept)]
-    return parts, np.asarray(divided[kept] / divided[kept].sum())
+    explained = float(divided.sum(axis=0) @ _SHARES / divided.sum())
+    return parts, np.asarray(divided[kept] / divided[kept].sum()), explained
 
 
 def _constant(
