@@ -35,7 +35,7 @@ def simulate(
     scores: npt.ArrayLike,
     goal: Goal,
     methods: Methods | Mapping[str, str | Method | Rival] = ("auto", "csr-sh", "uniform"),
-    budgets: Sequence[float] = (1, 2, 3, 5, 10),
+    budgets: float | Sequence[float] = (1, 2, 3, 5, 10),
     seeds: int | Sequence[int] = 20,
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
@@ -82,11 +82,11 @@ def simulate(
             f"By all scores no prompt keeps the constraints, so there is nothing to find: {goal}. The closest one "
             f"misses by {-closest:.3g}; are the columns in the order {list(goal.metrics)}?"
         )
-    each = [float(b) for b in budgets]
+    each = [budgets] if isinstance(budgets, int | float) else list(budgets)
     if not each or not all(math.isfinite(b) and round(b * len(work.scores)) >= 1 for b in each):
         raise InvalidArgumentError(f"budgets must be evaluations per prompt, such as (1, 3, 10); got {short(budgets)}.")
     count = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else [whole("seeds", seed, 0) for seed in seeds]
-    wanted = [_Run(name, budget, seed) for name in work.methods for budget in each for seed in count]
+    wanted = [_Run(name, float(budget), seed) for name in work.methods for budget in each for seed in count]
     jobs = _cores() if jobs is None else whole("jobs", jobs, 1)
     data = work.digest()
 

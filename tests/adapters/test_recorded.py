@@ -155,5 +155,7 @@ def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path, capsys: p
     assert "A table needs --goal" in capsys.readouterr().err
     assert run(tmp_path / "studies.db", "s", "--goal", "accuracy") == 2
     assert "A run has its own goal" in capsys.readouterr().err
+    assert run(tmp_path / "none.csv", "--goal", "a") == 2
+    assert "There is no file" in capsys.readouterr().err
     assert run(tmp_path / "t.csv", "--goal", "a", "--plot", "p.txt") == 2
     assert "--plot needs a file" in capsys.readouterr().err

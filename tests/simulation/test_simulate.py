@@ -185,6 +185,7 @@ def test_curves() -> None:
         ({"methods": (3,)}, "A method is a name"),
         ({"methods": ("auto", "auto")}, "Two methods are called 'auto'"),
         ({"budgets": (0,)}, "evaluations per prompt"),
+        ({"budgets": 0}, "evaluations per prompt"),
         ({"seeds": 0}, "seeds"),
         ({"jobs": 0}, "jobs"),
         ({"segments": ["a"]}, "each of 3 examples, got 1"),

@@ -15,6 +15,7 @@ from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.output import save_plot, show
 from asktell_adapters.cli.places import Place
 from asktell_adapters.recorded import RecordedScores
+from asktell_adapters.rows import KINDS
 
 _GOAL = re.compile(r"(?:(?P<title>[\w -]+):)?(?P<objectives>.+?)(?:\bsubject to\b(?P<bounds>.+))?", re.DOTALL)
 _OBJECTIVE = re.compile(r"(?:(maximize|minimize)\s+)?(\S.*)")
@@ -27,7 +28,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(f"--plot needs a file that ends in {', '.join(PICTURES)}; got {arguments.plot}.")
     goal = None if arguments.goal is None else goal_of(arguments.goal)
     table = Path(arguments.table)
-    if table.is_file() and table.suffix not in (".toml", ".db"):
+    if table.suffix.lower() in (".npz", *KINDS):
         if goal is None:
             raise InvalidArgumentError("A table needs --goal, such as 'maximize accuracy subject to latency <= 2'.")
         recorded = RecordedScores.read(table, goal)
