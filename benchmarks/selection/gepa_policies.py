@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
+from asktell.simulation.truth import Truth, means_of
 from asktell_adapters.harnesses.gepa import AsktellPolicy, GEPAEvaluator
 from benchmarks.problems.replay import default_folder, replay_names, replay_table
 
@@ -109,11 +110,10 @@ def main() -> None:
         for seed in range(args.seeds):
             examples = random.Random(seed).sample(range(scores.shape[1]), scores.shape[1])
             train, val = examples[:n_train], examples[n_train:]
-            true = scores[:, val].mean(axis=1)
+            truth = Truth(*means_of(scores[:, val, None], asktell.BestFeasible("score")))
             calls = args.calls * len(val)
             for way, (chosen, candidates) in choices(scores, train, val, args.few, calls, seed).items():
-                gap = (true.max() - true[chosen]) / (true.max() - np.median(true))
-                quality.setdefault(way, {}).setdefault(name, []).append(max(0.0, 1 - float(gap)))
+                quality.setdefault(way, {}).setdefault(name, []).append(truth.judge([chosen])["quality"])
                 pool.setdefault(way, []).append(candidates)
     print(f"{len(names)} tables, {args.seeds} seeds, {args.calls} metric calls per validation example")
     by_table = {way: np.array([np.mean(values) for values in tables.values()]) for way, tables in quality.items()}

@@ -26,6 +26,7 @@ from tqdm import tqdm
 from asktell import BestFeasible, Selector, at_least, maximize
 from asktell.problem.goals import Goal
 from asktell.simulation.replay import play
+from asktell.simulation.truth import Truth, means_of
 from benchmarks.problems import replay
 from benchmarks.problems.table import Array
 from benchmarks.results import table
@@ -69,9 +70,14 @@ def by_metrics(bound: float) -> Way:
     return way
 
 
+def every_segment(bound: float) -> BestFeasible:
+    """The best mean of those that are good enough in every category."""
+    return BestFeasible("right", {"right": at_least(bound, in_every_segment=True)})
+
+
 def ways(bound: float) -> dict[str, dict[str, Way]]:
     """By goal and name."""
-    every = BestFeasible("right", {"right": at_least(bound, in_every_segment=True)})
+    every = every_segment(bound)
     return {
         "worst": {
             "auto": by_question(WORST, "auto"),
@@ -89,20 +95,17 @@ def ways(bound: float) -> dict[str, dict[str, Way]]:
 
 def qualities(right: Array, segments: list[str], bound: float) -> dict[str, Array]:
     """(K,) by goal."""
-    worst = worst_of(right, segments)
-    mean, kept = right.mean(axis=1), worst >= bound
-    return {"worst": _scaled(worst, worst), "every": np.where(kept, _scaled(mean, mean[kept]), 0.0)}
+    found = {}
+    for name, goal in (("worst", WORST), ("every", every_segment(bound))):
+        truth = Truth(*means_of(right[:, :, None], goal, segments))
+        found[name] = np.array([truth.judge([model])["quality"] for model in range(len(right))])
+    return found
 
 
 def worst_of(right: Array, segments: list[str]) -> Array:
     """(K,) each model's share of right answers in its worst category."""
     labels = np.array(segments)
     return np.asarray(np.min([right[:, labels == name].mean(axis=1) for name in sorted(set(segments))], axis=0))
-
-
-def _scaled(values: Array, among: Array) -> Array:
-    middle = np.median(among)
-    return np.asarray(np.clip((values - middle) / max(among.max() - middle, 1e-9), 0.0, 1.0))
 
 
 def drawn(n_models: int, segments: list[str]) -> Array:
