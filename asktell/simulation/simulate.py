@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.extras import check_extra
+from asktell._util.extras import check_extra, own_version
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.methods import Method, preset
 from asktell.problem.checks import short, whole
@@ -61,8 +61,8 @@ def simulate(
         on_progress: called with how many runs are done, and of how many; by default there is a progress bar.
         features: (K, d) numbers that describe the prompts, for the methods that use them.
         segments: the label of each example's segment, where the goal speaks of segments.
-        lines: a file of JSON lines that gets a line per run. Runs that it has, of the same scores, goal, budget and
-            seed, and a method of the same name, are not repeated.
+        lines: a file of JSON lines that gets a line per run. Runs that it has, of the same scores, goal, budget, seed
+            and version of asktell, and a method of the same name, are not repeated.
 
     A method that is not for this goal, or for so small a budget, is left out, and the summary says so.
 
@@ -134,8 +134,8 @@ class _Work:
 
     def digest(self) -> str:
         """What stands in a line for all that the runs have in common."""
-        text = repr((self.goal, self.scores.shape, self.segments, None if self.features is None else
-                     np.asarray(self.features).tolist()))  # fmt: skip
+        features = None if self.features is None else np.asarray(self.features).tolist()
+        text = repr((own_version(), self.goal, self.scores.shape, self.segments, features))
         return hashlib.sha256(text.encode() + self.scores.tobytes()).hexdigest()[:16]
 
     def __call__(self, run: _Run) -> Line:

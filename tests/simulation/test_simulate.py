@@ -10,7 +10,7 @@ from asktell.errors import InvalidArgumentError
 from asktell.simulation.replay import Replay
 from asktell.simulation.statistics import holm
 from asktell.simulation.truth import Truth, means_of
-from tests.simulation.rivals import best_of_all, greedy
+from tests.simulation.rivals import best_of_all, dies, greedy
 
 # Means of four prompts on three examples: accuracy .1, .4, .7, .9; latency 1, 1, 1, 3.
 SCORES = np.array([[[a, latency]] * 3 for a, latency in ((0.1, 1.0), (0.4, 1.0), (0.7, 1.0), (0.9, 3.0))])
@@ -111,6 +111,11 @@ def test_an_error_in_a_process_is_raised_here() -> None:
     with pytest.raises(InvalidArgumentError, match="is spent") as caught:
         asktell.simulate(SCORES, GOAL, (greedy,), (1, 2), 2, jobs=2, **QUIET)
     assert "rivals.py" in "".join(caught.value.__notes__)
+
+
+def test_a_process_that_dies_is_an_error() -> None:
+    with pytest.raises(asktell.AsktellError, match="A process of the simulation died"):
+        asktell.simulate(SCORES, GOAL, (dies,), (1, 2), 2, jobs=2, **QUIET)
 
 
 def test_what_is_in_the_file_is_not_run_again(tmp_path: Path) -> None:
