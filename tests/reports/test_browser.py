@@ -53,8 +53,7 @@ def study_page(study: Callable[..., Study], tmp_path_factory: pytest.TempPathFac
     return path, data
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 820, 1600])
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (820, "dark"), (1600, "light")])
 def test_every_panel_is_drawn_in_every_theme_and_width(
     browser: Any, study_page: tuple[Path, dict[str, Any]], width: int, theme: str
 ) -> None:
@@ -67,23 +66,26 @@ def test_every_panel_is_drawn_in_every_theme_and_width(
         assert overlaps(page) == []
 
 
-@pytest.mark.parametrize("width", [390, 1400])
-def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path, width: int) -> None:
+def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path) -> None:
     goal = asktell.BestFeasible(asktell.maximize("rouge", worst_segment=True), {"rouge": asktell.at_least(0.3)})
     selector = asktell.Selector(["a", "b", "c"], goal, 40, examples=30, segments=["de", "en", "<i>"] * 10)
     while trial := selector.ask():
         selector.tell(trial, told(int(trial.prompt_id), trial.example or 0, 1))
     selector.report(tmp_path / "report.html")
-    with opened(browser, tmp_path / "report.html", width) as page:
-        assert page.locator("#segments .multiples svg").count() == 3
-        assert " is worst in " in page.locator("#segments .say").inner_text()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert overlaps(page) == []
+    for width in (390, 1400):
+        with opened(browser, tmp_path / "report.html", width) as page:
+            assert page.locator("#segments .multiples svg").count() == 3
+            assert " is worst in " in page.locator("#segments .say").inner_text()
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert overlaps(page) == []
 
 
-def test_without_segments_nothing_is_said_of_them(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+@pytest.mark.parametrize("what", ["segments", "factors"])
+def test_nothing_is_said_of_what_there_is_not(
+    browser: Any, study_page: tuple[Path, dict[str, Any]], what: str
+) -> None:
     with opened(browser, study_page[0]) as page:
-        assert not page.locator("#segments").is_visible()
+        assert not page.locator(f"#{what}").is_visible()
 
 
 def test_the_first_screen_is_for_who_decides(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
@@ -145,9 +147,7 @@ def test_bars_stay_within_the_range_of_a_metric(browser: Any, tmp_path: Path, bi
         assert min(tops) >= at - 0.01
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1400])
-def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path, width: int, theme: str) -> None:
+def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path) -> None:
     odd = ["claude-with-a-long-name-" * 3, "<img src=x onerror=alert(1)>", "要約"]
     grid = asktell.grid(model=odd, prompt={f"p{k}": f"Prompt {k}" for k in range(24)})
     selector = asktell.Selector(grid, GOAL, 150, examples=20)
@@ -156,23 +156,19 @@ def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path, wid
         rouge = 0.2 + 0.3 * odd.index(str(trial.candidate["model"]))
         selector.tell(trial, [rouge, 0.5 + 0.01 * (trial.example or 0), 0.1])
     selector.report(tmp_path / "page.html")
-    with opened(browser, tmp_path / "page.html", width, theme) as page:
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert page.locator("#factors svg .label").all_text_contents() == ["model", "prompt"]
-        rows = page.locator("#factors .multiples svg").evaluate_all(
-            "all => all.map(each => each.querySelectorAll('circle, path').length)"
-        )
-        assert rows == [3, 20]
-        assert "At most 20 levels" in page.locator("#factors figcaption").inner_text()
-        assert page.locator("#factors svg text[text-anchor=end]").first.text_content() == "要約"
-        page.locator("#factors select").select_option("1")
-        page.locator("#factors figure details summary").click()
-        page.locator("#factors tbody tr").nth(20).wait_for()
-
-
-def test_without_candidates_there_is_no_panel_of_factors(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
-    with opened(browser, study_page[0]) as page:
-        assert not page.locator("#factors").is_visible()
+    for width, theme in ((400, "dark"), (1400, "light")):
+        with opened(browser, tmp_path / "page.html", width, theme) as page:
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert page.locator("#factors svg .label").all_text_contents() == ["model", "prompt"]
+            rows = page.locator("#factors .multiples svg").evaluate_all(
+                "all => all.map(each => each.querySelectorAll('circle, path').length)"
+            )
+            assert rows == [3, 20]
+            assert "At most 20 levels" in page.locator("#factors figcaption").inner_text()
+            assert page.locator("#factors svg text[text-anchor=end]").first.text_content() == "要約"
+            page.locator("#factors select").select_option("1")
+            page.locator("#factors figure details summary").click()
+            page.locator("#factors tbody tr").nth(20).wait_for()
 
 
 def overlaps(page: Any) -> list[Any]:

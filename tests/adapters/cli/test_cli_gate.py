@@ -107,7 +107,6 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.Cap
     )
     assert set(printed[0]) <= set(shown[0])  # no money: the model has no price
     assert [row[0] for row in printed] == [row[0] for row in shown]
-    selector = Selector({"mine": "m", "new": "n"}, BestFeasible("x"), 20, "uniform", examples=20)
     (tmp_path / "runs").mkdir()
     text = (tmp_path / "gate.toml").read_text()
     (tmp_path / "gate.toml").write_text('output = "runs/first"\n' + text.replace("budget = 600 ", "budget = 40 "))
@@ -115,7 +114,6 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.Cap
     capsys.readouterr()
     assert command(compare) == 0
     assert "new" in capsys.readouterr().out
-    assert selector.spent == 0
 
 
 @pytest.mark.parametrize(
@@ -233,8 +231,7 @@ def settled(evaluator: Any, n: int, margin: float, rounds: int = 1) -> tuple[str
     return verdict, [*remarks]
 
 
-@pytest.mark.parametrize("flips", [0.02, 0.1, 0.2])
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize(("flips", "rounds"), [(0.02, 2), (0.1, 1), (0.2, 2)])
 def test_scores_that_differ_when_asked_again_do_not_make_a_worse_candidate_pass(flips: float, rounds: int) -> None:
     """Taken at their word, they let a third of such candidates pass: `benchmarks.selection.unrepeatable`."""
     n, passed = 60, 0
@@ -292,7 +289,7 @@ def test_a_difference_of_a_tenth_takes_under_half_of_the_cells(
     goal = BestFeasible((maximize if sign > 0 else minimize)("a", range=(0, 1)))
     won, lost = round(300 * (0.05 + max(difference, 0))), round(300 * (0.05 + max(-difference, 0)))
     took = []
-    for seed in range(2 if difference == margin == 0 else 6):
+    for seed in range(2 if difference == margin == 0 else 3):
         rng = np.random.default_rng(seed)
         kinds, agree = rng.permutation(np.repeat([0, 1, 2], [won, lost, 300 - won - lost])), rng.random(300) < 0.5
         scores = np.stack([np.where(kinds == 2, agree, kinds == which) for which in (0, 1)]).astype(float)[:, :, None]

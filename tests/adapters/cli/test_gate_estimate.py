@@ -61,12 +61,19 @@ def test_made_up_scores_have_the_difference(n: int, difference: float) -> None:
     assert abs(np.abs(found).sum() - max(0.2 * n, abs(found.sum()))) < 1.5
 
 
+@pytest.fixture
+def few_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of the samples of new requests that are tried, up to a fifth of the usual."""
+    monkeypatch.setattr("asktell_adapters.cli.gate_estimate._MOST_NEW", 400)
+
+
 def estimated(n: int, most: int, is_noisy: bool = False, margin: float = 0.0) -> tuple[GateEstimate, str]:
     selector = Selector(["new", "old"], GOALS[0], 2 * most, "uniform", examples=n, repeats=-(-most // n))
     found = GateEstimate(noisy(selector) if is_noisy else selector, GOALS[0], margin, 0.95, 0.2, most, None)
     return found, "\n".join(found.lines())
 
 
+@pytest.mark.usefixtures("few_new_ones")
 def test_what_does_not_suffice_is_said_with_its_cure() -> None:
     found, said = estimated(100, 30)
     assert found.expected(-0.02).verdict == UNDECIDED
