@@ -87,8 +87,16 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("trial", "error", "said"),
     [
-        ([0, "a", "text"], InvalidArgumentError, "4 items, id, prompt_id, prompt, example; got"),
-        ({"prompt": "text"}, InvalidArgumentError, "has 'id', 'prompt_id', 'prompt', 'example'; got ['prompt']"),
+        (
+            [0, "a", "text"],
+            InvalidArgumentError,
+            "items id, prompt_id, prompt, example, candidate, of which the last may be missing; got [0",
+        ),
+        (
+            {"prompt": "text"},
+            InvalidArgumentError,
+            "has 'id', 'prompt_id', 'prompt', 'example', 'candidate'; got ['prompt']",
+        ),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
         ([0, "b", "text", 0], UnknownTrialError, "Trial 0 is prompt 'a' on example"),
         ([0, "a", "changed", None], UnknownTrialError, "not prompt 'a' ('changed')"),

@@ -149,7 +149,7 @@ def test_cell_means_and_standard_errors_by_hand() -> None:
 def test_standard_errors_are_right() -> None:
     rng = np.random.default_rng(0)
     n, repeats, noise, errors = 12, 4, 0.5, []
-    for _ in range(300):
+    for _ in range(150):
         p = rng.normal(size=n)
         selector = Selector(["x"], BestFeasible("a"), n * repeats, "uniform", examples=n, repeats=repeats)
         for trial in selector.ask(n * repeats):

@@ -319,7 +319,7 @@ def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
 def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(
     sampling: str, new_selector: New, random_table: RandomTable, play: Play
 ) -> None:
-    for seed in range(20):
+    for seed in range(6):
         table = random_table(30, 20, 3, seed=seed)
         selector = new_selector(table, "ege-sh", budget=60, schedule="published", sampling=sampling, seed=seed)
         play(selector, table)

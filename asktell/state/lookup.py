@@ -32,9 +32,10 @@ def from_json(trial: object) -> Trial | int | str:
             return _whole_id(trial, parts)
     elif isinstance(trial, Sequence) and not isinstance(trial, Trial | str | bytes):
         parts = list(trial)
-        if len(parts) != len(Trial._fields):
+        if len(parts) not in (len(Trial._fields) - 1, len(Trial._fields)):
             raise InvalidArgumentError(
-                f"A trial as a list has {len(Trial._fields)} items, {', '.join(Trial._fields)}; got {short(trial)}."
+                f"A trial as a list has the items {', '.join(Trial._fields)}, of which the last may be missing; got "
+                f"{short(trial)}."
             )
     else:
         return trial  # type: ignore[return-value]

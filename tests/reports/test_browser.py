@@ -81,9 +81,7 @@ def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("what", ["segments", "factors"])
-def test_nothing_is_said_of_what_there_is_not(
-    browser: Any, study_page: tuple[Path, dict[str, Any]], what: str
-) -> None:
+def test_nothing_is_said_of_what_there_is_not(browser: Any, study_page: tuple[Path, dict[str, Any]], what: str) -> None:
     with opened(browser, study_page[0]) as page:
         assert not page.locator(f"#{what}").is_visible()
 

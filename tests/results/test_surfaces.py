@@ -1,4 +1,4 @@
-"""Whatever shows a result says the same: over a hundred small selections, every surface against the verdict."""
+"""Whatever shows a result says the same: over sixty small selections, every surface against the verdict."""
 
 import html
 import json
@@ -67,10 +67,8 @@ def over_http(result: Result) -> dict[str, Any]:
     return json.loads(ResultModel.model_validate(answer).model_dump_json())  # type: ignore[no-any-return]
 
 
-def shown(selector: asktell.Selector, result: Result) -> dict[str, str]:
+def shown(result: Result, document: dict[str, Any], served: dict[str, Any]) -> dict[str, str]:
     """What every surface says, in words."""
-    document = reports.document(selector.state, selector.method, selector.prompts, patience=0.0)
-    served = over_http(result)
     return {
         "str": str(result),
         "asktell result": result.table(),
@@ -86,20 +84,22 @@ def shown(selector: asktell.Selector, result: Result) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("tens", range(10))
+@pytest.mark.parametrize("tens", range(6))
 def test_no_surface_contradicts_another(tens: int) -> None:
     for seed in range(10 * tens, 10 * tens + 10):
         selector = selection(seed)
         result = selector.result()
         verdict = result.verdict
-        for where, text in shown(selector, result).items():
+        document = reports.document(selector.state, selector.method, selector.prompts, patience=0.0)
+        served = over_http(result)
+        for where, text in shown(result, document, served).items():
             assert flat(verdict.sentence) in flat(text), (seed, where, text)
             assert not FORBIDDEN.search(text), (seed, where, text)
-        numbers_agree(selector, result)
+        numbers_agree(selector, result, document, served)
 
 
-def test_the_hundred_are_of_every_kind() -> None:
-    everybody = [selection(seed) for seed in range(100)]
+def test_the_sixty_are_of_every_kind() -> None:
+    everybody = [selection(seed) for seed in range(60)]
     results = [each.result() for each in everybody]
     assert {result.verdict.action for result in results} == {"take", "either", "go on", "none"}
     assert {type(each.method).__name__ for each in everybody} >= {"Adaptive", "Elimination", "Race"}
@@ -108,10 +108,8 @@ def test_the_hundred_are_of_every_kind() -> None:
     assert {result.done for result in results} == {True, False}
 
 
-def numbers_agree(selector: asktell.Selector, result: Result) -> None:
+def numbers_agree(selector: asktell.Selector, result: Result, document: dict[str, Any], served: dict[str, Any]) -> None:
     verdict, data = result.verdict, result.verdict.to_dict()
-    document = reports.document(selector.state, selector.method, selector.prompts, patience=0.0)
-    served = over_http(result)
     for told in (result.to_dict()["verdict"], document["verdict"], served["verdict"]):
         assert json.loads(json.dumps(told)) == json.loads(json.dumps(data))
         assert Verdict.from_dict(told) == verdict

@@ -126,7 +126,7 @@ def test_prompts_that_failed_are_not_open(new_selector: New) -> None:
 def test_two_equal_prompts_are_told_apart_in_about_a_twentieth_of_cases(
     sampling: str, new_selector: New, play: Play
 ) -> None:
-    n, wrong = 200, 0
+    n, wrong = 120, 0
     for seed in range(n):
         rng: npt.NDArray[np.float64] = np.random.default_rng(seed).normal(size=(2, 2000, 1))
         table = Table(rng)

@@ -82,7 +82,7 @@ def look(kept: Any, n: int, path: Path) -> None:
     result = kept.result()
     look_at(result, n)
     everyone = result.prompts
-    for one, other in itertools.permutations(everyone, 2):
+    for one, other in itertools.combinations(everyone, 2):
         compared = kept.compare(one, other)
         assert (compared.a, compared.b) == (one.id, other.id)
         assert result.compare(one, other) == compared == kept.compare(ById(one.id), ById(other.id))
@@ -120,14 +120,13 @@ def look_at(result: Any, n: int) -> None:
 @pytest.mark.parametrize(
     ("kept", "shape"),
     [
-        *(("selector", shape) for shape in SHAPES),
-        *[
-            ("memory", "two"),
-            ("sqlite", "a cycle"),
-            ("sqlite", "digits"),
-            ("remote", "its own"),
-            ("remote", "positions"),
-        ],
+        ("selector", "one way"),
+        ("selector", "positions"),
+        ("memory", "two"),
+        ("sqlite", "a cycle"),
+        ("sqlite", "digits"),
+        ("remote", "its own"),
+        ("remote", "positions"),
     ],
     indirect=["kept"],
 )

@@ -244,7 +244,7 @@ def _ask(url: str, answers: list[Any]) -> None:
 def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
     process = serve(ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
     prompts = [f"prompt {i}" for i in range(8)]
-    selector = Selector(prompts, BestFeasible("a"), 200, examples=100)
+    selector = Selector(prompts, BestFeasible("a"), 100, examples=100)
     # Who is not answered in this time waits for ever.
     options: dict[str, Any] = {"retries": 0, "timeout": 120.0}
     RemoteStudy.create(process.url, "s", selector, token=TOKEN, **options).close()
@@ -269,7 +269,7 @@ def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
         readers = [pool.submit(read) for _ in range(2)]
         told = sum(worker.result() for worker in workers)
         assert min(reader.result() for reader in readers) > 0
-    assert told <= 200
+    assert told <= 100
     with RemoteStudy.open(process.url, "s", token=READ) as study:
         assert study.spent == told
     process.process.terminate()

@@ -57,7 +57,7 @@ def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "csr-sh", "ege-sr", "uniform"])
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**32))
 def test_a_snapshot_is_as_good_as_the_whole_log(method: str, random_table: Any, seed: int) -> None:
     rng, clock = random.Random(seed), Clock()

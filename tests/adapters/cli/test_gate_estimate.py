@@ -61,10 +61,11 @@ def test_made_up_scores_have_the_difference(n: int, difference: float) -> None:
     assert abs(np.abs(found).sum() - max(0.2 * n, abs(found.sum()))) < 1.5
 
 
-@pytest.fixture
-def few_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes of the samples of new requests that are tried, up to a fifth of the usual."""
-    monkeypatch.setattr("asktell_adapters.cli.gate_estimate._MOST_NEW", 400)
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the made-up scores, a tenth of what a user gets."""
+    for name, number in {"_DRAWS": 20, "_FEWEST_DRAWS": 20, "_MOST_NEW": 1000}.items():
+        monkeypatch.setattr(f"asktell_adapters.cli.gate_estimate.{name}", number)
 
 
 def estimated(n: int, most: int, is_noisy: bool = False, margin: float = 0.0) -> tuple[GateEstimate, str]:
@@ -73,7 +74,6 @@ def estimated(n: int, most: int, is_noisy: bool = False, margin: float = 0.0) ->
     return found, "\n".join(found.lines())
 
 
-@pytest.mark.usefixtures("few_new_ones")
 def test_what_does_not_suffice_is_said_with_its_cure() -> None:
     found, said = estimated(100, 30)
     assert found.expected(-0.02).verdict == UNDECIDED

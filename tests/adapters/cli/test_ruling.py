@@ -51,7 +51,7 @@ def ruling(goal: Any, scores: np.ndarray, margin: float = 0.0, ids: Any = ("new"
 
 def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
     verdicts, behind = [], 0
-    for seed, (name, goal) in itertools.product(range(30), GOALS.items()):
+    for seed, (name, goal) in itertools.product(range(15), GOALS.items()):
         rng = np.random.default_rng([seed, *name.encode()])
         n, margin = int(rng.integers(2, 25)), float(rng.choice([0.0, 0.02, 0.1, 0.3]))
         scores = np.stack([rng.random((2, n)) < rng.random(), rng.integers(0, 3, (2, n))], axis=-1).astype(float)
@@ -75,7 +75,7 @@ def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
             is_within = found.found[objective.metric] == PASSED and lead < 0
             assert ("within the margin of" in found.difference(objective.metric)) == is_within
             behind += is_within
-    assert behind >= 5
+    assert behind >= 3
     assert {verdicts.count(each) > 2 for each in (PASSED, FAILED, UNDECIDED)} == {True}
 
 
