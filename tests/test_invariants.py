@@ -55,7 +55,6 @@ def check(selector: Selector) -> None:
         assert bool(selected) == (set(status.values()) != {"failed"})
 
 
-@settings(max_examples=60)
 @given(
     case=st.sampled_from(CASES),
     n_prompts=st.integers(1, 9),

@@ -1,5 +1,7 @@
 """The design is certified, rounded within its guarantee, and every request gets counts that sum to its pulls."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -38,11 +40,16 @@ def test_known_optimum_a_quadratic_on_the_interval() -> None:
     np.testing.assert_allclose(weights[[0, 10, 20]], 1 / 3, atol=0.01)
 
 
+@cache
+def designed(n_arms: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    x = span(np.random.default_rng(d).normal(size=(n_arms, d)))
+    return x, optimal_design(x, 0.01)
+
+
 @pytest.mark.parametrize("factor", [1.05, 1.5, 3, 10, 45])
 @pytest.mark.parametrize(("n_arms", "d"), [(30, 2), (100, 6), (100, 10)])
 def test_rounding_keeps_the_guarantee(n_arms: int, d: int, factor: float) -> None:
-    x = span(np.random.default_rng(d).normal(size=(n_arms, d)))
-    weights = optimal_design(x, 0.01)
+    x, weights = designed(n_arms, d)
     support = int(np.count_nonzero(weights))
     n = int(factor * support) + 1
     counts = round_design(x, weights, n, np.full(n_arms, 10**6), 0.01)

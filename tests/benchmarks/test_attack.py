@@ -24,9 +24,9 @@ def test_whatever_is_made_anew_of_a_study_equals_it(backend: str, request: pytes
     fronts = next(number for number, (_, goal, _) in enumerate(KINDS) if goal == "front")
     if backend == "postgresql":
         url = request.getfixturevalue("postgresql_url")
-        attack("plays", "--seed", str(fronts - 3), "--cases", "6", "--url", url)
+        attack("plays", "--seed", str(fronts - 1), "--cases", "2", "--url", url)
     else:
-        attack("plays", "--seed", "22", "--cases", "12")
+        attack("plays", "--seed", "22", "--cases", "5")
 
 
 @pytest.mark.slow

@@ -4,6 +4,6 @@ from benchmarks.durability.fuzz import fuzz
 
 
 def test_malformed_input_is_refused_and_nothing_else() -> None:
-    seen = fuzz(1500, seed=1)
+    seen = fuzz(700, seed=1)
     assert set(seen) == {"selector", "study", "snapshot"}
-    assert all(counts["refused"] > 100 for counts in seen.values())
+    assert all(counts["refused"] > 50 for counts in seen.values())

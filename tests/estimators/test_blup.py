@@ -26,7 +26,7 @@ def error(means: np.ndarray, truth: np.ndarray) -> float:
 @pytest.mark.parametrize(("smooth", "own"), [(1.0, 0.0), (0.0, 0.5), (1.0, 0.5), (0.0, 0.0)])
 def test_is_at_least_as_good_as_sample_means_and_as_the_linear_model(smooth: float, own: float) -> None:
     blup, mean, linear = [], [], []
-    for seed in range(6):
+    for seed in range(3):
         x, truth, tally = problem(60, 3, smooth=smooth, own=own, seed=seed)
         sample = Sample(tally, np.arange(60), x)
         blup.append(error(BLUP().estimate(sample).means, truth))

@@ -195,8 +195,8 @@ def play(seed: int, where: str) -> Played:
 
 @pytest.mark.parametrize("where", ["selector", "study"])
 def test_every_score_is_known_once_and_all_money_is_booked(where: str) -> None:
-    played = [play(seed, where) for seed in range(40, 80)]
-    assert sum(p.ledger.scores.total() for p in played) > 200
+    played = [play(seed, where) for seed in range(40, 60)]
+    assert sum(p.ledger.scores.total() for p in played) > 100
 
 
 @pytest.mark.slow

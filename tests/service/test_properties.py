@@ -67,25 +67,13 @@ def check(case: Any) -> None:
 
 
 @schema.parametrize()
-@settings(max_examples=8)
+@settings(max_examples=1_000 if settings().max_examples > 30 else 12)  # with --run-slow, or without
 def test_all_operations_are_as_documented(case: Any) -> None:
-    check(case)
-
-
-@pytest.mark.slow
-@schema.parametrize()
-@settings(max_examples=1_000)
-def test_all_operations_are_as_documented_for_long(case: Any) -> None:
+    """Most of a study that is there; names of even length stay, as of one that is not."""
     if "{name}" in case.path and case.meta.generation.mode.is_positive and case.method != "DELETE":
-        case.path_parameters["name"] = "s"
-    check(case)
-
-
-@schema.include(path_regex="{name}").exclude(method="DELETE").parametrize()
-@settings(max_examples=8)
-def test_operations_on_a_study_that_is_there_are_as_documented(case: Any) -> None:
-    if "{name}" in case.path and case.meta.generation.mode.is_positive:
-        case.path_parameters["name"] = "s"
+        fuzzed = case.meta.phase.name.value == "fuzzing"
+        if not fuzzed or len(str(case.path_parameters["name"])) % 2:
+            case.path_parameters["name"] = "s"
     check(case)
 
 

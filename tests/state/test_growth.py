@@ -118,7 +118,7 @@ def test_any_play_saved_and_loaded_anywhere_goes_on_the_same(
         baseline=texts[0] if seed % 3 == 0 else None,
     )
     told: dict[int, list[float]] = {}
-    for _ in range(50):
+    for _ in range(30):
         before, state = facts(selector), rng.getstate()
         other = Selector.from_json(before[0]) if rng.random() < 0.3 else None
         try:

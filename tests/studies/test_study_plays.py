@@ -114,7 +114,7 @@ def play(method: str, budget: str, table: Table, seed: int, n_steps: int) -> Non
 @settings(max_examples=2)
 @given(seed=st.integers(0, 2**32))
 def test_the_log_replayed_is_the_study(method: str, budget: str, seed: int, random_table: Any) -> None:
-    play(method, budget, random_table(6, 30, seed=seed % 97), seed, 60)
+    play(method, budget, random_table(6, 30, seed=seed % 97), seed, 40)
 
 
 @pytest.mark.slow
@@ -122,12 +122,12 @@ def test_the_log_replayed_is_the_study(method: str, budget: str, seed: int, rand
 @settings(max_examples=50)
 @given(seed=st.integers(0, 2**32))
 def test_the_log_replayed_is_the_study_for_long(method: str, budget: str, seed: int, random_table: Any) -> None:
-    play(method, budget, random_table(6, 30, seed=seed % 97), seed, 60)
+    play(method, budget, random_table(6, 30, seed=seed % 97), seed, 40)
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in LIGHT])
 def test_the_log_replayed_is_the_study_with_features(method: str, random_table: Any) -> None:
-    play(method, "evaluations", random_table(6, 30, seed=3), 5, 60)
+    play(method, "evaluations", random_table(6, 30, seed=3), 5, 30)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -217,7 +217,7 @@ def test_threads_may_do_anything_at_once(
     location: Any = MemoryStorage() if where == "memory" else tmp_path / "x.db"
     if where == "postgresql":
         location = request.getfixturevalue("postgresql_url")
-    study = Study.create(location, "s", Selector(table.prompts, BestFeasible("a", {"b": 0.3}), 150, examples=60))
+    study = Study.create(location, "s", Selector(table.prompts, BestFeasible("a", {"b": 0.3}), 90, examples=60))
     stop, errors = threading.Event(), []
 
     def works(name: str) -> None:
@@ -257,7 +257,7 @@ def test_threads_may_do_anything_at_once(
     assert not [thread.name for thread in readers if thread.is_alive()]
     assert not errors
     assert study.done
-    assert study.spent == 150
+    assert study.spent == 90
 
 
 def test_reading_does_not_write(tmp_path: Path, random_table: Any) -> None:
