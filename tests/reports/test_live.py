@@ -13,9 +13,10 @@ import pytest
 import asktell
 from asktell.studies.study import Study
 from asktell_adapters.cli.view import View
-from tests.reports.conftest import unfold
+from tests.reports.conftest import HURRY, unfold
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
+pytestmark = pytest.mark.usefixtures("hurried")
 
 
 @contextmanager
@@ -74,6 +75,7 @@ def test_nothing_is_shown_to_who_does_not_know_the_way_or_comes_by_another_name(
 def test_a_browser_sees_what_comes_without_a_reload(browser: Any, running: Study) -> None:
     with serving(running) as server:
         page = browser.new_page()
+        page.add_init_script(HURRY)
         complaints: list[str] = []
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -91,6 +93,7 @@ def test_a_browser_sees_what_comes_without_a_reload(browser: Any, running: Study
 def test_who_is_reading_is_not_interrupted(browser: Any, running: Study) -> None:
     with serving(running) as server:
         page = browser.new_page()
+        page.add_init_script(HURRY)
         page.goto(server.url)
         unfold(page)
         page.locator("#prompts input").fill("variant")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 
 import asktell
@@ -14,7 +15,7 @@ from asktell.service.app import make_app
 from asktell.service.auth import Tokens
 from asktell.service.open_studies import OpenStudies
 from asktell.studies.study import Study
-from tests.reports.conftest import HOSTILE, unfold
+from tests.reports.conftest import HOSTILE, HURRY, unfold
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
@@ -36,6 +37,7 @@ def serving(url: str) -> Iterator[str]:
         studies.close()
 
 
+@pytest.mark.usefixtures("hurried")
 def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[..., Study], tmp_path: Path) -> None:
     running = study(["a", "b", "c"], GOAL, 40, stop=20, folder=tmp_path, texts=list(HOSTILE[:3]))
     with serving(f"sqlite:///{tmp_path}/studies.db") as url:
@@ -43,6 +45,7 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
 
         def new_page(token: str) -> Any:
             page = browser.new_context(http_credentials={"username": "me", "password": token}).new_page()
+            page.add_init_script(HURRY)
             page.on("console", lambda message: complaints.append(message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("request", lambda request: None if request.url.startswith(url) else complaints.append(request.url))
@@ -95,9 +98,8 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         page.get_by_role("button", name="Resume").wait_for()
         assert "Paused: " in page.locator("header").inner_text()  # at once, and not with the next look
         page.locator("#verdict").get_by_text("is paused", exact=False).wait_for(timeout=60_000)
-        assert (
-            page.evaluate("document.activeElement.textContent") == "Resume"
-        )  # who uses the keyboard is where they were
+        # Who uses the keyboard is where they were.
+        assert page.evaluate("document.activeElement.textContent") == "Resume"
         page.context.set_offline(True)
         page.get_by_role("button", name="Resume").click()
         page.get_by_role("alert").get_by_text("The service is unreachable.", exact=False).wait_for()
