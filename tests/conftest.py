@@ -173,6 +173,13 @@ def new_selector() -> Callable[..., asktell.Selector]:
     return make
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new state of a live page is made at once."""
+    monkeypatch.setattr("asktell.studies.watching._SECONDS_BETWEEN_LOOKS", 0.1)
+    monkeypatch.setattr("asktell.studies.watching._PAUSE", 1.0)
+
+
 def best_feasible(table: Table) -> asktell.BestFeasible:
     """The first metric, subject to the others being at least the median of their true means."""
     first, *others = table.metrics

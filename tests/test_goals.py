@@ -25,11 +25,7 @@ NAN, INF = float("nan"), float("inf")
     ("goal", "text", "metrics"),
     [
         (BestFeasible("rouge"), "maximize rouge", ("rouge",)),
-        (
-            BestFeasible("rouge", {"brevity": 0.5}),
-            "maximize rouge subject to brevity >= 0.5",
-            ("rouge", "brevity"),
-        ),
+        (BestFeasible("rouge", {"brevity": 0.5}), "maximize rouge subject to brevity >= 0.5", ("rouge", "brevity")),
         (
             BestFeasible(minimize("cost"), {minimize("latency"): 2, "rouge": at_least(0.1), "cost": at_most(9)}),
             "minimize cost subject to latency <= 2, rouge >= 0.1, cost <= 9",

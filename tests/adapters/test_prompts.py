@@ -13,15 +13,7 @@ import asktell
 from asktell._util.chats import readable
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.datasets import load_examples, load_prompts
-from asktell_adapters.evaluators import (
-    Completion,
-    Example,
-    LLMEvaluator,
-    Request,
-    ScriptedLLM,
-    chat,
-    check_fields,
-)
+from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, Request, ScriptedLLM, chat, check_fields
 from asktell_adapters.prompts import Chat, Framing, chat_of, fields_of, filled
 
 ROW = Example(
@@ -184,10 +176,7 @@ def test_other_json_is_a_text(text: str) -> None:
 
 def test_a_chat_is_shown_as_its_turns() -> None:
     call = {"function": {"name": "search", "arguments": "{}"}}
-    text = chat(
-        [system("Be terse."), {"role": "assistant", "tool_calls": [call]}, user("{question}")],
-        [TOOL],
-    )
+    text = chat([system("Be terse."), {"role": "assistant", "tool_calls": [call]}, user("{question}")], [TOOL])
     assert readable(text).startswith("[system]\nBe terse.\n\n[assistant]\n" + '{"function": {"name": "search"')
     assert '[user]\n{question}\n\n[tool offered]\n{"name": "search"' in readable(text)
     selector = asktell.Selector({"a": text, "b": "plain"}, asktell.BestFeasible("x"), 2, examples=1)

@@ -65,10 +65,7 @@ def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n",
-            "1 of 4 evaluations are missing.*; 1 of",
-        ),
+        ("prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n", "1 of 4 evaluations are missing.*; 1 of"),
         ("prompt,example,accuracy\na,1,1\n", "there is no 'cost'"),
         ("prompt,accuracy,cost\na,1,1\n", "there is no column 'example'"),
         ("prompt,example,accuracy,cost\na,1,good,1\n", "line 2: 'accuracy' must be a number"),

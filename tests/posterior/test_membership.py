@@ -130,9 +130,7 @@ CONSTRAINED = st.tuples(st.integers(0, 2**32), st.integers(1, 9), st.integers(1,
 
 
 @given(CONSTRAINED)
-def test_members_under_constraints_are_the_front_of_the_feasible(
-    case: tuple[int, int, int, int],
-) -> None:
+def test_members_under_constraints_are_the_front_of_the_feasible(case: tuple[int, int, int, int]) -> None:
     seed, n, p, c = case
     values = np.random.default_rng(seed).integers(-3, 4, (6, n, p + c)).astype(float)
     members = membership.pareto_members(membership.standing(values, p))

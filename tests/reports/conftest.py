@@ -49,13 +49,6 @@ HURRY = "const slow = setTimeout; globalThis.setTimeout = (call, ms) => slow(cal
 """For a page that looks every other second, and waits."""
 
 
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new state is made at once."""
-    monkeypatch.setattr("asktell.studies.watching._SECONDS_BETWEEN_LOOKS", 0.1)
-    monkeypatch.setattr("asktell.studies.watching._PAUSE", 1.0)
-
-
 def unfold(page: Any) -> None:
     """Open all panels at once."""
     page.wait_for_selector("#verdict h1")

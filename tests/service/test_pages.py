@@ -60,6 +60,7 @@ def test_a_browser_sees_pages_and_programs_see_what_they_saw(service: Any) -> No
     )
 
 
+@pytest.mark.usefixtures("hurried")
 def test_the_feed_is_what_the_report_shows(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     told(service, n=2)
@@ -203,6 +204,7 @@ def test_after_a_state_comes_a_pause(service: Any, monkeypatch: pytest.MonkeyPat
     assert service.studies.call("s", spent) == [0, 0, 2]
 
 
+@pytest.mark.usefixtures("hurried")
 def test_who_works_is_sent_by_itself_when_nothing_else_has_changed(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     trials = service.post("/v1/studies/s/ask", {"n": 2, "worker": "<b>w</b>", "lease": 60})["trials"]

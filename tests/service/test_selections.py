@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import (
-    BestFeasible,
-    Budget,
-    ExampleProfile,
-    RemoteStudy,
-    Selector,
-    Study,
-    Trial,
-)
+from asktell import BestFeasible, Budget, ExampleProfile, RemoteStudy, Selector, Study, Trial
 from asktell.selector import Selection
 from asktell.studies.base import AbstractStudy
 from asktell.studies.worker import Worker

@@ -181,8 +181,9 @@ def test_requests_in_flight_are_answered_before_the_end(how: signal.Signals, ser
 STUCK = """
 import threading
 from asktell import Study
-from asktell.service import server
+from asktell.service import operations, server
 
+operations._SECONDS_FOR_A_CHECK = 1.0
 server._SECONDS_TO_FINISH = server._SECONDS_FOR_THREADS = 1
 
 def ask(study, *arguments, **options):
@@ -216,7 +217,10 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(how: signal.Sign
 
 STUCK_CHECK = """
 import threading
+from asktell.service import operations
 from asktell.storages.sqlite import SQLiteStorage
+
+operations._SECONDS_FOR_A_CHECK = 1.0
 
 def check(storage, *arguments):
     with storage._lock:

@@ -71,11 +71,7 @@ CHANGES: list[tuple[Callable[[Rows], Rows], str, str]] = [
         "8 examples then, 9 now: 1 moved ('r1'); 1 added ('more')",
         "1 moved (row 1); 1 added (row 9)",
     ),
-    (
-        lambda rows: [more(rows), *rows],
-        "8 examples then, 9 now: 1 added ('more')",
-        "1 added (row 1)",
-    ),
+    (lambda rows: [more(rows), *rows], "8 examples then, 9 now: 1 added ('more')", "1 added (row 1)"),
     (
         mixed,
         "8 examples then, 7 now: 1 edited ('r2'); 1 added ('new'); 2 missing ('r0', 'r6')",

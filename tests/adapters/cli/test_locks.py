@@ -58,10 +58,7 @@ def preamble(system: str) -> str:
 def holder(preamble: str, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     """A process that holds the folder."""
     process = subprocess.Popen(
-        [sys.executable, "-c", preamble + HOLD, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", preamble + HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with process:
         assert process.stdout is not None

@@ -317,8 +317,7 @@ def test_a_vllm_engine_takes_all_at_once(write: Any, vllm: ModuleType, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "model",
-    ['type = "llama-cpp"\nmodel = "none.gguf"', 'type = "huggingface"\nmodel = "none.gguf"'],
+    "model", ['type = "llama-cpp"\nmodel = "none.gguf"', 'type = "huggingface"\nmodel = "none.gguf"']
 )
 def test_a_missing_model_file_is_named(write: Any, model: str) -> None:
     needs("xllamacpp" if "llama" in model else "transformers")
@@ -365,10 +364,7 @@ MISTAKES = [
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"},
         "a table, METRIC = a finite number, or { bound = 2.0",
     ),
-    (
-        {"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"},
-        "[goal]: The range of 'brevity' must be two",
-    ),
+    ({"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"}, "[goal]: The range of 'brevity' must be two"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"},
         "[goal]: at_least and at_most both bound 'exact_match'; give one of them",

@@ -104,10 +104,7 @@ def test_a_judge_uses_the_cache(config) -> None:
         (JUDGE + 'against = "older"\n', "'against' in [metrics.quality] must be a column"),
         (JUDGE + 'model = { type = "opnai", model = "x" }\n', "'type' in [metrics.quality.model] must be one of"),
         (JUDGE + 'model = { type = "openai", model = "x", temperature = 1 }\n', "belongs in [metrics.quality]"),
-        (
-            JUDGE.replace('"A child gets it."', "{ weight = 2 }"),
-            "is missing in [metrics.quality.criteria.clear]",
-        ),
+        (JUDGE.replace('"A child gets it."', "{ weight = 2 }"), "is missing in [metrics.quality.criteria.clear]"),
     ],
 )
 def test_mistakes_are_named(config, judge: str, words: str) -> None:
@@ -127,10 +124,7 @@ def test_a_preference_compares_with_the_baseline(config) -> None:
     assert isinstance(found.evaluator().metrics["better"], Preference)
     for wrong, why in (
         (("label = 0.5", "label = 2"), "'label' in [metrics.better.labels] must be at most 1"),
-        (
-            ("labels =", 'against = "older"\nlabels ='),
-            "'against' in [metrics.better] must be a column",
-        ),
+        (("labels =", 'against = "older"\nlabels ='), "'against' in [metrics.better] must be a column"),
     ):
         with pytest.raises(ConfigError, match=re.escape(why)):
             config(table.replace(*wrong), 'maximize = "better"')

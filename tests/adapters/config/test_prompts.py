@@ -113,10 +113,7 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
             "'context'?); it has 'context', 'input', 'question'.",
         ),
         (CHAT.replace("{context}", "{answer}"), "Prompt 'terse' names the field {answer}, but the data has no such"),
-        (
-            CHAT.replace('"user"', '"robot"'),
-            "[prompts]: prompt 'terse': message 2 of a chat must have one",
-        ),
+        (CHAT.replace('"user"', '"robot"'), "[prompts]: prompt 'terse': message 2 of a chat must have one"),
         ("[prompts]\nfields = 1\ntexts = ['a']", "'fields' in [prompts] must be true or false, got 1."),
         ("[prompts]\nencoding = 'cp1252'\ntexts = ['a']", "'encoding' in [prompts] goes with file, not with texts"),
         ("[prompts]\ntexts = ['a', { b = 1 }]", "prompt 1: a prompt is a text, a list of messages"),

@@ -104,10 +104,7 @@ def test_several_values_are_computed_once() -> None:
     Same.calls = 0
     both = evaluate.combine({"a": Same(), "b": Same()}, force_prefix=True)
     metrics = HuggingFaceMetric.several(
-        both,
-        {"first": "a_accuracy", "second": "b_accuracy"},
-        prediction=label,
-        reference=lambda completion, example: 1,
+        both, {"first": "a_accuracy", "second": "b_accuracy"}, prediction=label, reference=lambda completion, example: 1
     )
     llm = ScriptedLLM(lambda request: Completion("yes"))
     evaluator = LLMEvaluator(llm, [Example("?"), Example("!")], metrics)

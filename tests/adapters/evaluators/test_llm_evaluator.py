@@ -55,11 +55,7 @@ def test_metrics_in_a_sequence_are_named_by_themselves_and_cost_comes_on_request
 
 def test_a_batch_is_asked_grouped_by_prompt_and_answered_in_its_own_order() -> None:
     llm = ScriptedLLM(answering)
-    evaluator = LLMEvaluator(
-        llm,
-        EXAMPLES,
-        {"example": lambda _, example: float(example.input[-1])},
-    )
+    evaluator = LLMEvaluator(llm, EXAMPLES, {"example": lambda _, example: float(example.input[-1])})
     trials = [trial(prompt, example) for example in range(3) for prompt in ("b", "a")]
     results = evaluator.evaluate_batch(trials)
     assert results == [{"example": float(asked.example or 0)} for asked in trials]

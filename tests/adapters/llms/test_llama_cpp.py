@@ -16,14 +16,7 @@ import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.problem.candidates import Trial
-from asktell_adapters.evaluators import (
-    Completion,
-    CompletionError,
-    Example,
-    LlamaCpp,
-    LLMEvaluator,
-    Request,
-)
+from asktell_adapters.evaluators import Completion, CompletionError, Example, LlamaCpp, LLMEvaluator, Request
 from asktell_adapters.llms.llama_cpp import _Server
 from asktell_adapters.metrics import Brevity, output_tokens
 from asktell_adapters.testing.llm_contract import completions

@@ -7,16 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from asktell_adapters.evaluators import (
-    LLM,
-    VLLM,
-    Completion,
-    HuggingFace,
-    LlamaCpp,
-    OpenAIChat,
-    Request,
-    ScriptedLLM,
-)
+from asktell_adapters.evaluators import LLM, VLLM, Completion, HuggingFace, LlamaCpp, OpenAIChat, Request, ScriptedLLM
 from asktell_adapters.testing.llm_contract import LLMContract
 from asktell_adapters.testing.llm_server import FaultyLLMServer
 

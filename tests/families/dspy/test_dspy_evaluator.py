@@ -147,10 +147,7 @@ def test_the_judges_calls_cost_but_are_not_the_programs(server: FaultyLLMServer)
 
 def test_a_model_without_a_price_is_a_failure_that_names_it(server: FaultyLLMServer) -> None:
     evaluator = DSPyEvaluator(dspy.Predict("question -> answer"), ["Answer."], exact, DATASET, prices={})
-    with (
-        dspy.context(lm=lm(server, cache=False)),
-        pytest.raises(DSPyEvaluationError, match="no price for the LM"),
-    ):
+    with dspy.context(lm=lm(server, cache=False)), pytest.raises(DSPyEvaluationError, match="no price for the LM"):
         evaluator.evaluate("Answer.", 0)
 
 
