@@ -1,5 +1,6 @@
 """What holds for every preset, schedule and way of sampling."""
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,9 @@ def ids(selector: Selector) -> list[Any]:
 def check(selector: Selector) -> None:
     """The invariants that hold at every instant."""
     state, result = selector.state, selector.result()
+    assert str(result)
+    assert json.dumps(result.to_dict(), allow_nan=False)
+    assert result.spent == selector.spent
     assert result.spent + len(selector.pending) <= selector.budget
     still_to_ask = len(state.plan_arms) - state.position + len(state.returned)
     assert result.spent + len(selector.pending) + still_to_ask <= selector.budget
@@ -55,6 +59,7 @@ def check(selector: Selector) -> None:
         assert bool(selected) == (set(status.values()) != {"failed"})
 
 
+@settings(max_examples=20)
 @given(
     case=st.sampled_from(CASES),
     n_prompts=st.integers(1, 9),

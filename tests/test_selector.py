@@ -540,36 +540,6 @@ def test_a_pareto_set_of_a_maximized_and_a_minimized_metric(method: str, new_sel
     assert [entry.id for entry in selector.result().selected] == [1, 0, 2]  # best first by the first objective
 
 
-@pytest.mark.parametrize("method", PRESETS)
-@pytest.mark.parametrize("sampling", ["shared", "iid"])
-def test_a_result_is_to_be_had_at_every_step(
-    method: str, sampling: str, new_selector: New, random_table: RandomTable
-) -> None:
-    table = random_table(5, 6)
-    selector = new_selector(table, method, budget=20, sampling=sampling)
-    was_done = False
-    for step in range(200):
-        result = selector.result()
-        assert str(result)
-        json.dumps(result.to_dict(), allow_nan=False)
-        assert result.spent == selector.spent
-        assert len(result.prompts) == 5
-        assert not (was_done and not result.done)
-        was_done = result.done
-        if selector.spent:
-            assert result.selected
-        trial = selector.ask()
-        if trial is None:
-            break
-        if step % 5 == 3:
-            selector.release(trial)
-        elif step % 7 == 5:
-            selector.fail(trial, "boom")
-        else:
-            selector.tell(trial, table(trial.prompt, trial.example))
-    assert was_done
-
-
 @pytest.mark.parametrize("data", ["pooled", "round"])
 @pytest.mark.parametrize("method", PRESETS)
 def test_estimates_from_the_current_round_only_also_come_to_an_end(
@@ -579,7 +549,6 @@ def test_estimates_from_the_current_round_only_also_come_to_an_end(
     selector = new_selector(table, method, budget=21, data=data)
     while trial := selector.ask():
         selector.tell(trial, table(trial.prompt, trial.example))
-        assert str(selector.result())
     assert selector.result().selected
 
 

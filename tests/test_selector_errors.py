@@ -192,7 +192,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(None, [1, 1]), InvalidArgumentError, "got None (NoneType)"),
     (lambda s: s.tell(1.0, [1, 1]), InvalidArgumentError, "got 1.0 (float)"),
     (lambda s: s.tell(True, [1, 1]), InvalidArgumentError, "got True (bool)"),
-    (lambda s: s.tell([1], [1, 1]), InvalidArgumentError, "candidate; got [1]"),
+    (lambda s: s.tell([1], [1, 1]), InvalidArgumentError, "may be missing; got [1]"),
     # Scores
     (lambda s: s.tell(1, None), InvalidScoresError, "NoneType"),
     (lambda s: s.tell(1, 0.5), InvalidScoresError, "float"),

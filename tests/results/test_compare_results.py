@@ -267,19 +267,6 @@ def test_a_baseline_is_a_prompt_by_id_or_text() -> None:
             Selector(["x", "y"], ZERO_ONE, 4, baseline=wrong)
 
 
-def test_a_baseline_that_always_fails_stays() -> None:
-    selector = Selector(PROMPTS, ZERO_ONE, 20, "csr", examples=10, baseline="mine", max_failure_rate=1e-6)
-    scores = table(3, 10)
-    while trial := selector.ask():
-        if trial.prompt_id == "mine":
-            selector.fail(trial, "down")
-        else:
-            selector.tell(trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example])
-    result = selector.result()
-    assert (result.prompts[0].status, result.prompts[0].failures) == ("active", 10)
-    assert str(result).endswith("have no example in common yet")
-
-
 def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) -> None:
     """Rare disasters: 2 % of the examples. As long as none was seen, nothing bounds them."""
     rng = np.random.default_rng(0)

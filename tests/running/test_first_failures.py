@@ -112,6 +112,8 @@ def test_a_number_stops_first_failures_too() -> None:
     for number in (3, 50):
         with pytest.raises(EvaluatorError, match=r"first [56] evaluations"):
             asktell.run(new(), no_key, progress=False, max_failures_in_a_row=number)
+    with pytest.raises(asktell.InvalidArgumentError, match="max_failures_in_a_row"):
+        asktell.run(new(), no_key, progress=False, max_failures_in_a_row=0)
 
 
 @pytest.mark.parametrize("n_prompts", [1, 2, 4])

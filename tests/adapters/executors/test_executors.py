@@ -231,11 +231,14 @@ def test_a_dask_cluster_that_goes_away_ends_the_run() -> None:
 
 
 @pytest.fixture
-def submitit_executor(tmp_path: Path) -> Any:
+def submitit_executor(tmp_path: Path) -> Iterator[Any]:
     submitit = pytest.importorskip("submitit")
     executor = submitit.AutoExecutor(tmp_path / "jobs", cluster="local")
     executor.update_parameters(timeout_min=5)
-    return executor
+    # A background job ignores SIGINT, and so would the jobs, which are cancelled with it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield executor
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_job_that_dies_costs_only_the_trial_that_kills_it(submitit_executor: Any) -> None:
