@@ -21,6 +21,7 @@ import numpy.typing as npt
 from asktell import serialization
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
+from asktell._util.threads import one_thread
 from asktell.errors import InvalidArgumentError, NotPicklableError
 from asktell.methods import Method, check_method, preset
 from asktell.posterior.profile import ExampleProfile
@@ -490,8 +491,12 @@ class Selector(Selection):
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
     def _make_due_decisions(self) -> None:
-        while (decided := self._decide(self._method, self._state)) is not None:
+        while self._state.may_decide and (decided := self._decided()) is not None:
             self._take(decided)
+
+    def _decided(self) -> Decided | None:
+        with one_thread:
+            return self._decide(self._method, self._state)
 
     def _take(self, event: Event) -> None:
         """Fold an event: the one way in which the state changes."""

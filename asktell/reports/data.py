@@ -18,6 +18,7 @@ import numpy as np
 
 from asktell._util.chats import readable
 from asktell._util.extras import own_version
+from asktell._util.threads import one_thread
 from asktell.methods import Method
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import Candidates, Prompts
@@ -44,6 +45,7 @@ _LARGEST = 1e100  # so that sums stay finite; what is larger was no measurement
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
+@one_thread
 def document(
     state: State,
     method: Method,

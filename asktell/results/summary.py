@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from asktell._util.terminal import safe
+from asktell._util.threads import one_thread
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import stated
 from asktell.numerics import counters
@@ -121,6 +122,7 @@ _ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
 _FEW = 4  # scores whose span says how far apart scores are
 
 
+@one_thread
 def summarize(state: State, method: Method, named: Prompts) -> Result:
     """The result: the recorded answer if finished, otherwise the best answer so far."""
     answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
