@@ -26,7 +26,7 @@ def test_whatever_is_made_anew_of_a_study_equals_it(backend: str, request: pytes
         url = request.getfixturevalue("postgresql_url")
         attack("plays", "--seed", str(fronts - 1), "--cases", "2", "--url", url)
     else:
-        attack("plays", "--seed", "22", "--cases", "5")
+        attack("plays", "--seed", "22", "--cases", "3")
 
 
 @pytest.mark.slow

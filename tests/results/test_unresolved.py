@@ -99,17 +99,6 @@ def test_exact_means_are_told_apart_however_close(new_selector: New, play: Play)
     assert (verdict.p_best or 1) < 0.7  # on new examples
 
 
-def test_everything_is_open_before_anything_is_known() -> None:
-    selector = Selector(["x", "y", "z"], BestFeasible("a"), 9, "csr", examples=5)
-    assert [entry.id for entry in selector.result().unresolved] == [0, 1, 2]
-    selector.observe("y", [1.0])
-    assert [entry.id for entry in selector.result().unresolved] == [0, 2]
-    for trial in selector.ask(3):
-        selector.tell(trial, [float(trial.id)])
-    result = selector.result()  # a single pull each says nothing of the noise
-    assert len(result.selected) + len(result.unresolved) == 3
-
-
 def test_prompts_that_failed_are_not_open(new_selector: New) -> None:
     table = scores([[0.5], [0.5], [0.5]])
     selector = new_selector(table, "uniform", budget=9, goal=BestFeasible("a"), max_failure_rate=1e-6)

@@ -112,14 +112,20 @@ def test_a_front_says_what_it_misses() -> None:
     }
 
 
-def test_before_anything_is_known_everybody_may_be_the_best() -> None:
-    selector = Selector(["a", "b", "c"], BestFeasible("x"), 9, examples=9)
-    verdict = selector.result().verdict
-    assert (verdict.action, verdict.answer, verdict.p_best) == ("none", None, None)
-    assert [id_ for id_, _ in verdict.contenders] == [0, 1, 2]
+@pytest.mark.parametrize("method", ["auto", "csr"])
+def test_before_anything_is_known_everybody_may_be_the_best(method: str) -> None:
+    selector = Selector(["a", "b", "c"], BestFeasible("x"), 9, method, examples=9)
+    result = selector.result()
+    assert (result.verdict.action, result.verdict.answer, result.verdict.p_best) == ("none", None, None)
+    assert [id_ for id_, _ in result.verdict.contenders] == [entry.id for entry in result.unresolved] == [0, 1, 2]
     selector.observe(1, [0.5], example=0)
-    verdict = selector.result().verdict
-    assert (verdict.action, verdict.answer) == ("go on", 1)
+    result = selector.result()
+    assert (result.verdict.action, result.verdict.answer) == ("go on", 1)
+    assert [entry.id for entry in result.unresolved] == [0, 2]
+    for trial in selector.ask(3):
+        selector.tell(trial, [float(trial.id)])
+    result = selector.result()  # a single pull each says nothing of the noise
+    assert len(result.selected) + len(result.unresolved) == 3
 
 
 @pytest.mark.parametrize("goal", [BestFeasible("a", {"b": 0.5}), ParetoSet("a", "b")])
