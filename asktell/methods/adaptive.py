@@ -27,7 +27,8 @@ _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single
 _LEVEL_SHARE = 6.0  # where levels are held against thresholds
 _FACTORS_SHARE, _MOSTLY = 4.0, 0.5  # where levels explain most: of 2, 4 and 8 best on pairs of models
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
-_FIRST_PART, _FEWEST_FIRST = 1 / 3, 8  # of the budget, for arms that cover the factors' levels evenly; and arms
+_FIRST_PART = 1 / 3  # of the budget, for arms that cover the factors' levels evenly
+_FEWEST_FOR_FACTORS = 60  # evaluations: of fewer, scores tell too little of levels (`benchmarks.selection.factors`)
 # What a decision may cost.
 _PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
 _TRIES = 6  # of a prompt without a score, before others: six of six failures take it out at the rate of 1/2
@@ -189,9 +190,10 @@ class Adaptive:
         that cover the levels evenly, then to those that joined.
         """
         problem, origin = state.problem, state.origin
-        if self.confidence is not None or (order := even_order(origin)) is None:
+        too_few = origin.budget < _FEWEST_FOR_FACTORS
+        if self.confidence is not None or too_few or (order := even_order(origin)) is None:
             return None
-        first = order[: max(_FEWEST_FIRST, math.ceil(_FIRST_PART * origin.budget))]
+        first = order[: math.ceil(_FIRST_PART * origin.budget)]
         joined = np.arange(origin.n_arms, problem.n_arms)
         baseline = [] if problem.baseline is None else [problem.baseline]
         return np.concatenate((first, joined, baseline)).astype(np.int64)

@@ -440,24 +440,24 @@ def test_scores_of_any_size_warn_of_nothing_and_select_something(
 
 def test_of_candidates_a_third_of_the_budget_covers_the_levels_and_the_rest_goes_where_the_best_may_be() -> None:
     """Below one evaluation per candidate; one level of one factor is much better."""
-    candidates = asktell.grid(model=list("abcdefgh"), prompt=["x", "y", "z", "w"], n=[1, 2])
-    selector = Selector(candidates, BestFeasible("q"), 30, examples=20, seed=1)
+    candidates = asktell.grid(model=list("abcdefgh"), prompt=["x", "y", "z", "w"], n=[1, 2, 3, 4])
+    selector = Selector(candidates, BestFeasible("q"), 60, examples=20, seed=1)
     asked = []
     while trial := selector.ask():
         assert trial.candidate is not None
         asked.append(trial.candidate)
         score = (trial.candidate["model"] == "c") + 0.1 * (trial.candidate["n"] == 2) + (trial.example or 0) / 50
         selector.tell(trial, [score])
-    first, later = asked[:10], asked[10:]
+    first, later = asked[:20], asked[20:]
     assert {candidate["model"] for candidate in first} == set("abcdefgh")
-    assert sorted(candidate["n"] for candidate in first) == [1] * 5 + [2] * 5
-    assert sum(candidate["model"] == "c" for candidate in later) > 10
+    assert sorted(candidate["n"] for candidate in first) == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
+    assert sum(candidate["model"] == "c" for candidate in later) > 20
     result = selector.result()
     assert result.best is not None
     assert result.best.candidate is not None
     assert (result.best.candidate["model"], result.best.candidate["n"]) == ("c", 2)
     unseen = [entry for entry in result.prompts if not entry.pulls]
-    assert len(unseen) > 34
+    assert len(unseen) > 68
     assert all(entry.estimate["q"] is not None for entry in unseen)
 
 
