@@ -15,7 +15,7 @@ from asktell.service.app import make_app
 from asktell.service.auth import Tokens
 from asktell.service.open_studies import OpenStudies
 from asktell.studies.study import Study
-from tests.reports.conftest import HOSTILE, HURRY, unfold
+from tests.reports.conftest import HOSTILE, unfold
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
@@ -45,7 +45,6 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
 
         def new_page(token: str) -> Any:
             page = browser.new_context(http_credentials={"username": "me", "password": token}).new_page()
-            page.add_init_script(HURRY)
             page.on("console", lambda message: complaints.append(message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("request", lambda request: None if request.url.startswith(url) else complaints.append(request.url))
