@@ -1,6 +1,8 @@
 """Decisions take one BLAS thread, and leave the user's own number as it was."""
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,15 +67,23 @@ def test_the_last_of_several_threads_restores_it() -> None:
     assert n_threads() == {2}
 
 
+_FORK = """
+import os
+from asktell._util.threads import one_thread
+with one_thread:
+    child = os.fork()
+    if not child:
+        with one_thread:
+            pass
+        os._exit(one_thread._inside)
+    assert os.waitpid(child, 0)[1] == 0
+    assert one_thread._inside == 1
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_fork_in_a_block_has_the_block_to_itself() -> None:
-    with one_thread:
-        child = os.fork()
-        if not child:
-            with one_thread:
-                pass
-            os._exit(0 if one_thread._inside == 0 else 1)
-        assert os.waitpid(child, 0)[1] == 0
+    subprocess.run([sys.executable, "-c", _FORK], check=True, timeout=60)
 
 
 def test_a_limit_that_another_thread_holds_stands() -> None:
