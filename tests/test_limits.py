@@ -123,6 +123,14 @@ def test_a_study_and_its_worker_are_told_what_a_selector_is(tmp_path: Path) -> N
         assert study.result() == result
 
 
+def test_doubtful_scores_with_a_quantile_are_compared_without_a_claim() -> None:
+    selector = run(BestFeasible("right", LATENCY), {"right": np.eye(2, 8), "latency": np.ones((2, 8))}, budget=12)
+    selector.remark("Labels disagree.", doubtful=True)
+    found = selector.result().compare(0, 1)
+    assert {each.verdict for each in found.differences.values()} == {"undecided"}
+    assert selector.result().verdict.p_best is None
+
+
 def test_failures_that_count_as_scores_count_as_failures_too() -> None:
     failed = np.zeros((2, 20), dtype=bool)
     failed[0, :10] = True

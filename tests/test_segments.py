@@ -125,6 +125,19 @@ def test_means_in_segments_are_calibrated() -> None:
     assert 0.7 < np.sqrt(np.mean(np.square(z_new))) < 1.3
 
 
+def test_of_many_prompts_each_segment_is_known_by_its_own_scores() -> None:
+    segments, n_arms = Segments.of(["a", "b"] * 20), 120
+    rng = np.random.default_rng(0)
+    arms, examples = np.repeat(np.arange(n_arms), 40), np.tile(np.arange(40), n_arms)
+    scores = rng.normal(size=(n_arms, 2))[:, segments.of_examples]
+    cells = Cells(arms, examples, scores.reshape(-1, 1) + 0.1 * rng.normal(size=(len(arms), 1)))
+    some = rng.random(len(arms)) < 0.3
+    known = Cells(arms[some], examples[some], cells.scores[some])
+    found = pairs(known, 0, n_arms, segments, 40, True).mean.reshape(n_arms, 2)
+    truth = np.stack([cells.scores.reshape(n_arms, 40)[:, g::2].mean(axis=1) for g in range(2)], axis=1)
+    assert np.sqrt(np.mean((found - truth) ** 2)) < 0.08
+
+
 def test_over_http_segments_are_part_of_the_definition() -> None:
     request = {
         "name": "a",

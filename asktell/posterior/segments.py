@@ -2,7 +2,8 @@
 
 Of a pair's effect a part is the prompt's, in every segment the same, and a part the segment's, for every prompt the
 same; the rest is its own. How much is whose, the likelihood says, as where prompts have features: the two parts are its
-basis. So what is known of a prompt elsewhere counts in a segment where it has seen little.
+basis. So what is known of a prompt elsewhere counts in a segment where it has seen little; of more than a hundred
+prompts it does not, since equations of that size would take seconds.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from asktell.numerics.cells import Scored
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
 from asktell.posterior.two_way import Cells, Posterior, posterior
+
+_MOST_ARMS = 100  # whose common part in all segments is estimated: a quarter of a second for ten segments
 
 
 class Segments(NamedTuple):
@@ -54,6 +57,9 @@ def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples
 
 
 def _basis(n_arms: int, n: int) -> Basis:
-    """Whose prompt, and whose segment, each pair is."""
-    both = np.repeat(np.eye(n_arms), n, axis=0), np.tile(np.eye(n), (n_arms, 1))
+    """Whose prompt, and whose segment, each pair is; the segment alone where there are many prompts."""
+    of_segments = np.tile(np.eye(n), (n_arms, 1))
+    if n_arms > _MOST_ARMS:
+        return Basis(of_segments, np.zeros(n, dtype=np.int64))
+    both = np.repeat(np.eye(n_arms), n, axis=0), of_segments
     return Basis(np.concatenate(both, axis=1), np.repeat([0, 1], [n_arms, n]))

@@ -43,7 +43,8 @@ def _segments(result: Result) -> str:
     entry, goal = result.selected[0], result.goal
     name = goal.columns[goal.by_segment[0]] if goal.by_segment else goal.objectives[0].metric
     means = {label: metrics[name][0] for label, metrics in entry.segments.items()}
-    worst, *_, best = sorted(means, key=lambda label: means[label] * (-1 if name in goal.minimized else 1)) * 2
+    ordered = sorted(means, key=lambda label: means[label] * (-1 if name in goal.minimized else 1))
+    worst, best = ordered[0], ordered[-1]
     near = f"worst in {_own(worst)} ({_own(name)} {means[worst]:.3g}) and best in {_own(best)} ({means[best]:.3g})"
     return f"{_short(entry.id)} is {near}."
 

@@ -199,7 +199,7 @@ def compare(
 def _pairs(state: State, method: Method) -> Pairs:
     by_scores = isinstance(method, Adaptive) and method.confidence is None  # it takes the examples that tell most
     shared_order = not by_scores and not state.was_widened
-    history = History(len(state.problem.goal.metrics)) if state.doubts else state.history
+    history = History(len(state.problem.goal.columns)) if state.doubts else state.history
     return Pairs(state.problem, state.seen, history, state.missing, shared_order)
 
 
@@ -259,7 +259,7 @@ def _of_failures(state: State, answer: list[int]) -> Iterator[str]:
         of_answer = sum(state.failures.count(arm) for arm in answer)
         n_asked = sum(state.history.n_asked(arm) + state.missing.count(arm) for arm in answer)
         said += f", {of_answer} of {n_asked} {'of the answer' if len(answer) == 1 else 'of the selected prompts'}"
-    as_what = "left out of the estimates"
+    as_what = "left out of the other estimates" if state.problem.goal.counts_failures else "left out of the estimates"
     if isinstance(scores := state.problem.on_failure, dict):
         as_what = "counted as " + ", ".join(f"{safe(metric)} {score:g}" for metric, score in scores.items())
     yield f"{said}; failures are {as_what}."
