@@ -5,7 +5,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -18,6 +18,7 @@ from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, Invalid
 from asktell.methods import Method, preset
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import Goal, ParetoSet
+from asktell.results import Result
 from asktell.selector import Selector
 from asktell.simulation.lines import Line, OnProgress, known_lines
 from asktell.simulation.processes import can_leave, in_processes
@@ -42,6 +43,7 @@ def simulate(
     *,
     features: npt.ArrayLike | None = None,
     segments: Sequence[str] | None = None,
+    sampling: str = "shared",
     lines: str | Path | None = None,
 ) -> Simulation:
     """Run methods on recorded scores, many times each, and judge their answers by all of the scores.
@@ -61,6 +63,7 @@ def simulate(
         on_progress: called with how many runs are done, and of how many; by default there is a progress bar.
         features: (K, d) numbers that describe the prompts, for the methods that use them.
         segments: the label of each example's segment, where the goal speaks of segments.
+        sampling: of asktell's methods, as `Selector` takes it: "iid" draws an example for every evaluation.
         lines: a file of JSON lines that gets a line per run. Runs that it has, of the same scores, goal, budget, seed
             and version of asktell, and a method of the same name, are not repeated.
 
@@ -75,7 +78,7 @@ def simulate(
         raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
     if isinstance(goal, ParetoSet):
         check_extra("analysis", "pymoo")
-    work = _Work(_checked(scores, goal, segments), goal, _named(methods, goal), features, segments)
+    work = _Work(_checked(scores, goal, segments), goal, _named(methods, goal), features, segments, sampling)
     if not work.truth.feasible.any():
         closest = float(np.nanmax(work.truth.slack)) if np.isfinite(work.truth.values).any() else math.nan
         raise InvalidArgumentError(
@@ -95,7 +98,7 @@ def simulate(
         apart = [run for run in missing if run.method in away]
         if len(apart) > 1:
             portable = {name: method for name, method in work.methods.items() if name in away}
-            job = _Work(work.scores, goal, portable, features, segments)
+            job = replace(work, methods=portable)
             yield from ({"data": data, **line} for line in in_processes(job, apart, jobs))
             missing = [run for run in missing if run.method not in away]
         yield from ({"data": data, **work(run)} for run in missing)
@@ -104,6 +107,51 @@ def simulate(
     known = known_lines(path, wanted, _key, run_all, lambda line: line.get("data") == data, on_progress)
     runs = [{name: value for name, value in known[run].items() if name != "data"} for run in wanted]
     return Simulation(goal, runs, list(work.methods))
+
+
+class Outcome(NamedTuple):
+    """Rows of the chosen prompts, the best one first; evaluations made; the result, of asktell's own methods."""
+
+    answer: list[int]
+    spent: int
+    result: Result | None = None
+
+
+def run_once(
+    method: str | Method | Rival,
+    scores: Array,
+    goal: Goal,
+    budget: int,
+    seed: int,
+    features: npt.ArrayLike | None = None,
+    segments: Sequence[str] | None = None,
+    sampling: str = "shared",
+) -> Outcome:
+    """One run on scores (K, N, m), with so many evaluations; the other arguments are as those of `simulate`.
+
+    Raises:
+        IncompatibleMethodError, BudgetTooSmallError: the method is not for this goal, data or budget.
+        InvalidArgumentError: a rival answered what is no row, or spent more than its budget.
+    """
+    k, n, _ = scores.shape
+    if isinstance(method, str | Method):
+        texts = [f"prompt {i}" for i in range(k)]
+        selector = Selector(texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling)
+        result = play(selector, scores)
+        return Outcome([int(entry.id) for entry in result.selected], selector.spent, result)
+    numbers = None if features is None else np.asarray(features, dtype=float)
+    problem = Replay(scores, goal, budget, seed, numbers, segments)
+    given = method(problem, budget, seed)
+    try:
+        answer = [int(row) for row in np.atleast_1d(np.asarray(given)).tolist()]
+        fits = all(0 <= row < k for row in answer)
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise InvalidArgumentError(
+            f"A rival returns the row of the chosen prompt, up to {k - 1}, or rows; got {short(given)}."
+        )
+    return Outcome(list(dict.fromkeys(answer)), problem.spent)
 
 
 class _Run(NamedTuple):
@@ -127,6 +175,7 @@ class _Work:
     methods: Mapping[str, str | Method | Rival]
     features: npt.ArrayLike | None
     segments: Sequence[str] | None
+    sampling: str
 
     @cached_property
     def truth(self) -> Truth:
@@ -135,16 +184,15 @@ class _Work:
     def digest(self) -> str:
         """What stands in a line for all that the runs have in common."""
         features = None if self.features is None else np.asarray(self.features).tolist()
-        text = repr((own_version(), self.goal, self.scores.shape, self.segments, features))
+        text = repr((own_version(), self.goal, self.scores.shape, self.segments, self.sampling, features))
         return hashlib.sha256(text.encode() + self.scores.tobytes()).hexdigest()[:16]
 
     def __call__(self, run: _Run) -> Line:
         method, budget = self.methods[run.method], round(run.budget * len(self.scores))
         try:
-            if isinstance(method, str | Method):
-                answer, spent = self._ours(method, budget, run.seed)
-            else:
-                answer, spent = self._rival(method, budget, run.seed)
+            answer, spent, _ = run_once(
+                method, self.scores, self.goal, budget, run.seed, self.features, self.segments, self.sampling
+            )
         except (IncompatibleMethodError, BudgetTooSmallError) as error:
             return {**run._asdict(), "refused": str(error)}
         except Exception as error:
@@ -162,30 +210,6 @@ class _Work:
             "evaluations": spent,
             "answer": answer,
         }
-
-    def _ours(self, method: str | Method, budget: int, seed: int) -> tuple[list[int], int]:
-        k, n, _ = self.scores.shape
-        selector = Selector(
-            [f"prompt {i}" for i in range(k)], self.goal, budget, method, n, self.features, seed, segments=self.segments
-        )
-        result = play(selector, self.scores)
-        return [int(entry.id) for entry in result.selected], selector.spent
-
-    def _rival(self, rival: Rival, budget: int, seed: int) -> tuple[list[int], int]:
-        features = None if self.features is None else np.asarray(self.features, dtype=float)
-        problem = Replay(self.scores, self.goal, budget, seed, features, self.segments)
-        given = rival(problem, budget, seed)
-        try:
-            answer = [int(row) for row in np.atleast_1d(np.asarray(given)).tolist()]
-            fits = all(0 <= row < len(self.scores) for row in answer)
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
-            raise InvalidArgumentError(
-                f"A rival returns the row of the chosen prompt, up to {len(self.scores) - 1}, or rows; got "
-                f"{short(given)}."
-            )
-        return list(dict.fromkeys(answer)), problem.spent
 
 
 def _named(methods: Methods | Mapping[str, str | Method | Rival], goal: Goal) -> dict[str, str | Method | Rival]:

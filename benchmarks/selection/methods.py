@@ -14,10 +14,11 @@ import numpy as np
 
 import asktell
 from asktell.elimination import rule_of
-from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
+from asktell.errors import IncompatibleMethodError
 from asktell.estimators import BLUP, MLP, LeastSquares
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.simulation.replay import Replay, play
+from asktell.simulation.replay import Replay
+from asktell.simulation.simulate import Outcome, run_once
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
@@ -37,17 +38,6 @@ from benchmarks.rivals.ucb_e_lrf import ucb_e_lrf
 
 PUBLISHED = "-published"
 BOTH: tuple[type[Goal], ...] = (BestFeasible, ParetoSet)
-
-
-class Outcome(NamedTuple):
-    """Positions of the chosen prompts, and the evaluations spent."""
-
-    answer: list[int]
-    spent: int
-
-
-class NotApplicableError(Exception):
-    """The method is not for this goal or budget, or lacks features."""
 
 
 class Rival(NamedTuple):
@@ -134,44 +124,30 @@ def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outco
     """Spend the budget on the problem and answer.
 
     Raises:
-        NotApplicableError: the method is not for this goal or budget, or lacks features.
+        IncompatibleMethodError, BudgetTooSmallError: the method is not for this goal or budget, or lacks features.
         KeyError: there is no such method.
     """
-    rival = RIVALS.get(method)
-    if method in FILTERED:
-        return _run_filtered(method, problem, budget, seed)
-    if rival is None:
-        return _run_ours(method, problem, budget, seed)
-    given = Replay(problem.scores, problem.goal, budget, seed, problem.table.features)
-    try:
-        return Outcome(rival(given, budget, seed), given.spent)
-    except IncompatibleMethodError as error:
-        raise NotApplicableError(f"{method}: {error}") from error
-
-
-def _run_ours(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
-    name = method.removesuffix(PUBLISHED)
-    published = name != method
     if method not in names():
         raise KeyError(f"There is no method {method!r}; there are {names()}.")
-    try:
-        how = _uniform(method, problem.goal) if method in ESTIMATORS else AUTO if method == FEATURED else name
-        if method == FEATURED and problem.table.features is None:
-            raise NotApplicableError(f"{method} needs features")
-        selector = asktell.Selector(
-            problem.table.prompts,
-            problem.goal,
-            budget,
-            _published(name, problem.goal) if published else how,
-            examples=problem.scores.shape[1],
-            features=None if method == AUTO else problem.table.features,
-            seed=seed,
-            sampling="iid" if published else "shared",
-        )
-    except (IncompatibleMethodError, BudgetTooSmallError) as error:
-        raise NotApplicableError(str(error)) from error
-    result = play(selector, problem.scores)
-    return Outcome([int(entry.id) for entry in result.selected], result.spent)
+    if method in FILTERED:
+        return _run_filtered(method, problem, budget, seed)
+    features = None if method == AUTO else problem.table.features
+    if method == FEATURED and features is None:
+        raise IncompatibleMethodError(f"{method} needs features")
+    sampling = "iid" if method.endswith(PUBLISHED) else "shared"
+    return run_once(_how(method, problem.goal), problem.scores, problem.goal, budget, seed, features, sampling=sampling)
+
+
+def _how(method: str, goal: Goal) -> str | asktell.Elimination | Rival:
+    """The method as `asktell.simulate` takes it."""
+    if method in ESTIMATORS:
+        uniform = asktell.preset("uniform", goal)
+        assert isinstance(uniform, asktell.Elimination)
+        return replace(uniform, estimator=ESTIMATORS[method]())
+    if method.endswith(PUBLISHED):
+        name = method.removesuffix(PUBLISHED)
+        return asktell.preset(name, goal, schedule="published", data="round" if name in LINEAR else "pooled")
+    return AUTO if method == FEATURED else RIVALS.get(method, method)
 
 
 def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
@@ -179,7 +155,7 @@ def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int
     goal = problem.goal
     metrics = [objective.metric for objective in goal.objectives]
     if not goal.is_constrained or isinstance(goal, BestFeasible) or set(metrics) != set(goal.metrics):
-        raise NotApplicableError(f"{method} is for fronts whose objectives are under constraints")
+        raise IncompatibleMethodError(f"{method} is for fronts whose objectives are under constraints")
     result = _without_constraints(problem, budget, seed)
     among = result.selected if method == "auto+filter" else [entry for entry in result.prompts if entry.pulls]
     values = goal.values(np.array([[entry.estimate[metric] for metric in metrics] for entry in among], dtype=float))
@@ -192,17 +168,6 @@ def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int
 
 @lru_cache(maxsize=64)
 def _without_constraints(problem: BenchmarkProblem, budget: int, seed: int) -> asktell.Result:
-    goal = ParetoSet(*problem.goal.objectives)
-    n = problem.scores.shape[1]
-    selector = asktell.Selector(problem.table.prompts, goal, budget, AUTO, n, seed=seed)
-    return play(selector, problem.scores)
-
-
-def _uniform(method: str, goal: Goal) -> asktell.Elimination:
-    uniform = asktell.preset("uniform", goal)
-    assert isinstance(uniform, asktell.Elimination)
-    return replace(uniform, estimator=ESTIMATORS[method]())
-
-
-def _published(name: str, goal: Goal) -> asktell.Elimination:
-    return asktell.preset(name, goal, schedule="published", data="round" if name in LINEAR else "pooled")
+    result = run_once(AUTO, problem.scores, ParetoSet(*problem.goal.objectives), budget, seed).result
+    assert result is not None
+    return result

@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.simulation.lines import known_lines
 from asktell.simulation.processes import ONE_THREAD
 from benchmarks import problems
@@ -76,7 +77,7 @@ def run_task(task: Task, folder: Path | None) -> dict[str, Any]:
     start = time.process_time()
     try:
         outcome = methods.run(task.method, problem, budget, task.seed)
-    except methods.NotApplicableError as error:
+    except (IncompatibleMethodError, BudgetTooSmallError) as error:
         return {**line, "refused": str(error)}
     line["seconds"] = round(time.process_time() - start, 4)
     found = {name: round(value, 6) for name, value in evaluate(problem, outcome.answer).items()}

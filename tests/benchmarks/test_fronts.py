@@ -3,6 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from asktell.errors import IncompatibleMethodError
 from asktell.problem.goals import ParetoSet
 from benchmarks import problems
 from benchmarks.problems import BenchmarkProblem
@@ -29,5 +30,5 @@ def test_with_every_score_every_method_finds_the_front(problem: Named, goal: str
 
 def test_who_does_not_mind_constraints_or_has_no_front_to_filter_is_refused(problem: Named) -> None:
     for method, goal in (("ape", problems.FRONTS[0]), ("auto+filter", "pareto"), ("auto+conclude", "best@.5")):
-        with pytest.raises(methods.NotApplicableError, match=r"is not for|is for fronts"):
+        with pytest.raises(IncompatibleMethodError, match=r"is not for|is for fronts"):
             methods.run(method, problem(goal), 60, 0)

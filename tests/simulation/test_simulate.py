@@ -8,6 +8,7 @@ import pytest
 import asktell
 from asktell.errors import InvalidArgumentError
 from asktell.simulation.replay import Replay
+from asktell.simulation.simulate import run_once
 from asktell.simulation.statistics import holm
 from asktell.simulation.truth import Truth, means_of
 from tests.simulation.rivals import best_of_all, dies, greedy
@@ -98,6 +99,17 @@ def test_a_rival_may_not_overspend() -> None:
 def test_a_rival_answers_rows(answer: object) -> None:
     with pytest.raises(InvalidArgumentError, match="A rival returns the row"):
         asktell.simulate(SCORES, GOAL, {"odd": lambda *_: answer}, (1,), 1, **QUIET)
+
+
+def test_examples_can_be_drawn_for_every_evaluation() -> None:
+    """Shared examples tell everything in 6 evaluations; drawn ones repeat themselves, so the runs go on."""
+    scores = np.array([[[0.2], [0.4]], [[0.3], [0.5]], [[0.1], [0.9]]])
+    goal, spent = asktell.BestFeasible("accuracy"), {}
+    for sampling in ("shared", "iid"):
+        found = asktell.simulate(scores, goal, ("uniform",), (4,), 2, jobs=1, sampling=sampling, **QUIET)
+        spent[sampling] = [run["evaluations"] for run in found.runs]
+    assert spent == {"shared": [6, 6], "iid": [12, 12]}
+    assert run_once("uniform", scores, goal, 12, 1, sampling="iid")[:2] == (found.runs[1]["answer"], 12)
 
 
 def test_processes_give_the_same_and_rivals_come_along() -> None:
