@@ -109,15 +109,44 @@ def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, object], messa
                 subject_to={"cost": asktell.at_most(3), "rouge l": asktell.at_least(-0.5)},
             ),
         ),
+        (
+            "f1 in its worst segment subject to latency <= 2 on 95% of the examples in every segment, brevity >= .5 on "
+            "99 % of the examples, failure_rate <= .02, kept with probability .9",
+            asktell.BestFeasible(
+                asktell.maximize("f1", worst_segment=True),
+                {
+                    "latency": asktell.at_most(2, quantile=0.95, in_every_segment=True),
+                    "brevity": asktell.at_least(0.5, quantile=0.01),
+                    "failure_rate": asktell.at_most(0.02),
+                },
+                sure=0.9,
+            ),
+        ),
+        (
+            "rouge from 0 to 1, minimize cost from 0 to 5 in its worst segment subject to cost <= 3",
+            asktell.ParetoSet(
+                asktell.maximize("rouge", range=(0, 1)),
+                asktell.minimize("cost", range=(0, 5), worst_segment=True),
+                subject_to={"cost": asktell.at_most(3)},
+            ),
+        ),
     ],
 )
 def test_goals_in_words(text: str, goal: asktell.BestFeasible) -> None:
     assert goal_of(text).objectives == goal.objectives
     assert set(goal_of(text).constraints) == set(goal.constraints)
-    assert type(goal_of(str(goal))) is type(goal_of(text)) is type(goal)
+    assert getattr(goal_of(text), "sure", None) == getattr(goal, "sure", None)
+    assert type(goal_of(text)) is type(goal)
+    assert str(goal_of(str(goal))) == str(goal_of(text))
 
 
-@pytest.mark.parametrize("text", ["", "a subject to b", "a subject to b <= much", "a,,b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "a subject to b", "a subject to b <= much", "a,,b", "a from 0 to x"),
+        *("a subject to b <= 2 on most of the examples", "a subject to b <= 2 in every", "a subject to b <= 2, b <= 3"),
+    ],
+)
 def test_what_is_no_goal(text: str) -> None:
     with pytest.raises(asktell.InvalidArgumentError, match="--goal"):
         goal_of(text)
@@ -152,6 +181,8 @@ def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path, capsys: p
     assert "A table needs --goal" in capsys.readouterr().err
     assert run(tmp_path / "studies.db", "s", "--goal", "accuracy") == 2
     assert "A run has its own goal" in capsys.readouterr().err
+    assert run(tmp_path / "t.csv", "--goal", "a in its worst segment") == 2
+    assert "add a column segment" in capsys.readouterr().err
     assert run(tmp_path / "none.csv", "--goal", "a") == 2
     assert "There is no file" in capsys.readouterr().err
     assert run(tmp_path / "t.csv", "--goal", "a", "--plot", "p.txt") == 2

@@ -425,7 +425,11 @@ COMMANDS = (
         (
             _a("table", metavar="TABLE", help="file of scores; or configuration or folder of a run, or URL and NAME"),
             _NAME,
-            _a("--goal", metavar="TEXT", help="such as 'maximize rouge, minimize cost subject to cost <= 3'"),
+            _a(
+                "--goal",
+                metavar="TEXT",
+                help="such as 'maximize rouge, minimize cost subject to cost <= 3', as results print it",
+            ),
             _a(
                 "--methods",
                 metavar="METHOD",

@@ -4,7 +4,7 @@ import argparse
 import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,17 @@ from asktell_adapters.cli.places import Place
 from asktell_adapters.recorded import RecordedScores
 from asktell_adapters.rows import KINDS
 
-_GOAL = re.compile(r"(?:(?P<title>[\w -]+):)?(?P<objectives>.+?)(?:\bsubject to\b(?P<bounds>.+))?", re.DOTALL)
-_OBJECTIVE = re.compile(r"(?:(maximize|minimize)\s+)?(\S.*)")
-_BOUND = re.compile(r"(\S.*?)\s*(<=|>=)\s*(\S+)")
+_GOAL = re.compile(
+    r"(?:(?P<title>[\w -]+):)?(?P<objectives>.+?)"
+    r"(?:\bsubject to\b(?P<bounds>.+?)(?:,\s*kept with probability\s+(?P<sure>\S+))?)?",
+    re.DOTALL,
+)
+_METRIC = r"(?P<metric>\S.*?)(?:\s+from\s+(?P<low>\S+)\s+to\s+(?P<high>\S+))?"
+_OBJECTIVE = re.compile(r"(?:(?P<direction>maximize|minimize)\s+)?" + _METRIC + r"(?P<worst>\s+in its worst segment)?")
+_BOUND = re.compile(
+    _METRIC + r"\s*(?P<side><=|>=)\s*(?P<bound>\S+)(?:\s+on\s+(?P<share>\S+?)\s*% of the examples)?"
+    r"(?P<every>\s+in every segment)?"
+)
 
 
 def simulate(arguments: argparse.Namespace) -> int:
@@ -32,6 +40,10 @@ def simulate(arguments: argparse.Namespace) -> int:
         if goal is None:
             raise InvalidArgumentError("A table needs --goal, such as 'maximize accuracy subject to latency <= 2'.")
         recorded = RecordedScores.read(table, goal)
+        if goal.by_segment and recorded.segments is None:
+            raise InvalidArgumentError(
+                f"The goal speaks of segments: add a column segment to {table} (.npz: segments)."
+            )
     else:
         with Place(arguments.table, arguments.name).local("asktell simulate") as study:
             if goal is not None:
@@ -67,36 +79,50 @@ def simulate(arguments: argparse.Namespace) -> int:
 def goal_of(text: str) -> Goal:
     """The goal that a text says, as `str(goal)` writes it or shorter; several objectives are a Pareto set.
 
+    Behind a metric's name, `from 0 to 10` is the range of its scores.
+
     Raises:
         InvalidArgumentError: it says none.
     """
     found = _GOAL.fullmatch(text.strip())
-    parts = [] if found is None else [_OBJECTIVE.fullmatch(part.strip()) for part in found["objectives"].split(",")]
-    bounds = [_BOUND.fullmatch(part.strip()) for part in ((found and found["bounds"]) or "").split(",") if part.strip()]
-    if found is None or None in parts or None in bounds:
+    said = {} if found is None else found.groupdict()
+    objectives = [_OBJECTIVE.fullmatch(part.strip()) for part in said.get("objectives", "").split(",")]
+    bounds = [_BOUND.fullmatch(part.strip()) for part in (said.get("bounds") or "").split(",") if part.strip()]
+    parts = [part.groupdict() for part in (*objectives, *bounds) if part is not None]
+    if len(parts) < len(objectives) + len(bounds):
         raise InvalidArgumentError(
-            f"--goal needs 'maximize accuracy subject to latency <= 2', or 'maximize rouge, minimize cost'; got "
-            f"{short(text)}."
+            "--goal needs 'maximize accuracy subject to latency <= 2', or 'maximize rouge, minimize cost'; a metric "
+            "may have 'from 0 to 10', an objective 'in its worst segment', a bound 'on 95 % of the examples' and 'in "
+            f"every segment'; got {short(text)}."
         )
-    objectives = [part.groups() for part in parts if part is not None]
-    limits: dict[str, dict[str, float]] = {"<=": {}, ">=": {}}
-    for bound in bounds:
-        if bound is not None:
-            limits[bound[2]][bound[1]] = _number(bound[3])
+    wanted, limits = parts[: len(objectives)], parts[len(objectives) :]
+    if twice := {one["metric"] for one in limits if sum(one["metric"] == other["metric"] for other in limits) > 1}:
+        raise InvalidArgumentError(f"--goal bounds {min(twice)!r} twice; give one bound.")
     return parse_goal(
-        "pareto-set" if len(objectives) > 1 or (found["title"] or "").lower() == "pareto set" else "best-feasible",
-        [name for direction, name in objectives if direction != "minimize"],
-        [name for direction, name in objectives if direction == "minimize"],
-        limits[">="],
-        limits["<="],
+        "pareto-set" if len(wanted) > 1 or (said["title"] or "").lower() == "pareto set" else "best-feasible",
+        [part["metric"] for part in wanted if part["direction"] != "minimize"],
+        [part["metric"] for part in wanted if part["direction"] == "minimize"],
+        {part["metric"]: _bound(part) for part in limits if part["side"] == ">="},
+        {part["metric"]: _bound(part) for part in limits if part["side"] == "<="},
+        {part["metric"]: (_number(part["low"]), _number(part["high"])) for part in parts if part["low"]},
+        _number(said["sure"]) if said["sure"] else None,
+        [part["metric"] for part in wanted if part["worst"]],
     )
 
 
-def _number(text: str) -> float:
+def _bound(part: Mapping[str, str | None]) -> dict[str, Any]:
+    quantile = None
+    if part["share"]:
+        share = _number(part["share"]) / 100
+        quantile = share if part["side"] == "<=" else round(1 - share, 12)
+    return {"bound": _number(part["bound"]), "quantile": quantile, "in_every_segment": bool(part["every"])}
+
+
+def _number(text: str | None) -> float:
     try:
-        return float(text)
+        return float(text or "")
     except ValueError:
-        raise InvalidArgumentError(f"A bound in --goal must be a number, got {short(text)}.") from None
+        raise InvalidArgumentError(f"--goal must have a number where it has {short(text)}.") from None
 
 
 def _write(found: Simulation, path: Path) -> None:
