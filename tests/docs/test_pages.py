@@ -948,6 +948,17 @@ def test_use_lm_evaluation_harness(page: Page, capsys: Output) -> None:
     assert names["selector"].result().selected[0].estimate == {"exact_match": 1.0, "output_tokens": 1.0}
 
 
+@pytest.mark.page("how-to/use-mcp.md", family="mcp")
+def test_use_mcp(page: Page, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    for block in page.blocks("json"):
+        assert json.loads(block)["mcpServers"]["asktell"]["args"] == ["mcp", "sqlite:////home/me/studies.db"]
+    page.run(evaluate=lambda prompt, example: float((example * 7) % 10 < (9 if prompt == "new" else 4)))
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].startswith("Too early to name a winner ('old', 'new' not evaluated yet).")
+    assert lines[-1].startswith("Take new: ")
+
+
 @pytest.mark.page("how-to/use-promptfoo.md", family="promptfoo")
 def test_use_promptfoo(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     modules = Path(os.environ.get("PROMPTFOO_NODE_MODULES", Path(sys.prefix) / "node_modules"))

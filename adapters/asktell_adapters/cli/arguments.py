@@ -316,6 +316,15 @@ COMMANDS = (
         ),
     ),
     Command(
+        "mcp",
+        "mcp:serve_mcp",
+        "let a coding agent use studies (MCP)",
+        "Serve the studies at URL over stdin and stdout, as tools of the Model Context Protocol: create, add, ask,\n"
+        "tell, why, verdict and report. The agent's configuration starts this command.",
+        f"example: asktell mcp {_URL}",
+        (_a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder"),),
+    ),
+    Command(
         "cache",
         "answers:cache",
         "inspect or clear the answer cache",

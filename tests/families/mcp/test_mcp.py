@@ -1,0 +1,195 @@
+"""`asktell mcp` against the SDK's own client: a scripted agent over stdio, and what is refused."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from asktell import Study
+from asktell_adapters.cli.mcp import make_server
+from tests.service.conftest import Process
+
+TWO = {"old": "Be brief.", "new": "Think, then be brief."}
+
+
+def accuracy(prompt: str, example: int) -> float:
+    """`new` is right on 8 of 10 examples, any other prompt on 5; they are right on others."""
+    return float((example * 7 + len(prompt)) % 10 < (8 if prompt == "new" else 5))
+
+
+class Agent:
+    """A client whose calls are kept: tool, whether it was refused, and the sentence."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.transcript: list[tuple[str, bool, str]] = []
+
+    async def call(self, tool: str, study: str = "support", **arguments: Any) -> dict[str, Any]:
+        result = await self.client.call_tool(tool, {"study": study, **arguments})
+        answer: dict[str, Any] = result.structured_content or {}
+        said = answer.get("sentence") or result.content[0].text  # type: ignore[union-attr]
+        self.transcript.append((tool, bool(result.is_error), said))
+        return answer
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        await self.call(tool, **arguments)
+        _, is_error, said = self.transcript[-1]
+        assert is_error, said
+        return said
+
+    async def evaluate(self, n: int) -> int:
+        """Ask for n, tell their scores; returns how many there were."""
+        trials = (await self.call("ask", n=n))["trials"]
+        results = [{"trial": t["trial"], "scores": {"accuracy": accuracy(t["prompt"], t["example"])}} for t in trials]
+        if results:
+            await self.call("tell", results=results)
+        return len(results)
+
+
+Session = Callable[[Any], None]
+
+
+@pytest.fixture
+def in_memory(tmp_path: Path) -> Session:
+    """Runs a session of an agent with a server in this process."""
+
+    def run(session: Any) -> None:
+        async def main() -> None:
+            async with Client(make_server(f"sqlite:///{tmp_path}/studies.db")) as client:
+                await session(Agent(client))
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
+    server = StdioServerParameters(command=sys.executable, args=["-m", "asktell", "mcp", url])
+
+    async def session() -> list[tuple[str, bool, str]]:
+        async with Client(server) as client:
+            agent = Agent(client)
+            tools = (await client.list_tools()).tools
+            assert {tool.name for tool in tools} == {"create", "add", "ask", "tell", "verdict", "why", "report"}
+            assert "claim nothing" in (client.instructions or "")
+            await agent.call("create", prompts={"old": TWO["old"]}, maximize=["accuracy"], budget=200, examples=100)
+            await agent.evaluate(2)
+            assert (await agent.call("verdict"))["too_early"]  # alone
+            assert (await agent.call("add", prompts={"new": TWO["new"]}))["ids"] == ["new"]
+            assert (await agent.call("verdict"))["too_early"]  # not evaluated
+            while (found := await agent.call("verdict"))["too_early"]:
+                assert await agent.evaluate(10)
+            assert found["verdict"]["answer"] == "new"
+            assert 10 < found["spent"] < 200
+            evidence = await agent.call("why", prompt="new")
+            assert evidence["prompt"]["status"] in ("active", "accepted")
+            assert evidence["comparison"]["differences"]["accuracy"]["estimate"] > 0
+            await agent.call("report", path=str(tmp_path / "support.html"))
+            return agent.transcript
+
+    transcript = asyncio.run(session())
+    assert not any(is_error for _, is_error, _ in transcript)
+    verdicts = [said for tool, _, said in transcript if tool == "verdict"]
+    assert verdicts[0].startswith("Too early: there is only one prompt, and nothing to compare it with.")
+    assert verdicts[1].startswith("Too early to name a winner ('new' not evaluated yet).")
+    assert all(said.startswith("Too early to name a winner.") for said in verdicts[3:-1])
+    assert verdicts[-1].startswith("Take new: on new examples like these it is the best with probability")
+    assert "new is better than old" in verdicts[-1]
+    assert "Think, then be brief." in (tmp_path / "support.html").read_text()
+    with Study.open(url, "support") as study:  # all of it is there for others
+        assert study.spent == len(list(study.evaluations()))
+
+
+def test_an_undecided_study_is_reported_as_such_when_its_budget_is_spent(in_memory: Session) -> None:
+    async def session(agent: Agent) -> None:
+        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=4, examples=100)
+        while await agent.evaluate(4):
+            pass
+        assert agent.transcript[-1][2].endswith("Nothing is left to evaluate. Call `verdict`.")
+        found = await agent.call("verdict")
+        assert found["too_early"]
+        assert found["sentence"].startswith("Undecided, and the budget is spent: say so. A person may extend it.")
+
+    in_memory(session)
+
+
+def test_a_study_goes_on_where_it_was_left(in_memory: Session) -> None:
+    goal = {"prompts": TWO, "maximize": ["accuracy"], "budget": 20, "examples": ["a", "b", "c"]}
+
+    async def first(agent: Agent) -> None:
+        await agent.call("create", **goal)
+        asked = await agent.call("ask", n=2)
+        assert asked["prompts"] == {id_: TWO[id_] for id_ in {trial["prompt"] for trial in asked["trials"]}}
+        assert {trial["example"] for trial in asked["trials"]} <= {"a", "b", "c"}
+
+    async def second(agent: Agent) -> None:
+        await agent.call("create", **goal)
+        again = await agent.call("ask", n=2)
+        assert {trial["trial"] for trial in again["trials"]} == {0, 1}  # those that it held
+        others = await agent.call("ask", n=2, worker="helper")
+        assert {trial["trial"] for trial in others["trials"]} == {2, 3}
+        said = await agent.refused("create", **{**goal, "budget": 30})
+        assert "support" in said
+
+    in_memory(first)
+    in_memory(second)
+
+
+def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
+    async def session(agent: Agent) -> None:
+        assert "There is no study 'support'; call `create` first." in await agent.refused("ask")
+        assert "needs metrics" in await agent.refused("create", prompts=TWO, budget=9)
+        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, ranges={"accuracy": [0, 1]})
+        assert "there are 'support'" in await agent.refused("verdict", study="suport")
+        assert "['old', 'new']" in await agent.refused("why", prompt="older")
+        await agent.call("ask", n=4)
+        score = {"accuracy": 1.0}
+        said = await agent.refused(
+            "tell",
+            results=[
+                {"trial": 0, "scores": score, "answer": "Yes."},
+                {"trial": 1, "scores": {"accuracy": 7}},
+                {"trial": 2, "scores": {"exact": 1}},
+                {"trial": 3},
+                {"trial": 77, "scores": score},
+            ],
+        )
+        assert "1 of 5 were recorded." in said
+        for trial, why in ((1, "7"), (2, "'accuracy'"), (3, "`failed`"), (77, "not pending")):
+            part = said.partition(f"Trial {trial}: ")[2]
+            assert why in part, said
+        await agent.call("tell", results=[{"trial": 0, "scores": score}, {"trial": 1, "failed": "timeout"}])
+        assert "told" in await agent.refused("tell", results=[{"trial": 0, "scores": {"accuracy": 0}}])
+        assert "results.0.trial" in await agent.refused("tell", results=[{"trial": "first", "scores": score}])
+        assert ".html" in await agent.refused("report", path="report.txt")
+        assert "No such file" in await agent.refused("report", path=str(tmp_path / "nowhere" / "report.html"))
+        assert "'new'" in await agent.refused("add", prompts={"new": "Another text."})
+        failures = [(await agent.call("why", prompt=id_))["prompt"]["failures"] for id_ in TWO]
+        assert sum(failures) == 1
+
+    in_memory(session)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[str]:
+    with ExitStack() as stack:
+        yield stack.enter_context(Process(f"sqlite:///{tmp_path}/served.db")).url
+
+
+def test_studies_of_a_service(service: str) -> None:
+    async def main() -> None:
+        async with Client(make_server(service)) as client:
+            agent = Agent(client)
+            await agent.call("create", prompts=TWO, maximize=["accuracy"], minimize=["seconds"], budget=9, examples=9)
+            trial = (await agent.call("ask"))["trials"][0]["trial"]
+            await agent.call("tell", results=[{"trial": trial, "scores": {"accuracy": 1, "seconds": 2}}])
+            assert (await agent.call("verdict"))["spent"] == 1
+            assert not any(is_error for _, is_error, _ in agent.transcript)
+
+    asyncio.run(main())
