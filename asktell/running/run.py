@@ -65,7 +65,7 @@ def run(
             with `remarks` says by metric what results are to say of it: see `Selector.remark`.
             Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's cost, also if
             it is one of the goal's metrics; or a sequence in the goal's order; or a number, if there is one metric.
-        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask, submitit's jobs.
+        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask.
         concurrency: evaluations at once; by default 8 where there is an executor, an async or a batch evaluator.
         batch_size: trials per call of a batch evaluator, by default as many as `concurrency`; fewer make several calls
             at once, over an executor or with an async evaluator.
@@ -111,7 +111,7 @@ def run(
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidArgumentError(
             f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. Dask's clients have a "
-            "get_executor(); for submitit there is asktell_adapters.executors.submitit."
+            "get_executor()."
         )
     how = Calling.of(evaluator)
     if how.is_async and executor is not None:

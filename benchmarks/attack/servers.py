@@ -23,10 +23,10 @@ from typing import Any
 
 from asktell import AsktellError, BestFeasible, Selector, Study, run
 from asktell.storages.memory import MemoryStorage
-from asktell_adapters.testing.batch_server import BatchServer, Fault
 from asktell_adapters.testing.llm_server import Reply
 from benchmarks.attack.findings import BrokenPromiseError, Finding, Limit, Report, our_frames
 from benchmarks.attack.liars import CONVERSATIONS, LIES, PAGES, WORDS, Liar, lie
+from tests.adapters.batch_server import BatchServer, Fault
 
 TIMEOUT = 1.0  # seconds that the LLM is given
 PATIENCE = 60.0  # seconds for a case, on a machine with much else to do

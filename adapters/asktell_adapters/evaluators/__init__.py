@@ -1,24 +1,15 @@
-"""Evaluators that score prompts with LLMs; the LLMs of `asktell_adapters.llms` can be had from here, too."""
+"""LLMs, hosted and on this machine, and the evaluators that score prompts with them."""
 
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms import (
-    LLM,
-    VLLM,
-    AsyncLLM,
-    Completion,
-    CompletionError,
-    Example,
-    HuggingFace,
-    LiteLLM,
-    LlamaCpp,
-    Message,
-    Metric,
-    Models,
-    OpenAIChat,
-    Price,
-    Request,
-    ScriptedLLM,
-)
+from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, CompletionError, Example, Message, Metric, Request
+from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.llms.huggingface import HuggingFace
+from asktell_adapters.llms.litellm import LiteLLM
+from asktell_adapters.llms.llama_cpp import LlamaCpp
+from asktell_adapters.llms.models import Models
+from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.scripted import ScriptedLLM
+from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE, chat, check_fields, render
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Evaluations on other machines: over Ray's actors, and what Dask and submitit need beside `asktell.run`."""
+"""Evaluations on other machines: over Ray's actors, and what Dask needs beside `asktell.run`."""
 
 from asktell_adapters.executors.per_process import per_process
 

@@ -1,4 +1,4 @@
-"""One evaluator, with its loaded model, per process: for Dask, submitit and process pools."""
+"""One evaluator, with its loaded model, per process: for Dask and process pools."""
 
 import gc
 import threading
@@ -34,7 +34,7 @@ def per_process(factory: Callable[[], Evaluator], *, key: str | None = None) -> 
 
 @final
 class PerProcess:
-    """See `per_process`. Can be pickled if its factory can; Dask and submitit pickle any function."""
+    """See `per_process`. Can be pickled if its factory can; Dask pickles any function."""
 
     def __init__(self, factory: Callable[[], Evaluator], key: str) -> None:
         self.factory = factory

@@ -1,4 +1,4 @@
-"""Loops that write prompts: `improve`; and optimizers of other packages: Optuna, promptolution."""
+"""Loops that write prompts: `improve`; and a sampler for Optuna."""
 
 from asktell_adapters.optimizers.briefs import Brief, FailedExample, Writer
 from asktell_adapters.optimizers.improving import Generation, Improvement, improve

@@ -1,4 +1,4 @@
-"""Writers of prompts, for `improve`: an LLM by templates, and the proposers of promptolution and GEPA.
+"""A writer of prompts, for `improve`: an LLM by templates.
 
 Any callable from a `Brief` to texts is one, too.
 """
@@ -8,11 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult
-from asktell.extend import Goal, import_extra, outside_of_loops
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import outside_of_loops
 from asktell_adapters.llms.base import Completion, Example, Request
 from asktell_adapters.optimizers.briefs import Brief, FailedExample
-from asktell_adapters.optimizers.promptolution import Proposer
 from asktell_adapters.prompts import fields_of
 
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
@@ -149,97 +148,6 @@ def shown(failure: FailedExample) -> dict[str, str]:
 
 
 @final
-class PromptolutionWriter:
-    """promptolution's optimizers write, with the parents and their scores as their population.
-
-    Args:
-        proposer: see `Proposer`.
-        score: of a parent, larger is better. By default its estimate where the goal maximizes one metric without
-            constraints; else its place among the parents, from 1 for the best down to 1 / parents.
-    """
-
-    def __init__(self, proposer: Proposer, score: Callable[[PromptResult], float] | None = None) -> None:
-        self._proposer = proposer
-        self._score = score
-
-    def __call__(self, brief: Brief) -> list[str]:
-        """New prompts.
-
-        Raises:
-            InvalidArgumentError: there are no parents.
-            EvaluatorError: the optimizer failed.
-        """
-        return self._proposer.propose(brief.n, self._scores(brief))
-
-    def _scores(self, brief: Brief) -> dict[str, float]:
-        if self._score is not None:
-            return {parent.prompt: self._score(parent) for parent in brief.parents}
-        if _is_plain(brief.goal):
-            metric = brief.goal.objectives[0].metric
-            return {parent.prompt: parent.estimate[metric] or 0.0 for parent in brief.parents}
-        n = len(brief.parents)
-        return {parent.prompt: (n - place) / n for place, parent in enumerate(brief.parents)}
-
-
-@final
-class GEPAWriter:
-    """GEPA's reflective proposal: an LLM reads what the best prompt answered where it failed, and writes a new one.
-
-    Each proposal is of the best parent and a random part of its failures. Needs the package gepa.
-
-    Args:
-        lm: a callable from text to text, as GEPA's reflection LMs are.
-        feedback: what to say of a failure; by default its scores, and the wanted output where it is known.
-        template: GEPA's `prompt_template`, with `<curr_param>` and `<side_info>`.
-        shots: the fewest and the most failures shown at once.
-        seed: of what is shown.
-    """
-
-    def __init__(
-        self,
-        lm: Callable[[str], str],
-        feedback: Callable[[FailedExample], str] | None = None,
-        *,
-        template: str | None = None,
-        shots: tuple[int, int] = (3, 5),
-        seed: int = 0,
-    ) -> None:
-        self._signature = import_extra("gepa.strategies.instruction_proposal", "gepa").InstructionProposalSignature
-        self._lm, self._feedback, self._template, self._shots, self._seed = lm, feedback, template, shots, seed
-
-    def __call__(self, brief: Brief) -> list[str]:
-        """New prompts.
-
-        Raises:
-            EvaluatorError: there is no parent.
-        """
-        if not brief.parents:
-            raise EvaluatorError("GEPA's proposal rewrites a prompt, and there is none yet")
-        return [self._propose(brief, number) for number in range(brief.n)]
-
-    def _propose(self, brief: Brief, number: int) -> str:
-        draw = random.Random(f"asktell-gepa-{self._seed}-{brief.generation}-{number}")
-        failures = draw.sample(brief.failures, min(len(brief.failures), draw.randint(*self._shots)))
-        # Where nothing failed, other parents are another start.
-        parent = brief.parents[0 if failures else number % len(brief.parents)]
-        given = {
-            "current_instruction_doc": parent.prompt,
-            "dataset_with_feedback": [self._record(failure) for failure in failures],
-            "prompt_template": self._template,
-        }
-        return str(self._signature.run(lm=self._lm, input_dict=given)["new_instruction"])
-
-    def _record(self, failure: FailedExample) -> dict[str, str]:
-        seen = shown(failure)
-        if self._feedback is not None:
-            feedback = self._feedback(failure)
-        else:
-            wanted = f" The wanted output was: {seen['Wanted output']}" if "Wanted output" in seen else ""
-            feedback = f"Scores: {_scores(failure.scores)}.{wanted}"
-        return {"Inputs": seen.get("Input", ""), "Generated Outputs": seen.get("Its output", ""), "Feedback": feedback}
-
-
-@final
 class _OneByOne:
     """An LLM with `acomplete` only, asked for many at once."""
 
@@ -298,7 +206,3 @@ def _prompt(answer: Completion | Exception) -> str:
 
 def _scores(scores: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3g}" for name, value in scores.items())
-
-
-def _is_plain(goal: Goal) -> bool:
-    return isinstance(goal, BestFeasible) and not goal.is_constrained and not goal.objective.minimize

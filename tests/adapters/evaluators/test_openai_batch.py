@@ -23,8 +23,8 @@ from asktell_adapters.evaluators import (
 )
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.llms.openai import MOST_BYTES
-from asktell_adapters.testing.batch_server import BatchServer, Fault
 from asktell_adapters.testing.llm_server import Reply, content
+from tests.adapters.batch_server import BatchServer, Fault
 
 pytest.importorskip("openai")
 KEY = "sk-very-secret-0123456789"

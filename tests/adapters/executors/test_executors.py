@@ -1,4 +1,4 @@
-"""Evaluators of any kind as batches for other processes; over Dask and submitit, whose workers are killed."""
+"""Evaluators of any kind as batches for other processes; over Dask, whose workers are killed."""
 
 import asyncio
 import os
@@ -6,9 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Scrip
 from asktell_adapters.executors import per_process
 from asktell_adapters.executors._evaluation import BatchEvaluation
 from asktell_adapters.executors.ray import run as run_on_ray
-from asktell_adapters.executors.submitit import SubmititExecutor
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -164,8 +161,8 @@ def test_a_process_makes_one_evaluator_and_keeps_the_last(tmp_path: Path) -> Non
 
 
 def test_the_packages_are_imported_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = "asktell_adapters.executors, asktell_adapters.executors.ray, asktell_adapters.executors.submitit"
-    code = f"import sys, {modules}; print([m for m in ('ray', 'distributed', 'dask', 'submitit') if m in sys.modules])"
+    modules = "asktell_adapters.executors, asktell_adapters.executors.ray"
+    code = f"import sys, {modules}; print([m for m in ('ray', 'distributed', 'dask') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -225,77 +222,3 @@ def test_a_dask_cluster_that_goes_away_ends_the_run() -> None:
             asktell.run(selector, evaluate, client.get_executor(), 2, False, on_tell=on_tell)
     assert selector.pending == []
     assert selector.spent >= 3
-
-
-# submitit
-
-
-@pytest.fixture
-def submitit_executor(tmp_path: Path) -> Iterator[Any]:
-    submitit = pytest.importorskip("submitit")
-    executor = submitit.AutoExecutor(tmp_path / "jobs", cluster="local")
-    executor.update_parameters(timeout_min=5)
-    # A background job ignores SIGINT, and so would the jobs, which are cancelled with it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield executor
-    signal.signal(signal.SIGINT, before)
-
-
-def test_a_job_that_dies_costs_only_the_trial_that_kills_it(submitit_executor: Any) -> None:
-    selector = Selector(PROMPTS[1:2], BestFeasible("score"), 3, "uniform", examples=3)
-    with SubmititExecutor(submitit_executor, interval=0.05, patience=0.2) as executor:
-        asktell.run(selector, per_process(lambda: evaluate_or_die), executor, 3, False)
-    assert [entry.pulls for entry in selector.result().prompts] == [2]
-    assert selector.result().prompts[0].estimate["score"] == pytest.approx(
-        (ALL[PROMPTS[1], 0] + ALL[PROMPTS[1], 1]) / 2
-    )
-    (failure,) = selector.state.failures
-    assert failure.example == BAD[1]
-    assert "ended without a result" in failure.reason
-
-
-def test_a_job_whose_future_is_cancelled_is_cancelled(submitit_executor: Any, tmp_path: Path) -> None:
-    def work(folder: Path) -> None:
-        (folder / "began").touch()
-        time.sleep(1000)
-
-    with SubmititExecutor(submitit_executor, interval=0.05) as executor:
-        future = executor.submit(work, tmp_path)
-        while not (tmp_path / "began").exists():
-            assert not future.done()
-            time.sleep(0.02)
-        (job,) = executor._running.values()
-        assert future.cancel()
-    job.wait()  # the block ended, and with it the job
-    with pytest.raises(RuntimeError, match="after shutdown"):
-        executor.submit(work, tmp_path)
-
-
-def test_a_cluster_that_takes_no_jobs_ends_the_run() -> None:
-    class Refuses:
-        def submit_array(self, calls: list[Any]) -> list[Any]:
-            raise RuntimeError("sbatch: error: invalid partition")
-
-    selector = new_selector()
-    with (
-        SubmititExecutor(Refuses(), interval=0.01) as executor,
-        pytest.raises(EvaluatorError, match=r"broke down.*invalid partition"),
-    ):
-        asktell.run(selector, evaluate, executor, progress=False)
-    assert selector.pending == []
-
-
-def test_calls_that_come_together_are_one_array() -> None:
-    class Counts:
-        sizes: list[int] = []  # noqa: RUF012
-
-        def submit_array(self, calls: list[Any]) -> list[Any]:
-            self.sizes.append(len(calls))
-            raise BrokenExecutor
-
-    executor = SubmititExecutor(Counts(), interval=1000)
-    futures: list[Future[Any]] = [executor.submit(evaluate, PROMPTS[0], n) for n in range(5)]
-    assert futures[2].cancel()
-    executor.shutdown()
-    assert Counts.sizes == [4]
-    assert isinstance(futures[0].exception(), BrokenExecutor)

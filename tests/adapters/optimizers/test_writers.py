@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from asktell import BestFeasible, ParetoSet
+from asktell import BestFeasible
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.results import PromptResult
 from asktell_adapters.evaluators import Completion, CompletionError, Example, Request, ScriptedLLM
 from asktell_adapters.optimizers.briefs import Brief, FailedExample
-from asktell_adapters.optimizers.writers import GEPAWriter, LLMWriter, PromptolutionWriter
+from asktell_adapters.optimizers.writers import LLMWriter
 
 EXAMPLES = [Example(f"input {i}", f"wanted {i}") for i in range(8)]
 GOAL = BestFeasible("quality")
@@ -146,37 +146,3 @@ def test_bad_arguments_are_refused() -> None:
         LLMWriter("no LLM")
     with pytest.raises(InvalidArgumentError, match="shots"):
         LLMWriter(llm_that_says(numbered()), shots=(3, 2))
-
-
-def test_promptolution_gets_the_parents_as_its_population() -> None:
-    class Fake:
-        def propose(self, n: int, scores: Any) -> list[str]:
-            self.asked = n, dict(scores)
-            return ["child"]
-
-    proposer: Any = Fake()
-    assert PromptolutionWriter(proposer)(brief()) == ["child"]
-    assert proposer.asked == (4, {"best": 0.75, "second": 0.5})
-    PromptolutionWriter(proposer)(Brief(1, 2, ParetoSet("quality", "brevity"), brief().parents))
-    assert proposer.asked == (2, {"best": 1.0, "second": 0.5})
-    PromptolutionWriter(proposer, lambda entry: entry.pulls)(brief())
-    assert proposer.asked[1] == {"best": 3, "second": 3}
-
-
-def test_gepa_reflects_on_the_failures_of_the_best_parent() -> None:
-    pytest.importorskip("gepa")
-    asked: list[str] = []
-
-    def lm(text: str) -> str:
-        asked.append(text)
-        return f"Here it is:\n```\nPrompt {len(asked)}\n```"
-
-    assert GEPAWriter(lm)(brief(n=2)) == ["Prompt 1", "Prompt 2"]
-    assert all("best" in text and "input 0" in text and "its answer" in text for text in asked)
-    assert all("The wanted output was: wanted 0" in text for text in asked)
-    assert GEPAWriter(lm, lambda failed: "Too long.")(brief(n=1)) == ["Prompt 3"]
-    assert "Too long." in asked[-1]
-    assert GEPAWriter(lm)(brief(n=2, failures=())) == ["Prompt 4", "Prompt 5"]
-    assert "second" in asked[-1]
-    with pytest.raises(EvaluatorError, match="none yet"):
-        GEPAWriter(lm)(Brief(0, 2, GOAL))

@@ -123,7 +123,7 @@ def test_a_failure_says_what_it_cost_and_why(server: FaultyLLMServer) -> None:
         assert isinstance(caught.value.__cause__, KeyError)
         selector = asktell.Selector(["Answer."], asktell.BestFeasible("score"), 2, "uniform", examples=4)
         result = asktell.run(selector, evaluator, progress=False)
-    assert result.spent_cost == 82 + 84 + 86
+    assert result.spent_cost == 82 + 84 + 86 + 88
     assert "KeyError" in str(result.prompts[0].reason)
 
 

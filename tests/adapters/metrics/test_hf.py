@@ -1,0 +1,128 @@
+"""Hugging Face evaluate, offline: its modules as metrics."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from asktell.errors import EvaluatorError
+from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, ScriptedLLM
+from asktell_adapters.metrics import ROUGE_MODULE, HuggingFaceMetric, Rouge
+
+evaluate = pytest.importorskip("evaluate")
+datasets = pytest.importorskip("datasets")
+
+TEXT, NUMBER = datasets.Value("string"), datasets.Value("int64")
+
+
+def info(features: dict[str, Any], kind: str = "metric") -> Any:
+    of = {"metric": evaluate.MetricInfo, "measurement": evaluate.MeasurementInfo}[kind]
+    return of(description="", citation="", inputs_description="", features=datasets.Features(features))
+
+
+class Says(evaluate.Metric):  # type: ignore[misc]
+    """The prediction itself, as a number."""
+
+    def _info(self) -> Any:
+        return info({"predictions": TEXT, "references": TEXT})
+
+    def _compute(self, predictions: list[str], references: list[str]) -> dict[str, float]:
+        (text,) = predictions
+        return {} if text == "no score" else {"score": float(text)}
+
+
+class Same(evaluate.Metric):  # type: ignore[misc]
+    calls = 0
+
+    def _info(self) -> Any:
+        return info({"predictions": NUMBER, "references": NUMBER})
+
+    def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
+        Same.calls += 1
+        return {"accuracy": float(predictions == references), "n": len(predictions)}
+
+
+class Words(evaluate.Measurement):  # type: ignore[misc]
+    def _info(self) -> Any:
+        return info({"data": TEXT}, "measurement")
+
+    def _compute(self, data: list[str]) -> dict[str, Any]:
+        return {"words": len(data[0].split()), "note": "not a number"}
+
+
+class Bare(evaluate.Metric):  # type: ignore[misc]
+    """As the hub's wer, which returns a number and no mapping."""
+
+    def _info(self) -> Any:
+        return info({"predictions": TEXT, "references": TEXT})
+
+    def _compute(self, predictions: list[str], references: list[str]) -> float:
+        return 0.25
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_EVALUATE_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+# Modules as metrics
+
+LABELS = ["no", "yes"]
+
+
+def label(completion: Completion, example: Example) -> int:
+    return LABELS.index(completion.text)
+
+
+def test_what_is_no_text_is_made_of_it() -> None:
+    accuracy = HuggingFaceMetric(
+        Same(), "accuracy", prediction=label, reference=lambda completion, example: example.fields["label"]
+    )
+    example = Example("is it?", fields={"label": 1})
+    assert accuracy(Completion("yes"), example) == 1.0
+    assert accuracy(Completion("no"), example) == 0.0
+    with pytest.raises(ValueError, match="perhaps"):
+        accuracy(Completion("perhaps"), example)
+
+
+def test_a_measurement_needs_no_reference() -> None:
+    assert HuggingFaceMetric(Words(), "words")(Completion("three short words"), Example("")) == 3.0
+
+
+def test_a_module_without_keys_has_its_name() -> None:
+    assert HuggingFaceMetric(Bare(), "bare")(Completion("a"), Example("", "b")) == 0.25
+
+
+def test_several_values_are_computed_once() -> None:
+    Same.calls = 0
+    both = evaluate.combine({"a": Same(), "b": Same()}, force_prefix=True)
+    metrics = HuggingFaceMetric.several(
+        both, {"first": "a_accuracy", "second": "b_accuracy"}, prediction=label, reference=lambda completion, example: 1
+    )
+    llm = ScriptedLLM(lambda request: Completion("yes"))
+    evaluator = LLMEvaluator(llm, [Example("?"), Example("!")], metrics)
+    assert evaluator("p", 0) == {"first": 1.0, "second": 1.0}
+    assert Same.calls == 2, "each of the two modules once"
+    evaluator("p", 1)
+    assert Same.calls == 4, "another completion is computed anew"
+
+
+def test_several_keys_of_a_folder() -> None:
+    metrics = HuggingFaceMetric.several(ROUGE_MODULE, ["rouge1", "rougeL"], use_aggregator=False)
+    completion, example = Completion("the cat sat"), Example("", "the cat")
+    metrics["rouge1"].load()
+    assert {name: metric(completion, example) for name, metric in metrics.items()} == {
+        name: Rouge(name)(completion, example) for name in ("rouge1", "rougeL")
+    }
+    again = pickle.loads(pickle.dumps(HuggingFaceMetric(str(ROUGE_MODULE), "rouge1", use_aggregator=False)))
+    assert again(completion, example) == metrics["rouge1"](completion, example)
+
+
+def test_a_nan_or_no_number_is_an_error() -> None:
+    with pytest.raises(EvaluatorError, match="'score' gave nan"):
+        HuggingFaceMetric(Says(), "score")(Completion("nan"), Example("", "b"))
+    with pytest.raises(EvaluatorError, match="'note' gave 'not a number'"):
+        HuggingFaceMetric(Words(), "note")(Completion("a"), Example("", "b"))
+    with pytest.raises(EvaluatorError, match="lacks 'bleu'"):
+        HuggingFaceMetric(Says(), "bleu")(Completion("1"), Example("", "b"))
