@@ -15,7 +15,6 @@ from asktell.extend import needs_extra
 with needs_extra("dspy"):
     import dspy
     from dspy.propose import GroundedProposer
-    from dspy.teleprompt.utils import create_n_fewshot_demo_sets
 
 Demos: TypeAlias = Sequence[Any]
 """Examples (`dspy.Example`, or mappings from field to value) that a predictor shows to the LM."""
@@ -114,7 +113,7 @@ def bootstrap_demos(
     teacher: Any = None,
     seed: int = 0,
 ) -> list[dict[str, Demos]]:
-    """Demo sets by DSPy's `create_n_fewshot_demo_sets`, as for MIPROv2: none, labelled ones, bootstrapped ones.
+    """Demo sets as for MIPROv2: none, then labelled ones, then those of `dspy.BootstrapFewShot` on shuffled examples.
 
     Args:
         program: the student.
@@ -127,20 +126,26 @@ def bootstrap_demos(
         teacher: a program that makes the demos; by default the student.
         seed: makes the choice of examples repeatable.
     """
-    made = create_n_fewshot_demo_sets(
-        student=program,
-        num_candidate_sets=n,
-        trainset=list(trainset),
-        max_labeled_demos=max_labeled,
-        max_bootstrapped_demos=max_bootstrapped,
-        metric=metric,
-        teacher_settings={},
-        metric_threshold=threshold,
-        teacher=teacher,
-        rng=random.Random(seed),
-    )
-    names = [name for name, _ in program.named_predictors()]
-    return [{name: made[i][j] for i, name in enumerate(names)} for j in range(len(made[0]))]
+    draw, found = random.Random(seed), []
+    for number in range(n):
+        examples, most = list(trainset), max_bootstrapped
+        if number == 0:
+            compiled = program.reset_copy()
+        elif number == 1 and max_labeled:
+            compiled = dspy.LabeledFewShot(k=max_labeled).compile(program, trainset=examples)
+        else:
+            if number > 2:
+                draw.shuffle(examples)
+                most = draw.randint(1, max_bootstrapped)
+            optimizer = dspy.BootstrapFewShot(
+                metric=metric,
+                metric_threshold=threshold,
+                max_bootstrapped_demos=most,
+                max_labeled_demos=max_labeled,
+            )
+            compiled = optimizer.compile(program, teacher=teacher, trainset=examples)
+        found.append({name: list(predictor.demos) for name, predictor in compiled.named_predictors()})
+    return found
 
 
 def propose_instructions(
