@@ -22,7 +22,6 @@ MARK = "asktell"
 """The system attribute of a trial that the sampler chose: prompt, example; if it counts as an evaluation, planner, the
 number of the trial whose plan it follows; if that is itself, the plan."""
 
-_ECHO = 3  # times in a row that fractions agree to the last digit are no chance
 _LONGEST_PLAN = 1000  # of those that are kept in an attribute
 
 Cell = tuple[int, int | None]  # arm, example
@@ -130,17 +129,6 @@ class Ledger:
         """The state, with the decision that ends it, if that is due."""
         decided = decide(self._method, self.state)
         return apply(self.state, decided) if decided is not None and decided.finished else self.state
-
-    def is_echo(self, state: State, trial: FrozenTrial) -> bool:
-        """True if this trial, the last in the state, is the third of its prompt with the same scores.
-
-        Only where each trial takes examples of its own, and scores are no whole numbers: those agree by chance.
-        """
-        if self.reader.n_examples is not None or not _counts(trial) or trial.values is None:
-            return False
-        history = state.history
-        last = history.scores()[history.arms() == self._cell(trial)[0]][-_ECHO:]
-        return len(last) == _ECHO and bool((last == last[0]).all() and (last[0] % 1 != 0).all())
 
     def _rest_of_plan(self) -> Plan:
         """What no trial has taken yet."""

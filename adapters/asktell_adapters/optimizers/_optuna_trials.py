@@ -154,11 +154,10 @@ class Reader:
     def _known(self, trial: FrozenTrial) -> dict[str, Any]:
         """Scores by metric, as far as they are there."""
         known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
-        constraints = _constraints(trial)
-        for position, metric in enumerate(self._besides):
-            slack = constraints.get(metric, constraints.get(str(position)))
-            if slack is not None and metric in self._slacks:
-                known[metric] = slack
+        constraints: dict[str, float] = getattr(trial, "constraints", {})  # Optuna 4 has none
+        for metric in self._besides:
+            if metric in constraints and metric in self._slacks:
+                known[metric] = constraints[metric]
             elif metric in trial.user_attrs:
                 known[metric] = trial.user_attrs[metric]
             elif metric in constraints:
@@ -212,8 +211,7 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
 
     Args:
         study: its values are called by its `metric_names`, else "value", or "value_0", "value_1", ...
-        constraints: keys of `trial.set_constraint`, or names for what a `constraints_func` returns, in order. As in
-            Optuna, their values are to be at most 0: here, on average.
+        constraints: keys of `trial.set_constraint`. As in Optuna, their values are to be at most 0: here, on average.
     """
     minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
     n = len(minimized)
@@ -221,14 +219,6 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
     objectives = [(minimize if down else maximize)(name) for name, down in zip(names, minimized, strict=True)]
     bounds: Any = {name: at_most(0) for name in constraints}
     return BestFeasible(objectives[0], bounds) if n == 1 else ParetoSet(*objectives, subject_to=bounds)
-
-
-def _constraints(trial: FrozenTrial) -> dict[str, float]:
-    """The values by key, "0", "1", ... where a function returned them."""
-    named = getattr(trial, "constraints", None)  # since Optuna 5
-    if named is None:
-        named = {str(i): value for i, value in enumerate(trial.system_attrs.get("constraints") or ())}
-    return dict(named)
 
 
 def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:

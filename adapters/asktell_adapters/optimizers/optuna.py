@@ -7,13 +7,13 @@ finished trial was observed. The sampler marks its own with a system attribute.
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import RLock
 from typing import Any, final
 
 from asktell import Adaptive, IncompatibleMethodError, InvalidArgumentError, Result, Selector
-from asktell.extend import State, at_state, needs_extra
+from asktell.extend import at_state, needs_extra
 from asktell_adapters.optimizers._optuna_export import to_optuna
 from asktell_adapters.optimizers._optuna_ledger import MARK, Ledger
 from asktell_adapters.optimizers._optuna_trials import Reader, goal_of
@@ -22,7 +22,6 @@ with needs_extra("optuna"):
     from optuna import Study
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler, RandomSampler
-    from optuna.samplers._base import _process_constraints_after_trial
     from optuna.trial import FrozenTrial, TrialState
 
 __all__ = ["AsktellSampler", "goal_of", "to_optuna"]
@@ -46,8 +45,6 @@ class AsktellSampler(BaseSampler):
         example: the name of the one whose choices are the examples, in their order. A selector made without
             `examples` leaves it to the objective what a trial evaluates the prompt on.
         others: samples all other parameters; by default at random.
-        constraints_func: as for Optuna's own samplers, trial -> values of which those above 0 are violations; they
-            are the goal's constraints in order. In Optuna 5, `trial.set_constraint` does it without.
         stop: whether `study.optimize` ends when the budget is spent. Otherwise, and for what is asked all the same,
             further trials go to the best prompts and are observed.
 
@@ -63,7 +60,6 @@ class AsktellSampler(BaseSampler):
         prompt: str = "prompt",
         example: str = "example",
         others: BaseSampler | None = None,
-        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         stop: bool = True,
     ) -> None:
         if not isinstance(selector, Selector):
@@ -83,9 +79,8 @@ class AsktellSampler(BaseSampler):
         self._prompt, self._example = prompt, example
         self._ours = (prompt,) if selector.state.problem.n_examples is None else (prompt, example)
         self._others = RandomSampler(selector.state.problem.seed % 2**32) if others is None else others
-        self._constraints_func = constraints_func
         self._stop = stop
-        self._warned: set[str] = set()
+        self._has_warned = False
         self._forget()
 
     def _forget(self) -> None:
@@ -160,8 +155,6 @@ class AsktellSampler(BaseSampler):
         Raises:
             InvalidArgumentError: what the objective suggests or reports is not what the selector needs.
         """
-        if self._constraints_func is not None:
-            _process_constraints_after_trial(self._constraints_func, study, trial, state)
         self._others.after_trial(study, trial, state, values)
         with self._lock:
             study = _whole(study)
@@ -170,7 +163,7 @@ class AsktellSampler(BaseSampler):
             finished.state, finished.values = state, None if values is None else list(values)
             ledger.reader.check(finished)
             after = ledger.after(ledger.state, finished)
-            self._warn(ledger, after, finished)
+            self._warn(finished)
             told = len(after.history) > len(ledger.state.history)
             if state == TrialState.COMPLETE and self._prompt in finished.params and not told:
                 _log.warning("trial %s counts as failed: %s", trial.number, ledger.reader.outcome(finished).reason)
@@ -178,26 +171,18 @@ class AsktellSampler(BaseSampler):
                 with suppress(RuntimeError):  # nothing to stop outside of optimize()
                     study.stop()
 
-    def _warn(self, ledger: Ledger, after: State, trial: FrozenTrial) -> None:
-        """Say what a study seems not to be meant for, once of each kind."""
-        if self._prompt not in trial.params and trial.state != TrialState.FAIL and "no prompt" not in self._warned:
-            self._warned.add("no prompt")
-            _log.warning(
-                "Trial %d has no parameter %r: it is sampled by %s alone, and tells the selection nothing; so are "
-                "others like it.",
-                trial.number,
-                self._prompt,
-                type(self._others).__name__,
-            )
-        if "echo" not in self._warned and ledger.is_echo(after, trial):
-            self._warned.add("echo")
-            _log.warning(
-                "Trial %d gave the prompt %r the very scores of its two trials before. If they come from a cache, or "
-                "each trial takes the same examples, they are no new evidence, but count as such: let the selector "
-                "choose the examples (examples=N), each of which counts once.",
-                trial.number,
-                trial.params[self._prompt],
-            )
+    def _warn(self, trial: FrozenTrial) -> None:
+        """Say, once, that a trial has no prompt."""
+        if self._prompt in trial.params or trial.state == TrialState.FAIL or self._has_warned:
+            return
+        self._has_warned = True
+        _log.warning(
+            "Trial %d has no parameter %r: it is sampled by %s alone, and tells the selection nothing; so are others "
+            "like it.",
+            trial.number,
+            self._prompt,
+            type(self._others).__name__,
+        )
 
     def reseed_rng(self) -> None:
         """Reseed the sampler of the other parameters."""

@@ -108,7 +108,7 @@ def test_several_values_are_a_pareto_set() -> None:
     assert sampler.result(study).spent == 30
 
 
-@pytest.mark.parametrize("kind", ["constraints_func", "user attribute", "set_constraint"])
+@pytest.mark.parametrize("kind", ["user attribute", "set_constraint"])
 def test_constraints(kind: str) -> None:
     if kind == "set_constraint" and not OPTUNA_5:
         pytest.skip("Optuna 4 has no set_constraint")
@@ -122,15 +122,9 @@ def test_constraints(kind: str) -> None:
             trial.set_user_attr("words", words)
         return accuracy(prompt, example)
 
-    func = None
-    if kind == "constraints_func":
-
-        def func(trial: Any) -> tuple[float]:
-            return (int(trial.params["prompt"][1:]) - 2.5,)
-
     bound = 2.5 if kind == "user attribute" else 0
     goal = asktell.BestFeasible("accuracy", {"words": asktell.at_most(bound)})
-    sampler = AsktellSampler(new_selector(goal, 30), constraints_func=func)
+    sampler = AsktellSampler(new_selector(goal, 30))
     study = new_study(sampler)
     study.optimize(limited)
     result = sampler.result(study)
@@ -210,23 +204,6 @@ def test_trials_without_a_prompt_are_the_other_samplers(caplog: pytest.LogCaptur
     assert len(study.trials) == 20 + 9 + 1
     (warning,) = caplog.messages
     assert "Trial 2 has no parameter 'prompt': it is sampled by RandomSampler alone" in warning
-
-
-def test_scores_from_a_cache_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Where the objective takes the examples, nobody sees that they are the same each time."""
-
-    def warnings(value: Callable[[str, int], float], examples: int | None = None) -> list[str]:
-        caplog.clear()
-        study = new_study(AsktellSampler(new_selector(examples=examples, budget=30)))
-        with caplog.at_level(logging.WARNING, "asktell"):
-            study.optimize(lambda trial: value(trial.suggest_categorical("prompt", list(PROMPTS)), trial.number))
-        return list(caplog.messages)
-
-    (warning,) = warnings(lambda prompt, _: 0.1 + 0.1 * int(prompt[1:]))
-    assert "the very scores of its two trials before" in warning
-    assert "examples=N" in warning
-    assert not warnings(lambda prompt, number: 0.1 * int(prompt[1:]) + 0.001 * number)
-    assert not warnings(lambda prompt, _: float(prompt == "p5")), "0 and 1 agree by chance"
 
 
 # Trials that fail, are pruned, run elsewhere
