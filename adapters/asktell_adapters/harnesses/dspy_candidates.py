@@ -126,7 +126,8 @@ def bootstrap_demos(
         teacher: a program that makes the demos; by default the student.
         seed: makes the choice of examples repeatable.
     """
-    draw, found = random.Random(seed), []
+    draw = random.Random(seed)
+    found: list[dict[str, Demos]] = []
     for number in range(n):
         examples, most = list(trainset), max_bootstrapped
         if number == 0:
