@@ -60,7 +60,7 @@ tests: $(VENV)/.test postgresql browser
 # Tests of `make test` that are run again against a family's own versions.
 AGAIN_dspy = tests/adapters/harnesses/test_gepa.py
 AGAIN_litellm = tests/adapters/llms/test_litellm.py
-AGAIN_optuna = tests/adapters/optimizers/test_optuna.py tests/adapters/optimizers/test_optuna_export.py
+AGAIN_optuna = tests/adapters/optimizers/test_optuna.py
 
 # The adapters to harnesses and clusters, each against the real package, and its page in docs/ if it has one (5: it has none):
 # make test-adapters FAMILIES="ray dspy". Their warnings are their own.

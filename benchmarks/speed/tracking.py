@@ -6,7 +6,6 @@ python -m benchmarks.speed.tracking --evaluations 20000; mlflow and wandb are me
 import argparse
 import contextlib
 import importlib.util
-import logging
 import os
 import tempfile
 import time
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import asktell
 from asktell_adapters.tracking.core import Tracker
-from asktell_adapters.tracking.logging import LoggingTracker
 
 PROMPTS = 50
 
@@ -35,12 +33,6 @@ def main() -> None:
 
 
 def trackers(folder: Path) -> Iterator[tuple[str, Callable[[], Tracker]]]:
-    logger = logging.getLogger("benchmark")
-    logger.addHandler(logging.FileHandler(folder / "log"))
-    logger.propagate = False
-    for level in (logging.INFO, logging.DEBUG):
-        logger.setLevel(level)
-        yield f"logging, {logging.getLevelName(level)}", lambda: LoggingTracker(logger)
     if importlib.util.find_spec("mlflow"):
         import mlflow
 

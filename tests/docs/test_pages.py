@@ -844,7 +844,6 @@ def test_use_optuna(page: Page, capsys: Output) -> None:
     names = page.run(evaluate=scores)
     assert "60 of 60 evaluations spent" in capsys.readouterr().out
     assert [entry.id for entry in names["study"].sampler.result(names["study"]).selected] == ["steps"]
-    assert Path("optuna.db").exists()
 
 
 @pytest.mark.page("how-to/use-hugging-face-evaluate.md")
@@ -972,21 +971,10 @@ def test_use_promptfoo(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Outp
 
 @pytest.mark.page("how-to/track-runs.md", family="tracking")
 def test_track_runs(page: Page, tmp_path: Path) -> None:
-    import logging
-
     import mlflow
 
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    said = io.StringIO()
-    handler = logging.StreamHandler(said)  # of its own, since MLflow takes away what listens to all loggers
-    logger = logging.getLogger("asktell.tracking")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        page.run(prompts=["a", "bb", "ccc"], evaluate=evaluate, asktell=asktell)
-    finally:
-        logger.removeHandler(handler)
-    assert "(final, 30 of 30 evaluations spent" in said.getvalue()
+    page.run(prompts=["a", "bb", "ccc"], evaluate=evaluate, asktell=asktell)
     (run,) = mlflow.search_runs(experiment_names=["asktell"], output_format="list")
     assert run.data.metrics["progress/evaluations"] == 34  # 30, and 4 that were repeated
 

@@ -14,7 +14,6 @@ from typing import Any, final
 
 from asktell import Adaptive, IncompatibleMethodError, InvalidArgumentError, Result, Selector
 from asktell.extend import at_state, needs_extra
-from asktell_adapters.optimizers._optuna_export import to_optuna
 from asktell_adapters.optimizers._optuna_ledger import MARK, Ledger
 from asktell_adapters.optimizers._optuna_trials import Reader, goal_of
 
@@ -24,7 +23,7 @@ with needs_extra("optuna"):
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.trial import FrozenTrial, TrialState
 
-__all__ = ["AsktellSampler", "goal_of", "to_optuna"]
+__all__ = ["AsktellSampler", "goal_of"]
 
 _log = logging.getLogger("asktell")
 

@@ -1,4 +1,4 @@
-"""What is tracked, and when: by the logging tracker, and by one that keeps what it is given."""
+"""What is tracked, and when: by one that keeps what it is given."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -11,7 +11,6 @@ from asktell.state.repeats import n_repeats
 from asktell.testing.fakes import Table
 from asktell_adapters.tracking import core
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
-from asktell_adapters.tracking.logging import LoggingTracker
 
 RandomTable = Callable[..., Table]
 NewSelector = Callable[..., asktell.Selector]
@@ -166,16 +165,3 @@ def test_the_selection_so_far_and_its_numbers(table: Table, new_selector: NewSel
     assert all(len(row) == len(columns) for row in rows)
     assert rows[0][columns.index("selected")] is True
     assert sum(row[columns.index("pulls")] for row in rows) == 1
-
-
-def test_the_log_says_what_happens(table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "asktell.tracking"), LoggingTracker(interval=0) as tracker:
-        asktell.run(new_selector(table, "csr", budget=30), evaluate(table), progress=False, on_tell=tracker)
-    text = caplog.text
-    assert "method" in text
-    assert "evaluation 29: prompt" in text
-    assert "prompts left the race" in text
-    assert "rejected:" in text
-    assert "best so far" in text
-    assert "(final, 29 of 30 evaluations spent" in text
-    assert [record.levelno for record in caplog.records if "evaluation 7:" in record.getMessage()] == [logging.DEBUG]
