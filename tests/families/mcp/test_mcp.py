@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 
 from asktell import Study
 from asktell_adapters.cli.mcp import make_server
@@ -73,7 +73,7 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path:
     server = StdioServerParameters(command=sys.executable, args=["-m", "asktell", "mcp", url])
 
     async def session() -> list[tuple[str, bool, str]]:
-        async with Client(server) as client:
+        async with Client(stdio_client(server)) as client:
             agent = Agent(client)
             tools = (await client.list_tools()).tools
             assert {tool.name for tool in tools} == {"create", "add", "ask", "tell", "verdict", "why", "report"}
