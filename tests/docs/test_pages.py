@@ -923,6 +923,7 @@ def test_use_inspect(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
     assert written.count("(final, 30 of 30 evaluations spent)") == 2
     assert len(list(Path("one-log").iterdir())) == 1
     assert "34 samples were known" in written  # 30, and 4 that were repeated
+    assert len(page.names["stopping"].result().prompts) == 1
 
 
 @pytest.mark.page("how-to/use-lm-evaluation-harness.md", family="lm-eval")

@@ -84,7 +84,7 @@ def _promptfoo(table: EvaluatorTable) -> Harness:
 
 
 def _inspect(table: EvaluatorTable) -> Harness:
-    from asktell_adapters.harnesses.inspect_task import InspectTask
+    from asktell_adapters.harnesses.inspect.task import InspectTask
 
     if table.task is None:
         raise table.error("task", "is missing; it is a text")

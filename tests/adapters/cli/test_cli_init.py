@@ -241,12 +241,12 @@ class Fake:
 def test_a_harness_is_configured_checked_and_run(
     kind: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    import asktell_adapters.harnesses.inspect_task
+    import asktell_adapters.harnesses.inspect.task
     import asktell_adapters.harnesses.promptfoo
 
     monkeypatch.setattr(Fake, "closed", [])
     monkeypatch.setattr(asktell_adapters.harnesses.promptfoo, "PromptfooEvaluator", Fake)
-    monkeypatch.setattr(asktell_adapters.harnesses.inspect_task, "InspectTask", Fake)
+    monkeypatch.setattr(asktell_adapters.harnesses.inspect.task, "InspectTask", Fake)
     assert asktell(f"init a.toml --kind {kind}") == 0
     assert "asktell check a.toml" in capsys.readouterr().out
     if kind == "inspect":

@@ -27,9 +27,9 @@ def _scripted() -> type[ModelAPI]:
 
 
 @pytest.fixture(scope="session")
-def scripted() -> Callable[[Answer], Any]:
+def scripted() -> Callable[..., Any]:
     """A model from a function of the messages; each answer takes 7 tokens in, 3 out."""
-    return lambda answer: get_model("scripted/model", answer=answer, memoize=False)
+    return lambda answer, name="model": get_model(f"scripted/{name}", answer=answer, memoize=False)
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from inspect_ai.solver import generate, system_message
 
 import asktell
 from asktell.errors import InvalidArgumentError
-from asktell_adapters.harnesses.inspect_logs import observe_logs
-from asktell_adapters.harnesses.inspect_task import InspectTask
+from asktell_adapters.harnesses.inspect.logs import observe_logs
+from asktell_adapters.harnesses.inspect.task import InspectTask
 
 LONG = "yes and so on " * 50
 SAMPLES = [

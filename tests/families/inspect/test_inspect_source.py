@@ -17,7 +17,7 @@ from inspect_ai.solver import solver
 
 import asktell
 from asktell.errors import InvalidArgumentError
-from asktell_adapters.harnesses.inspect_source import InspectSource
+from asktell_adapters.harnesses.inspect.source import InspectSource
 
 Scripted: TypeAlias = Callable[[Callable[[list[Any]], str]], Any]
 GOAL = asktell.BestFeasible("includes", {asktell.minimize("output_tokens"): 10})

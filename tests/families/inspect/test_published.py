@@ -10,9 +10,9 @@ from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
 from inspect_ai.tool import ToolCall
 
 import asktell
-from asktell_adapters.harnesses.inspect_samples import system_prompt
-from asktell_adapters.harnesses.inspect_source import InspectSource
-from asktell_adapters.harnesses.inspect_task import InspectTask
+from asktell_adapters.harnesses.inspect.samples import system_prompt
+from asktell_adapters.harnesses.inspect.source import InspectSource
+from asktell_adapters.harnesses.inspect.task import InspectTask
 
 published = pytest.importorskip("inspect_evals.agent_threat_bench")
 

@@ -32,6 +32,20 @@ def value_to_float(value: Any) -> float:
         return math.nan
 
 
+def numbers(scores: Mapping[str, Any], to_float: ValueToFloat | None = None) -> dict[str, float]:
+    """Scorers' Scores as numbers by name; `scorer/key` of those that are mappings or lists."""
+    to_float, found = to_float or value_to_float, {}
+    for scorer, score in scores.items():
+        value = score.value
+        if isinstance(value, Mapping):
+            found.update({f"{scorer}/{key}": to_float(part) for key, part in value.items()})
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            found.update({f"{scorer}/{index}": to_float(part) for index, part in enumerate(value)})
+        else:
+            found[scorer] = to_float(value)
+    return found
+
+
 @dataclass(frozen=True)
 class Scoring:
     """How samples are read.
@@ -75,17 +89,7 @@ class Scoring:
             raise CompletionError(_why(sample.error))
         if sample.limit is not None and not self.score_limited:
             raise CompletionError(f"its {sample.limit.type} limit of {sample.limit.limit:g} was reached")
-        to_float = self.value_to_float or value_to_float
-        scores: dict[str, float] = {}
-        for scorer, score in (sample.scores or {}).items():
-            value = score.value
-            if isinstance(value, Mapping):
-                scores.update({f"{scorer}/{key}": to_float(part) for key, part in value.items()})
-            elif isinstance(value, Sequence) and not isinstance(value, str):
-                scores.update({f"{scorer}/{index}": to_float(part) for index, part in enumerate(value)})
-            else:
-                scores[scorer] = to_float(value)
-        return scores
+        return numbers(sample.scores or {}, self.value_to_float)
 
 
 _DIRECT_CAUSE = "\nThe above exception was the direct cause of the following exception:\n"

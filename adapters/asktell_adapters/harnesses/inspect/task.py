@@ -1,7 +1,4 @@
-"""Inspect (inspect-ai): a task whose prompts and samples asktell chooses, one `eval()` and one log per batch.
-
-Called inspect_task, because a file inspect.py or inspect_ai.py hides those modules from whoever stands in this folder.
-"""
+"""Inspect (inspect-ai): a task whose prompts and samples asktell chooses, one `eval()` and one log per batch."""
 
 import copy
 import threading
@@ -11,8 +8,8 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words, outside_of_loops
-from asktell_adapters.harnesses.inspect_samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
-from asktell_adapters.harnesses.inspect_scores import Scoring, ValueToFloat
+from asktell_adapters.harnesses.inspect.samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
+from asktell_adapters.harnesses.inspect.scores import Scoring, ValueToFloat
 from asktell_adapters.llms.base import CompletionError
 
 _OURS = {

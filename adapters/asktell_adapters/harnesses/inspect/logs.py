@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from asktell import AsktellError, InvalidArgumentError
 from asktell.extend import import_extra
-from asktell_adapters.harnesses.inspect_scores import KEY, Scoring, ValueToFloat
+from asktell_adapters.harnesses.inspect.scores import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any
 """A log file, a folder of them, an EvalLog, or several of these."""
@@ -23,7 +23,7 @@ class Observer(Protocol):
     def metrics(self) -> tuple[str, ...]:
         """The goal's metrics."""
 
-    def observe(self, prompt: Any, scores: dict[str, float], example: int | None = None) -> None:
+    def observe(self, prompt: Any, scores: dict[str, float], example: int | None = None) -> object:
         """See `Selector.observe`."""
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from asktell import InvalidArgumentError, Trial
 from asktell.extend import import_extra
 from asktell_adapters._scores import checked_example
-from asktell_adapters.harnesses.inspect_scores import KEY, USAGE
+from asktell_adapters.harnesses.inspect.scores import KEY, USAGE
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import render
 
@@ -39,8 +39,12 @@ def check_metrics(metrics: Collection[str], task: Any) -> None:
     Raises:
         InvalidArgumentError: one of them is neither a scorer of the task nor among what every sample has.
     """
-    names = [_registered(scorer) for scorer in task.scorer or ()]
-    known = [*USAGE, *(f"{name}{names[:index].count(name) or ''}" for index, name in enumerate(names))]
+    check_scorers(metrics, [_registered(scorer) for scorer in task.scorer or ()], USAGE)
+
+
+def check_scorers(metrics: Collection[str], scorers: Sequence[str], besides: Sequence[str] = ()) -> None:
+    """See whether scorers of these names, or what there is besides, give the metrics; errors of `check_metrics`."""
+    known = [*besides, *(f"{name}{scorers[:index].count(name) or ''}" for index, name in enumerate(scorers))]
     if isinstance(metrics, str) or (wrong := [name for name in metrics if name.split("/")[0] not in known]):
         raise InvalidArgumentError(
             f"The task has no metric {metrics if isinstance(metrics, str) else wrong!r}; it has {known}, and "

@@ -22,8 +22,8 @@ from asktell.extend import (
     open_board,
     whole,
 )
-from asktell_adapters.harnesses.inspect_samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
-from asktell_adapters.harnesses.inspect_scores import GROUP, Scoring, ValueToFloat
+from asktell_adapters.harnesses.inspect.samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
+from asktell_adapters.harnesses.inspect.scores import GROUP, Scoring, ValueToFloat
 from asktell_adapters.llms.base import CompletionError
 
 with needs_extra("inspect"):
