@@ -1,6 +1,7 @@
 """Recorded tables of real scores, read from a folder outside the repository (`--tables` or ASKTELL_TABLES).
 
-Readers of three published formats and of our own (benchmarks/problems/table.py):
+Readers of our own format (benchmarks/problems/table.py), in which `python -m benchmarks.tables` writes public tables,
+and of four others in these folders:
 
 - `capo/*.npz` (finitearth/capo, Apache-2.0): prompts x 300 dev examples, 0/1 correct; the prompts evaluated on all.
   Metrics: accuracy, and brevity of prompt + input in words: 1 at the table's least, 0 at its 95 % quantile and beyond.
@@ -64,7 +65,7 @@ def replay_table(name: str, folder: Path | None, n_arms: int = 100) -> Table:
     path = Path("nowhere") if parent is None else parent / f"{stem}.npz"
     if not path.is_file():
         raise FileNotFoundError(f"There is no table {name!r} in {folder}. Point --tables or ASKTELL_TABLES to it.")
-    table = _READERS.get(family, _ours)(path)
+    table = (_ours if _is_ours(path) else _READERS.get(family, _ours))(path)
     k = len(table.prompts)
     if k > n_arms:
         table = table.rows(np.sort(counters.permutation(0, f"prompts of {name}", k)[:n_arms]))
@@ -118,9 +119,16 @@ def _own(path: Path) -> Table:
         return Table(path.stem, ("rouge", "brevity"), scores, _distinct(prompts), file["embeddings"].astype(float))
 
 
+def _is_ours(path: Path) -> bool:
+    with np.load(path) as file:
+        return "format" in file.files
+
+
 def _ours(path: Path) -> Table:
     table = read_table(path)
-    features = text_features(table.prompts, DIMENSION) if table.features is None else table.features
+    features = table.features
+    if features is None and path.parent.name not in ("alpaca_eval", "summarization"):  # whose arms have no texts
+        features = text_features(table.prompts, DIMENSION)
     return Table(table.name, table.metrics, table.scores, table.prompts, features, table.provenance)
 
 

@@ -1,0 +1,1 @@
+"""Recorded tables: two of our own, and what makes those that others publish."""

@@ -1,0 +1,229 @@
+"""Tables of others, made from tiny repositories that are laid out as theirs."""
+
+import json
+import pickle
+import subprocess
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.problems import read_table
+from benchmarks.problems.replay import replay_table
+from benchmarks.tables.__main__ import main
+from benchmarks.tables.pickles import Inert, read_pickle
+from benchmarks.tables.sources import SOURCES
+
+Make = Callable[[str, dict[str, bytes]], Path]
+
+
+def json_of(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+class Named:
+    """An object of a class that the reader does not have."""
+
+    def __init__(self, **state: Any) -> None:
+        self.__dict__.update(state)
+
+
+class DillArray:
+    """Pickled as dill pickles an array."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        data = self.values.tolist() if self.values.dtype == object else self.values.tobytes()
+        return DillArray, (None, (), (1, self.values.shape, self.values.dtype, False, data), None)
+
+
+class Runs:
+    """What a reader of pickles must not run."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pytest.fail, ("a pickle's function was called",)
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Make the table `name` by the command line, from a repository with these files; where it is."""
+
+    def made(name: str, files: dict[str, bytes]) -> Path:
+        repository = tmp_path / "repository"
+        for path, content in files.items():
+            (repository / path).parent.mkdir(parents=True, exist_ok=True)
+            (repository / path).write_bytes(content)
+
+        def git(*arguments: str) -> str:
+            who = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+            done = subprocess.run(["git", *who, *arguments], cwd=repository, check=True, capture_output=True, text=True)
+            return done.stdout.strip()
+
+        git("init", "--quiet")
+        git("add", ".")
+        git("commit", "--quiet", "-m", "files")
+        monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], commit=git("rev-parse", "HEAD")))
+        command = ["tables", name, "--output", str(tmp_path / "out"), "--source", str(repository)]
+        monkeypatch.setattr("sys.argv", command)
+        main()
+        (path,) = (tmp_path / "out").glob("*/*.npz")
+        return path
+
+    return made
+
+
+def test_nothing_in_a_pickle_runs(tmp_path: Path) -> None:
+    path = tmp_path / "p.pkl"
+    path.write_bytes(pickle.dumps({"number": 1, "day": date(2025, 1, 1), "runs": Runs(), "named": Named(score=0.5)}))
+    found = read_pickle(path)
+    assert found["number"] == 1
+    assert [isinstance(found[name], Inert) for name in ("day", "runs", "named")] == [True] * 3
+    assert found["runs"].args == ("a pickle's function was called",)
+    assert found["named"].state == {"score": 0.5}
+
+
+def test_capo_is_joined_from_the_optimizers_states(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = np.array(["one two", "three", "four"], dtype=object)
+
+    def state(blocks: list[tuple[int, list[int]]], cache: dict[tuple[str, int], list[float]]) -> bytes:
+        scores = {key: DillArray(np.array(values)) for key, values in cache.items()}
+        task = Named(xs=DillArray(inputs), blocks=blocks, prompt_score_cache=scores, metric=Runs())
+        return pickle.dumps(Named(task=task))
+
+    first = state([(0, [2, 0]), (1, [1])], {("b c", 0): [1, 0], ("b c", 1): [1], ("seen in part", 0): [1, 1]})
+    second = state([(0, [0, 1, 2])], {("a", 0): [0, 1, 0], ("b c", 0): [1, 1, 1]})
+    where = "results/{}/copa/qwen/{}/seed{}/run_{}/abc/optimizer.pickle".format
+    path = make(
+        "capo",
+        {
+            where("ablation_results", "CAPO_zero_shot", 42, 1): first,
+            where("main_results", "CAPO", 42, 2): second,
+            where("main_results", "CAPO", 43, 3): b"another seed",
+            where("main_results", "OPRO", 42, 4): b"another optimizer",
+        },
+    )
+    table = read_table(path)
+    assert (path.parent.name, table.name, table.metrics) == ("capo", "copa_qwen_seed42", ("accuracy", "brevity"))
+    assert table.prompts == ("a", "b c")
+    # "b c" was evaluated twice; the first run counts.
+    np.testing.assert_array_equal(table.scores[:, :, 0], [[0, 1, 0], [0, 1, 1]])
+    # 3 2 2 / 4 3 3 words: 1 at 2, 0 at the 95 % quantile, 3.75.
+    np.testing.assert_allclose(table.scores[:, :, 1], np.array([[0.75, 1.75, 1.75], [0, 0.75, 0.75]]) / 1.75)
+    assert table.provenance == {
+        "source": SOURCES["capo"].url,
+        "commit": SOURCES["capo"].commit,
+        "licence": "Apache-2.0",
+    }
+    assert "2 arms, 3 examples; means over the table: accuracy 0.5000" in capsys.readouterr().out
+    replayed = replay_table("capo/copa_qwen_seed42", path.parents[1])
+    np.testing.assert_array_equal(replayed.scores, table.scores)
+
+
+def test_alpaca_eval_keeps_the_instructions_that_every_system_was_judged_on(make: Make) -> None:
+    def judged(*preferences: float | None) -> bytes:
+        outputs = ["word " * 60, "word " * 190, "word " * 320, ""]
+        rows = zip("dcba", preferences, outputs, strict=True)
+        return json_of([{"instruction": i, "preference": p, "output_2": o} for i, p, o in rows])
+
+    where = "results/{}/alpaca_eval_gpt4/annotations.json".format
+    files = {where("x"): judged(2, 1, 1.5, 2), where("x-2"): judged(0, 1.0, 2.0, None)}
+    path = make("alpaca_eval", {**files, where("xwinlm-70b-v0.3"): b"left out"})
+    table = read_table(path)
+    assert table.prompts == ("x-2", "x")
+    np.testing.assert_array_equal(table.scores[:, :, 0], [[1, 0, 0], [0.5, 0, 1]])
+    np.testing.assert_allclose(table.scores[:, :, 1], [[0, 0.5, 1]] * 2)
+    assert replay_table("alpaca_eval/alpaca_eval_gpt4", path.parents[1]).features is None
+
+
+def test_summeval_has_rouge_brevity_and_coherence(make: Make) -> None:
+    pytest.importorskip("rouge_score")
+
+    def document(*summaries: str) -> dict[str, Any]:
+        systems = {f"M{i}": {"sys_summ": s, "scores": {"coherence": 4.0}} for i, s in enumerate(summaries)}
+        return {"ref_summ": "The cat sat.", "sys_summs": systems}
+
+    pickled = pickle.dumps({"d1": document("the cat sat", "a dog " * 40), "d2": document("the cat ran", "x")})
+    table = read_table(make("summeval", {"SUM/SummEval/data.pkl": pickled}))
+    np.testing.assert_allclose(table.scores[:, :, 0], [[1, 2 / 3], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(table.scores[:, :, 1], [[1, 1], [0.5, 1]])
+    np.testing.assert_allclose(table.scores[:, :, 2], 0.8)
+
+
+def test_mathqa_keeps_the_questions_that_every_pair_answered(make: Make) -> None:
+    table = {
+        "b": {10: Named(score=1.0, cost=0.01), 9: Named(score=0.0, cost=0.1)},
+        "a": {9: Named(score=1.0, cost=1.0), 10: Named(score=1.0, cost=1.0), 11: Named(score=1.0, cost=1.0)},
+    }
+    path = "experiments/results/cache_db_results/mathqa_lookup.pkl"
+    found = read_table(make("agentopt_mathqa", {path: pickle.dumps({"table": table})}))
+    assert found.prompts == ("b", "a")
+    np.testing.assert_allclose(found.scores, [[[1, 2], [0, 1]], [[1, 0], [1, 0]]])
+
+
+def test_can_ai_code_leaves_out_who_was_not_asked_everything(make: Make) -> None:
+    def lines(*languages: str) -> bytes:
+        rows = [{"name": "F", "language": each, "passed": 1, "total": 4, "answer": "x" * 9} for each in languages]
+        return "\n".join(map(json.dumps, rows)).encode()
+
+    where = "results/a/eval_junior-v2_{}.ndjson".format
+    files = {where("m"): lines("python", "javascript"), where("n"): lines("python"), "results/a/other": b"no"}
+    table = read_table(make("can_ai_code_junior", files))
+    assert table.prompts == (where("m"),)
+    np.testing.assert_allclose(table.scores, [[[0.25, -1], [0.25, -1]]])
+
+
+def test_mmlu_pro_draws_questions_of_every_category_from_the_whole_models(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def model(n: int, key: str, pred: str) -> bytes:
+        row = {"answer": "A", "pred": pred, key: "x" * 99}
+        rows = [{"question_id": i, "category": "law" if i % 2 else "art", **row} for i in range(n)]
+        with zipfile.ZipFile(tmp_path / "m.zip", "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("m.json", json.dumps([*rows, "total"]))
+        return (tmp_path / "m.zip").read_bytes()
+
+    where = "eval_results/model_outputs_{}_5shots.zip".format
+    files = {where("good"): model(12_010, "model_outputs", "A"), where("bad"): model(12_000, "generated_text", "B")}
+    path = make("mmlu_pro", {**files, where("short"): model(500, "model_outputs", "A"), where("gpt-4o"): b"left out"})
+    table = read_table(path)
+    assert table.prompts == ("bad_5shots", "good_5shots")
+    np.testing.assert_allclose(table.means, [[0, -2], [1, -2]])
+    with np.load(path) as file:
+        assert file["segments"].tolist() == ["art"] * 100 + ["law"] * 100
+        examples = list(map(int, file["examples"]))
+    assert examples[:100] == sorted(examples[:100])
+    assert max(examples) < 12_000
+    assert all(at % 2 == 0 for at in examples[:100])
+
+
+def test_mteb_takes_english_and_the_median_of_a_missing_time(make: Make) -> None:
+    tasks = [Path(pattern).stem for pattern in SOURCES["mteb_english_v2"].patterns]
+
+    def results(model: str, n: int, seconds: list[float | None]) -> dict[str, bytes]:
+        subsets = [(0.2, ["eng-Latn"]), (0.6, ["deu-Latn", "eng-Latn"]), (0.9, ["deu-Latn"])]
+        test = [{"main_score": score, "languages": languages} for score, languages in subsets]
+        times = [*seconds, *[10.0] * n][:n]
+        return {
+            f"results/{model}/r{i % 2}/{task}.json": json_of({"scores": {"test": test}, "evaluation_time": time})
+            for i, (task, time) in enumerate(zip(tasks[:n], times, strict=True))
+        }
+
+    files = {**results("a", 41, [None, 0]), **results("b", 41, [1000.0]), **results("c", 40, [])}
+    table = read_table(make("mteb_english_v2", {**files, **results("d", 41, [None] * 3)}))
+    assert table.prompts == ("a", "b")
+    np.testing.assert_allclose(table.scores[:, :, 0], 0.4)
+    np.testing.assert_allclose(table.scores[:, :3, 1], [[-3, -1, -1], [-3, -1, -1]])
+
+
+def test_a_source_that_cannot_be_fetched_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["tables", "capo", "--output", str(tmp_path), "--source", str(tmp_path)])
+    with pytest.raises(SystemExit, match="capo: git fetch of 2b09caa from"):
+        main()
+    assert list(tmp_path.iterdir()) == []
