@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.problems import read_table
 from benchmarks.problems.replay import replay_table
+from benchmarks.tables import sources
 from benchmarks.tables.__main__ import main
 from benchmarks.tables.pickles import Inert, read_pickle
 from benchmarks.tables.sources import SOURCES
@@ -77,6 +78,21 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         return path
 
     return made
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_table_has_its_card(name: str) -> None:
+    cards = Path(sources.__file__).with_name("README.md").read_text(encoding="utf-8")
+    card = cards.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
+    source = SOURCES[name]
+    for part in (
+        f"]({source.url})",
+        f"`{source.commit[:7]}`",
+        source.licence.partition(";")[0],
+        "| arms |",
+        "| cite |",
+    ):
+        assert part in card
 
 
 def test_nothing_in_a_pickle_runs(tmp_path: Path) -> None:
