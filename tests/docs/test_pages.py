@@ -980,6 +980,22 @@ def test_track_runs(page: Page, tmp_path: Path) -> None:
     assert run.data.metrics["progress/evaluations"] == 34  # 30, and 4 that were repeated
 
 
+@pytest.mark.page("how-to/use-mlflow.md", family="tracking")
+def test_use_mlflow(page: Page, tmp_path: Path, capsys: Output) -> None:
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    names = page.run(
+        train_data=[
+            {"inputs": {"question": f"{n} + 0?"}, "expectations": {"expected_response": str(n)}} for n in range(10)
+        ],
+        llm=lambda text: text.split()[-3 if text.endswith("word.") else 0][:1] if "one word" in text else "I see.",
+        writing_llm=ScriptedLLM(lambda request: Completion("{{question}} Answer in one word, please, with one word.")),
+    )
+    assert "{{question}} Answer in one word. " in capsys.readouterr().out
+    assert names["result"].optimized_prompts[0].template.startswith("{{question}} Answer in one word, please")
+
+
 @pytest.mark.page("how-to/use-prompt-embeddings.md")
 def test_use_prompt_embeddings(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     for package in ("torch", "transformers", "openai", "jax"):

@@ -191,6 +191,12 @@ def test_the_policy_is_one_by_gepas_protocol() -> None:
     assert isinstance(AsktellPolicy(3), protocol)
 
 
+def test_the_policy_may_choose_parents_and_accept_proposals() -> None:
+    acceptance = pytest.importorskip("gepa.strategies.acceptance").AcceptanceCriterion
+    assert isinstance(AsktellPolicy(), acceptance)
+    assert isinstance(AsktellPolicy(), gepa.proposer.reflective_mutation.base.CandidateSelector)
+
+
 def test_candidates_are_run_on_the_same_few_examples() -> None:
     adapter = Climbing()
     policy = AsktellPolicy(4, seed=3)
@@ -201,6 +207,89 @@ def test_candidates_are_run_on_the_same_few_examples() -> None:
     assert all(set(scores) == few for scores in result.val_subscores[1:])
     assert set(result.val_subscores[0]) == (few if asks_for_the_seed() else set(range(20)))
     assert int(policy.best_candidate(result)["instruction"]) >= min(9, len(result.candidates) - 1)
+
+
+def test_in_all_its_places_the_policy_climbs() -> None:
+    pytest.importorskip("gepa.strategies.acceptance")
+    policy = AsktellPolicy(4)
+    places = {"candidate_selection_strategy": policy, "acceptance_criterion": policy, "skip_perfect_score": False}
+    result = optimize(Climbing(), policy, 200, **places)
+    assert int(policy.best_candidate(result)["instruction"]) >= 9
+
+
+def running(
+    subscores: list[dict[Any, float]], gains: Sequence[Sequence[float]] = (), before: float = 0.5, i: int = 0
+) -> Any:
+    """The state of a run in which program 0 had these gains in minibatches of other examples."""
+    tasks = [
+        {
+            "parent_idx": 0,
+            "subsample_ids": [3 * n, 3 * n + 1, 3 * n + 2],
+            "subsample_scores": [before] * 3,
+            "new_subsample_scores": [before + gain for gain in each],
+        }
+        for n, each in enumerate(gains)
+    ]
+    return SimpleNamespace(
+        prog_candidate_val_subscores=subscores,
+        parent_program_for_candidate=[[None], *[[0]] * (len(subscores) - 1)],
+        full_program_trace=[*({"tasks": [task]} for task in tasks), {}],
+        i=i,
+    )
+
+
+def draws(subscores: list[dict[Any, float]], gains: Sequence[Sequence[float]] = (), before: float = 0.5) -> list[int]:
+    return [AsktellPolicy().select_candidate_idx(running(subscores, gains, before, i)) for i in range(40)]
+
+
+def test_parents_are_drawn_by_their_probability_of_being_the_best() -> None:
+    rng = np.random.default_rng(0)
+    easiness = rng.normal(0, 0.3, 20)
+
+    def program(level: float) -> dict[Any, float]:
+        return dict(enumerate((level + easiness + rng.normal(0, 0.1, 20)).tolist()))
+
+    assert set(draws([program(0.2), program(0.8)])) == {1}
+    equals = [program(0.5), program(0.5), program(-0.5)]
+    assert set(draws(equals)) == {0, 1}
+    policy = AsktellPolicy()
+    in_one_iteration = [policy.select_candidate_idx(running(equals)) for _ in range(10)]
+    assert set(in_one_iteration) == {0, 1}
+    assert AsktellPolicy().select_candidate_idx(running(equals)) == in_one_iteration[0]
+    fair = draws(equals).count(0)
+    assert draws(equals, [[0.0] * 3] * 10, before=-1.0).count(0) < fair < draws(equals, [[0.0] * 3] * 10, 2.0).count(0)
+
+
+def proposal(*gains: float) -> Any:
+    return SimpleNamespace(
+        subsample_scores_before=[0.5] * len(gains), subsample_scores_after=[0.5 + gain for gain in gains]
+    )
+
+
+def test_a_proposal_is_accepted_if_its_gain_pays_for_a_validation() -> None:
+    seed = [dict.fromkeys(range(300), 0.5)]
+    noise = np.random.default_rng(0).normal(-0.05, 0.2, (60, 3)).tolist()
+    policy, lucky, better = AsktellPolicy(), proposal(0.3, -0.2, 0.0), proposal(0.4, 0.5, 0.3)
+    assert policy.should_accept(lucky, running(seed)), "the first gain is all that is known"
+    assert not policy.should_accept(lucky, running(seed, noise))
+    assert "luck" in policy.reject_reason(lucky, running(seed, noise))
+    assert policy.should_accept(better, running(seed, noise))
+    assert policy.should_accept(lucky, running([dict.fromkeys(range(2), 0.5)], noise)), "a validation costs little"
+    for none in (proposal(0.0, 0.0, 0.0), proposal(0.2, -0.3, 0.0)):
+        assert not policy.should_accept(none, running([{0: 0.5}], noise)), "GEPA would not accept it"
+
+
+def test_scores_without_noise_leave_acceptance_as_it_is_in_gepa() -> None:
+    state = running([dict.fromkeys(range(300), 0.5)], [[0.1] * 3, [-0.1] * 3])
+    assert AsktellPolicy().should_accept(proposal(0.1, 0.1, 0.1), state)
+    assert not AsktellPolicy().should_accept(proposal(-0.1, -0.1, -0.1), state)
+
+
+def test_right_or_wrong_answers_that_gain_one_example_of_three_are_accepted() -> None:
+    rng = np.random.default_rng(0)
+    wins = rng.choice([-1.0, 0.0, 1.0], (40, 3), p=[0.2, 0.65, 0.15]).tolist()
+    state = running([dict.fromkeys(range(100), 0.5)], wins)
+    assert AsktellPolicy().should_accept(proposal(1.0, 0.0, 0.0), state)
 
 
 def test_easy_examples_do_not_make_a_program_the_best() -> None:

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +321,11 @@ def test_dspys_gepa_takes_the_policy() -> None:
         return {name: candidate[name] + " Think." for name in components_to_update}
 
     dataset = [dspy.Example(question=str(n)).with_inputs("question") for n in range(12)]
+    policy = AsktellPolicy(3)
+    settings: dict[str, Any] = {"gepa_kwargs": {"val_evaluation_policy": policy}}
+    if find_spec("gepa.strategies.acceptance"):  # since 0.1.4
+        settings["gepa_kwargs"]["acceptance_criterion"] = policy
+        settings["candidate_selection_strategy"] = policy
     optimizer = dspy.GEPA(
         metric=metric,
         max_metric_calls=60,
@@ -328,7 +334,7 @@ def test_dspys_gepa_takes_the_policy() -> None:
         track_stats=True,
         num_threads=1,
         use_merge=False,
-        gepa_kwargs={"val_evaluation_policy": AsktellPolicy(3)},
+        **settings,
     )
     with dspy.context(lm=DummyLM([{"answer": "a"}] * 500)):
         compiled = optimizer.compile(Judged(), trainset=dataset, valset=dataset)

@@ -1,0 +1,217 @@
+"""MLflow: an optimizer for `mlflow.genai.optimize_prompts` that chooses which rows each candidate is evaluated on."""
+
+import dataclasses
+import json
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, final
+
+from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult, Result, Selector, Study, run
+from asktell.extend import Goal, Method, needs_extra, whole
+from asktell_adapters._scores import checked_example, number
+from asktell_adapters.llms.base import Example
+from asktell_adapters.optimizers.briefs import Brief, Writer
+from asktell_adapters.optimizers.improving import improve
+from asktell_adapters.tracking.mlflow import MLflowTracker
+
+with needs_extra("mlflow"):
+    from mlflow.genai.optimize.optimizers import BasePromptOptimizer
+    from mlflow.genai.optimize.types import PromptOptimizerOutput
+
+_FAILED = "Failed to invoke the predict_fn with "  # MLflow's answer for a `predict_fn` that raised
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_GENERATIONS = 5  # that a writer's budget is for, the given candidates included
+
+
+@final
+class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
+    """Finds the best of several candidates, or of those that a writer writes, within a budget of evaluated rows.
+
+    An evaluation is one candidate on one row of the training data. The prompts to optimize are a candidate, too, and
+    the baseline of every comparison. Metrics are `score`, MLflow's aggregate, and each numeric scorer's, by its name. A
+    `predict_fn` that raises, and a score that is none, are failed evaluations, and never a low score.
+
+    Args:
+        candidates: templates, if one prompt is optimized; else mappings from each prompt's name to its template. They
+            have the same variables as the prompts. Chats are templates in JSON.
+        writer: writes further candidates from the best ones and their failures: see
+            `asktell_adapters.optimizers.writers`. Of several prompts it is shown, and writes, JSON by name.
+        budget: evaluations allowed, of all candidates together.
+        goal: by default the best `score`.
+        method: as for `asktell.Selector`.
+        batch_size: evaluations asked for at once; MLflow runs those of one candidate in parallel.
+        study: a location and a name: every score is kept in that study, and the same call goes on after a crash.
+        display_progress_bar: as in MLflow's own optimizers.
+        seed: makes every choice repeatable.
+
+    Attributes:
+        result: the `asktell.Result` of the last `optimize`, with errors, probabilities and the verdict.
+
+    Raises:
+        InvalidArgumentError: there is neither a candidate nor a writer.
+        MissingExtraError: mlflow is not installed, or too old to optimize prompts.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[str | Mapping[str, str]] = (),
+        *,
+        writer: Writer | None = None,
+        budget: int,
+        goal: Goal | None = None,
+        method: str | Method = "auto",
+        batch_size: int = 10,
+        study: tuple[str, str] | None = None,
+        display_progress_bar: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if isinstance(candidates, str | Mapping) or not (candidates or writer):
+            raise InvalidArgumentError(
+                f"candidates must be a list of templates, and may only be empty with a writer; got {candidates!r:.100}."
+            )
+        self.result: Result | None = None
+        self._candidates, self._writer, self._budget = list(candidates), writer, whole("budget", budget, 1)
+        self._goal, self._method, self._seed = goal or BestFeasible("score"), method, seed
+        self._batch_size, self._study, self._progress = batch_size, study, display_progress_bar
+
+    def optimize(
+        self,
+        eval_fn: Callable[[dict[str, str], list[dict[str, Any]]], list[Any]],
+        train_data: list[dict[str, Any]],
+        target_prompts: dict[str, str],
+        enable_tracking: bool = True,
+    ) -> PromptOptimizerOutput:
+        """Choose; `mlflow.genai.optimize_prompts` calls this.
+
+        Returns:
+            The best candidate. The scores before and after are estimates for all rows, in which luck is allowed for.
+
+        Raises:
+            InvalidArgumentError: there are no rows or scorers, or a candidate does not fit the prompts.
+            EvaluatorError: every evaluation failed, or the writer.
+        """
+        if eval_fn is None or not train_data:
+            raise InvalidArgumentError("asktell chooses by scores: optimize_prompts() needs train_data and scorers.")
+        rows = _Rows(eval_fn, train_data, target_prompts)
+        texts = list(dict.fromkeys(map(rows.text, [target_prompts, *self._candidates])))
+        budget = self._budget // _GENERATIONS if self._writer else self._budget
+        selector = Selector(
+            texts, self._goal, max(1, budget), self._method, examples=len(train_data), baseline=0, seed=self._seed
+        )
+        location = self._study or (f"memory://{uuid.uuid4().hex}", "mlflow")
+        settings: dict[str, Any] = {"concurrency": self._batch_size, "progress": self._progress}
+        with (
+            Study.create(*location, selector, exist_ok=True) as study,
+            MLflowTracker() if enable_tracking else nullcontext() as tracker,
+        ):
+            settings["on_tell"] = tracker
+            if self._writer is None:
+                self.result = run(study, rows, **settings)
+            else:
+                examples, writer = [_example(row) for row in train_data], rows.completing(self._writer)
+                self.result = improve(study, rows, writer, budget=self._budget, examples=examples, **settings).result
+        best, original = self.result.best, self.result.prompts[0]
+        if best is None:
+            raise EvaluatorError(f"No evaluation of the {len(texts)} candidates succeeded.")
+        known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}  # by scorer: since 3.10
+        scores = {**_scores("initial", original), **_scores("final", best)}
+        return PromptOptimizerOutput(rows.candidate(best.prompt), **{k: v for k, v in scores.items() if k in known})
+
+
+@final
+class _Rows:
+    """Evaluates candidates on rows by MLflow's `eval_fn`."""
+
+    def __init__(self, eval_fn: Callable[..., list[Any]], rows: list[dict[str, Any]], target: dict[str, str]) -> None:
+        self._eval_fn, self._rows, self._target = eval_fn, rows, target
+
+    def text(self, candidate: str | Mapping[str, str]) -> str:
+        """The candidate as a text for the selector."""
+        if isinstance(candidate, str):
+            return candidate
+        return next(iter(candidate.values())) if len(self._target) == 1 else json.dumps(dict(candidate))
+
+    def candidate(self, text: str) -> dict[str, str]:
+        """The template of each prompt."""
+        return {next(iter(self._target)): text} if len(self._target) == 1 else json.loads(text)
+
+    def check_prompts(self, prompts: Mapping[str | int, str] | Sequence[str]) -> None:
+        """Check that candidates have the prompts' names and variables.
+
+        Raises:
+            InvalidArgumentError: one has not.
+        """
+        for text in prompts.values() if isinstance(prompts, Mapping) else prompts:
+            try:
+                found = self.candidate(text)
+                fits = {name: _variables(found[name]) for name in found} == {
+                    name: _variables(template) for name, template in self._target.items()
+                }
+            except (ValueError, TypeError, AttributeError):
+                fits = False
+            if not fits:
+                wanted = {name: sorted(_variables(template)) for name, template in self._target.items()}
+                raise InvalidArgumentError(
+                    f"A candidate must be a template of each prompt, with its variables {wanted}; got {text!r:.200}."
+                )
+
+    def completing(self, writer: Writer) -> Writer:
+        """The writer, with variables that it left out of a template put at its end."""
+
+        def write(brief: Brief) -> list[str]:
+            return [self._completed(text) for text in writer(brief)]
+
+        return write
+
+    def _completed(self, text: str) -> str:
+        if len(self._target) > 1:
+            return text
+        (template,) = self._target.values()
+        missing = dict.fromkeys(name for name in _VARIABLE.findall(template) if name not in _variables(text))
+        return "\n\n".join([text, *(f"{{{{{name}}}}}" for name in missing)])
+
+    def evaluate_batch(self, trials: Sequence[Any]) -> list[Mapping[str, Any] | Exception]:
+        """Scores of each trial, or its exception; a call of `eval_fn` for each candidate."""
+        outcomes: dict[int, Mapping[str, Any] | Exception] = {}
+        for text in dict.fromkeys(trial.prompt for trial in trials):
+            places = [i for i, trial in enumerate(trials) if trial.prompt == text]
+            rows = [self._rows[checked_example(trials[i].example, len(self._rows))] for i in places]
+            for i, record in zip(places, self._eval_fn(self.candidate(text), rows), strict=True):
+                outcomes[i] = _outcome(record)
+        return [outcomes[i] for i in range(len(trials))]
+
+
+@final
+class _Scored(dict[str, float]):
+    """Scores, with the answer for whoever writes candidates."""
+
+    def __init__(self, scores: Mapping[str, float], output: str) -> None:
+        super().__init__(scores)
+        self.details = {"output": output}
+
+
+def _outcome(record: Any) -> Mapping[str, float] | Exception:
+    if isinstance(record.outputs, str) and record.outputs.startswith(_FAILED):
+        return EvaluatorError(record.outputs)
+    try:
+        score = number("score", record.score)
+    except EvaluatorError as error:
+        return error
+    return _Scored({**getattr(record, "individual_scores", {}), "score": score}, str(record.outputs))
+
+
+def _variables(template: str) -> set[str]:
+    return set(_VARIABLE.findall(template))
+
+
+def _example(row: Mapping[str, Any]) -> Example:
+    """A row as writers are shown it."""
+    wanted = (row.get("expectations") or {}).get("expected_response", row.get("outputs"))
+    return Example(json.dumps(row["inputs"], default=str, ensure_ascii=False), None if wanted is None else str(wanted))
+
+
+def _scores(when: str, entry: PromptResult) -> dict[str, Any]:
+    known = {name: mean for name, mean in entry.estimate.items() if mean is not None}
+    return {f"{when}_eval_score": known.pop("score", None), f"{when}_eval_score_per_scorer": known}
