@@ -948,6 +948,30 @@ def test_use_mcp(page: Page, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     assert lines[-1].startswith("Take new: ")
 
 
+@pytest.mark.page("how-to/use-opik-langfuse-phoenix.md", family="platforms")
+def test_use_opik_langfuse_phoenix(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # LiteLLM looks on the web otherwise
+    monkeypatch.setenv("OPIK_SENTRY_ENABLE", "false")
+    from tests.families.platforms import stand_in
+
+    with FaultyLLMServer(echo=True) as llm, stand_in.opik() as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("OPENAI_API_BASE", llm.base_url)
+        monkeypatch.setenv("OPIK_URL_OVERRIDE", server.url)
+        names = page.run(1)
+    assert names["found"].score > 0.9
+    with stand_in.langfuse() as server:
+        for name, value in (("PUBLIC_KEY", "public"), ("SECRET_KEY", "secret"), ("BASE_URL", server.url)):
+            monkeypatch.setenv(f"LANGFUSE_{name}", value)
+        page.run(1, llm=lambda prompt, question: question if "geographer" in prompt else "?")
+        names["langfuse"].shutdown()
+    with stand_in.phoenix() as server:
+        monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", server.url)
+        page.run(1)
+    assert capsys.readouterr().out.count("(final, 18 of 18 evaluations spent") == 2
+    assert names["selector"].result().selected[0].prompt == "You are a geographer."
+
+
 @pytest.mark.page("how-to/use-promptfoo.md", family="promptfoo")
 def test_use_promptfoo(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     modules = Path(os.environ.get("PROMPTFOO_NODE_MODULES", Path(sys.prefix) / "node_modules"))

@@ -1,0 +1,79 @@
+"""Langfuse: chosen items of a data set, each prompt's in one experiment."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from asktell import EvaluatorError
+from asktell.extend import in_words
+from asktell_adapters._scores import checked_example, number
+
+_SHOWN = 60  # characters of a prompt in the name of its experiment
+
+
+@final
+class LangfuseExperiments:
+    """Evaluates prompts on items by `langfuse.run_experiment`: for `asktell.run`, over threads if it has an executor.
+
+    A prompt's experiment has one id, from the selection's name and the prompt: what is evaluated later, by other
+    workers or after a restart, joins it.
+
+    Args:
+        langfuse: a `langfuse.Langfuse`, 5.0 or newer.
+        data: `langfuse.get_dataset(...).items`, or mappings with `input`, `expected_output` and `metadata`.
+        task: `task(prompt, item)` -> the output; plain or async.
+        evaluators: as for `run_experiment`. Numbers and booleans that they give are the metrics, under their names.
+        name: of the selection; runs are called "name: prompt".
+        options: more of `run_experiment`'s arguments, such as `composite_evaluator` or `metadata`.
+
+    Attributes:
+        examples: the items, for `Selector(examples=len(...))`.
+    """
+
+    def __init__(
+        self,
+        langfuse: Any,
+        data: Sequence[Any],
+        task: Callable[[str, Any], Any],
+        evaluators: Sequence[Callable[..., Any]],
+        *,
+        name: str = "asktell",
+        **options: Any,
+    ) -> None:
+        self.examples = list(data)
+        self._langfuse, self._task, self._evaluators = langfuse, task, list(evaluators)
+        self._name, self._options = name, options
+
+    def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
+        """Run the task on the item, and score its output.
+
+        Raises:
+            EvaluatorError: the task raised; the trace in Langfuse says so, too.
+            InvalidArgumentError: there is no such item.
+        """
+        row = self.examples[checked_example(example, len(self.examples))]
+        failures: list[Exception] = []
+
+        async def task(*, item: Any, **_: Any) -> Any:
+            try:
+                output = self._task(prompt, item)
+                return await output if hasattr(output, "__await__") else output
+            except Exception as error:
+                failures.append(error)
+                raise
+
+        found = self._langfuse.run_experiment(
+            name=self._name,
+            run_name=f"{self._name}: {prompt[:_SHOWN]}",
+            experiment_id=self._langfuse.create_trace_id(seed=json.dumps([self._name, prompt])),
+            data=[row],
+            task=task,
+            evaluators=self._evaluators,
+            **{**self._options, "metadata": {**(self._options.get("metadata") or {}), "prompt": prompt}},
+        )
+        if not found.item_results:  # Langfuse logs why
+            failure = failures[0] if failures else None
+            said = "Langfuse ran no task" if failure is None else f"the task raised {in_words(failure)}"
+            raise EvaluatorError(said) from failure
+        evaluations = [each for each in found.item_results[0].evaluations if not isinstance(each.value, str)]
+        return {each.name: number(each.name, each.value) for each in evaluations}
