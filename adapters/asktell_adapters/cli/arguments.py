@@ -112,10 +112,14 @@ COMMANDS = (
         "asks for what is not given.",
         "example: asktell init\n"
         "         asktell init support.toml --kind openai --model gpt-4o-mini --data tickets.csv \\\n"
-        "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'",
+        "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'\n"
+        "         asktell init --promptfoo promptfooconfig.yaml",
         (
             _a("config", metavar="CONFIG.toml", type=Path, nargs="?", help="default: selection.toml"),
             _a("--kind", choices=KINDS, help="what answers"),
+            _a(
+                "--promptfoo", metavar="FILE", type=Path, help="take prompts, tests, provider and metrics of its config"
+            ),
             _a("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written"),
             _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
             _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),
@@ -124,7 +128,7 @@ COMMANDS = (
                 "--model",
                 metavar="NAME",
                 action="append",
-                help="name of the model; repeatable, to choose among several",
+                help="name of the model; repeatable, to choose among several; or promptfoo's provider",
             ),
             _a("--base-url", metavar="URL", help="URL of an API other than OpenAI's"),
             _a("--api-key-env", metavar="NAME", help="environment variable of the key (default: OPENAI_API_KEY)"),

@@ -42,7 +42,10 @@ _OF_OURS: list[Mapping[str, Any]] = list(csv.DictReader(io.StringIO(ROWS)))
 def init(arguments: argparse.Namespace) -> int:
     """`asktell init`."""
     ask = _Asking(sys.stdin.isatty() and not arguments.yes)
-    kind = arguments.kind or ask.one_of("What answers?", {name: _what(name) for name in KINDS})
+    if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
+        raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
+    given = arguments.kind or (arguments.promptfoo and "promptfoo")
+    kind = given or ask.one_of("What answers?", {name: _what(name) for name in KINDS})
     path: Path = arguments.config or Path("selection.toml")
     _free(path, arguments.force)
     if kind in HARNESSES:
@@ -256,17 +259,20 @@ def _rubric(given: Sequence[str]) -> dict[str, str]:
 
 def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> int:
     """The configuration for what has models, data and metrics of its own."""
-    for name in (*_OF_MODELS, *(["model"] if kind == "promptfoo" else [])):
+    for name in _OF_MODELS:
         if getattr(arguments, name) is not None:
             raise InvalidArgumentError(f"--{name.replace('_', '-')} does not go with {kind}, which has that itself.")
     if arguments.prompts is not None and (kind == "promptfoo" or not arguments.prompts.exists()):
         had = "its config has the prompts" if kind == "promptfoo" else "there is no such file"
         raise InvalidArgumentError(f"--prompts {str(arguments.prompts)!r}: {had}.")
+    if len(arguments.model or ()) > 1:
+        raise InvalidArgumentError(f"Several --model do not go with {kind}: the file names one.")
     text = HARNESSES[kind][1].replace("NAME", str(path))
     made: list[Path] = [path]
+    said: list[str] = []
+    if kind == "promptfoo":
+        text, said = _of_promptfoo(text, path, arguments)
     if kind == "inspect":
-        if len(arguments.model or ()) > 1:
-            raise InvalidArgumentError("Several --model do not go with inspect: the file names one.")
         model = (arguments.model or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")])[0]
         prompts = arguments.prompts or path.parent / "prompts.txt"
         for file, content in ((prompts, PROMPTS), (path.parent / "inspect_task.py", TASK)):
@@ -279,10 +285,38 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     path.write_text(text, encoding="utf-8")
     show(f"Wrote {', '.join(map(str, made))}.")
+    for line in said:
+        show(line)
     show("Next:")
     show(f"  asktell check {path}")
     show(f"  asktell run {path}")
     return 0
+
+
+def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace) -> tuple[str, list[str]]:
+    """The configuration, of what promptfoo reads in its own if that is given; and what that has, in words."""
+    provider = next(iter(arguments.model or ()), None)
+    if provider is not None:
+        text = re.sub("^# (provider =) .*", lambda found: f"{found[1]} {quoted(provider)}", text, flags=re.MULTILINE)
+    if (given := arguments.promptfoo) is None:
+        return text, []
+    if given.suffix == ".jsonl":
+        raise InvalidArgumentError(
+            f"{given} looks like results of past runs, as OpenAI Evals exports them: `promptfoo import` takes those. "
+            "A configuration of prompts, providers and tests is needed, in YAML or JSON."
+        )
+    from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
+
+    given = given / "promptfooconfig.yaml" if given.is_dir() else given
+    with PromptfooEvaluator(given, provider=provider) as evaluator:
+        n_prompts, n_tests, metrics = len(evaluator.prompts), len(evaluator.tests), evaluator.metrics
+    text = text.replace('"promptfooconfig.yaml"', quoted(relative(given, path.resolve().parent)))
+    text = text.replace("budget = 32 ", f"budget = {min(n_prompts * n_tests, PER_PROMPT * n_prompts)} ")
+    named = ", ".join(["score", "success", *metrics])
+    said = [f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {named}."]
+    if n_prompts == 1:
+        said.append("With one prompt there is nothing to choose among: add others to its `prompts` before the run.")
+    return text, said
 
 
 def _variable(name: str) -> str:

@@ -41,6 +41,9 @@ class EvaluatorTable(Table, table="evaluator"):
     config: str = key("promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests.")
     provider: str | None = key(None, "promptfoo: which of its providers answers.", said="the first")
     rows: str | None = key(None, "promptfoo: a file that keeps its rows.")
+    prompts_are_code: bool = key(
+        False, "promptfoo: evaluate prompts in its whole template language, which can run commands: only your own."
+    )
     task: str | None = key(None, '`"module:function"`, which returns an Inspect task.', said="needed with `inspect`")
     model: str | None = key(None, "inspect: the model, as Inspect names it.", said="Inspect's own")
     log_dir: str | None = key(None, "inspect: folder of its logs.")
@@ -79,7 +82,9 @@ def _promptfoo(table: EvaluatorTable) -> Harness:
     from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
     rows = None if table.rows is None else table.beside(table.rows)
-    evaluator = PromptfooEvaluator(table.beside(table.config), provider=table.provider, rows=rows)
+    evaluator = PromptfooEvaluator(
+        table.beside(table.config), provider=table.provider, rows=rows, prompts_are_code=table.prompts_are_code
+    )
     return Harness(evaluator, _dataset(table, evaluator.tests), dict(evaluator.prompts))
 
 

@@ -1,6 +1,7 @@
 """A configuration that `asktell init` wrote for a promptfoo config, checked and run with promptfoo."""
 
 import io
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -30,3 +31,94 @@ def test_what_init_writes_is_checked_and_run(
     assert "(final, 24 of 24 evaluations spent" in said
     assert "reasons" not in said.split("\n")[2], "too long"
     assert main(["status", "a.toml"]) == 0
+
+
+# As one moves an evaluation of OpenAI's: chat prompts, columns below `item`, graders as assertions.
+MOVED = """\
+# yaml-language-server: $schema=https://promptfoo.dev/config-schema.json
+description: Ticket triage
+tags:
+  source: openai-evals
+prompts:
+  - label: short
+    raw: |
+      [{"role": "system", "content": "Name the category."}, {"role": "user", "content": "{{ item.ticket }}"}]
+  - label: careful
+    raw: |
+      [{"role": "developer", "content": "Name the category, nothing else."},
+       {"role": "user", "content": "Subject: {{item.subject}} {{item.ticket}}"}]
+providers:
+  - id: openai:responses:gpt-5-mini
+    label: gpt-5-mini
+    config: { apiBaseUrl: "http://localhost:9/v1", apiKey: none, temperature: 0 }
+  - id: echo
+    label: echoed
+defaultTest:
+  assert:
+    - { type: icontains, value: "{{item.category}}", metric: category, weight: 2 }
+    - { type: javascript, value: "output.length < 200", metric: short }
+tests:
+  - { description: row 1, vars: { item: { ticket: "A bill, twice.", subject: Bill, category: bill } } }
+  - { description: row 2, vars: { item: { ticket: "The app crashes.", subject: Bug, category: bug } } }
+  - { description: row 3, vars: { item: { ticket: "A new plan?", subject: Plan, category: plan } } }
+evaluateOptions: { maxConcurrency: 4 }
+outputPath: results.json
+"""
+
+
+@pytest.fixture
+def moved(tmp_path: Path, node_modules: Path, node: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "moved" / "evals.yaml").write_text(MOVED)
+    (tmp_path / "moved" / "node_modules").symlink_to(node_modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setenv("PATH", f"{Path(node).parent}:/usr/bin:/bin")
+    return tmp_path / "moved"
+
+
+def test_a_moved_evaluation_is_taken_as_it_comes(moved: Path, capsys: Any) -> None:
+    assert main(["init", "a.toml", "--promptfoo", "moved/evals.yaml"]) == 2
+    assert '(asktell init --model): the config has "gpt-5-mini", "echoed"' in capsys.readouterr().err
+    assert main(["init", "a.toml", "--promptfoo", "moved/evals.yaml", "--model", "echoed"]) == 0
+    said = capsys.readouterr().out
+    assert "has 2 prompts and 3 tests. Metrics to choose by, in [goal]: score, success, category, short." in said
+    text = Path("a.toml").read_text()
+    assert '\nconfig = "moved/evals.yaml" ' in text
+    assert '\nprovider = "echoed"\n' in text
+    assert text.count("\nbudget = 6 ") == 1
+    Path("a.toml").write_text(text.replace('maximize = "score"', 'maximize = "category"'))
+    assert main(["run", "a.toml", "--no-progress"]) == 0
+    said = capsys.readouterr().out
+    assert "(final, 6 of 6 evaluations spent" in said
+    assert "careful" in said.split("prompt\n")[1].split("\n")[0]
+
+
+def test_the_configuration_in_promptfoos_own_export_is_taken(moved: Path, capsys: Any) -> None:
+    config = {"prompts": ["Say {{word}}."], "providers": ["echo"], "tests": [{"vars": {"word": "yes"}}]}
+    (moved / "eval.json").write_text(json.dumps({"evalId": "eval-1", "config": config, "results": {"version": 3}}))
+    assert main(["init", "b.toml", "--promptfoo", "moved/eval.json"]) == 0
+    assert "With one prompt there is nothing to choose among: add others" in capsys.readouterr().out
+
+
+def test_what_is_no_configuration_is_refused(moved: Path, capsys: Any) -> None:
+    (moved / "eval_items_run.jsonl").write_text('{"object": "eval.run.output_item"}\n')
+    for words, message in (
+        (["--promptfoo", "moved/eval_items_run.jsonl"], "results of past runs, as OpenAI Evals exports them"),
+        (["--promptfoo", "moved/none.yaml"], "There is no promptfoo config"),
+        (["--promptfoo", "moved/evals.yaml", "--kind", "openai"], "--promptfoo goes with --kind promptfoo"),
+        (["--promptfoo", "moved/evals.yaml", "--model", "a", "--model", "b"], "Several --model"),
+        (["--promptfoo", "moved/evals.yaml", "--model", "a"], 'no provider "a", but "gpt-5-mini", "echoed"'),
+    ):
+        assert main(["init", "c.toml", *words]) == 2
+        assert message in capsys.readouterr().err
+    assert not Path("c.toml").exists()
+    (moved / "evals.yaml").write_text(MOVED.replace("{{ item.ticket }}", "{{ item.ticket | upper }}"))
+    assert main(["init", "c.toml", "--promptfoo", "moved/evals.yaml", "--model", "echoed"]) == 2
+    assert "prompts_are_code = true in [evaluator]" in capsys.readouterr().err
+    Path("c.toml").write_text(
+        'budget = 6\noutput = "c"\n[evaluator]\ntype = "promptfoo"\nconfig = "moved/evals.yaml"\nprovider = "echoed"\n'
+        'prompts_are_code = true\n[goal]\nmaximize = "score"\n'
+    )
+    assert main(["check", "c.toml"]) == 0
+    assert "\ncategory  1\n" in capsys.readouterr().out

@@ -39,7 +39,7 @@ def find_node(node: str | Path) -> str:
     found = shutil.which(node)
     if found is None:
         raise MissingExtraError(
-            f"promptfoo needs Node.js, but there is no {str(node)!r}. Install it, or give node=PATH."
+            f"promptfoo needs Node.js 22.22 or newer, but there is no {str(node)!r}. Install it, or give node=PATH."
         )
     return found
 
@@ -62,7 +62,8 @@ def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
             return place / "promptfoo"
     where = f"{places[0]}" if node_modules is not None else f"{folder} or above it, nor a command promptfoo"
     raise MissingExtraError(
-        f"There is no promptfoo in {where}. Run: npm install promptfoo, or give node_modules=FOLDER."
+        f"There is no promptfoo in {where}. Run: npm install promptfoo (with Node 22.22 or newer: to an older one npm "
+        "gives an old promptfoo), or give node_modules=FOLDER."
     )
 
 

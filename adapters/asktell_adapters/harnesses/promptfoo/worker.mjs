@@ -79,6 +79,7 @@ async function read(path) {
   }
   const found = require('js-yaml').load(readFileSync(path, 'utf8'));
   if (!found || typeof found !== 'object') throw new Error(`${path} holds no promptfoo config`);
+  if (found.config && found.results) return found.config; // what `promptfoo export` wrote
   if (!JSON.stringify(found).includes('"$ref"')) return found;
   const parser = await import(pathToFileURL(require.resolve('@apidevtools/json-schema-ref-parser')).href);
   return parser.dereference(found);
@@ -98,7 +99,7 @@ async function findProvider(entries, wanted) {
   if (fitting.length !== 1) {
     const names = found.map(({ label }) => JSON.stringify(label)).join(', ') || 'none';
     throw new Error(wanted == null || fitting.length > 1
-      ? `asktell evaluates one provider at a time; name one by its label, provider=...: the config has ${names}`
+      ? `asktell evaluates one provider at a time; name one by its label, provider=... (asktell init --model): the config has ${names}`
       : `the config has no provider ${JSON.stringify(wanted)}, but ${names}`);
   }
   return fitting[0];
@@ -184,7 +185,7 @@ function check(test) {
   if (other) throw new Error(`${name} asserts ${other.type}, which compares several prompts: asktell scores them one by one`);
 }
 
-const CURE = 'If nobody but you writes prompts and tests, allow it: prompts_are_code=True';
+const CURE = 'If nobody but you writes prompts and tests, allow it: prompts_are_code=True (in a configuration: prompts_are_code = true in [evaluator])';
 
 // promptfoo runs these for a value; a pattern may match such a file.
 function isProgram(value) {
