@@ -30,9 +30,8 @@ _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a
 _FIRST_PART = 1 / 3  # of the budget, for arms that cover the factors' levels evenly
 _FEWEST_FOR_FACTORS = 60  # evaluations: of fewer, scores tell too little of levels (`benchmarks.selection.factors`)
 # What a decision may cost.
-_PULLS_BEFORE_A_LOOK = 50  # one more pull in fifty changes little: the work grows with the log of the budget
+_PULLS_BEFORE_A_LOOK = 16  # one more in sixteen changes little, and stops come that late at most
 _TRIES = 6  # of a prompt without a score, before others: six of six failures take it out at the rate of 1/2
-_PULLS_BEFORE_A_STOP = 20  # an early stop comes that part later at most, and every look costs its work
 _LEAST_INTEREST = 1e-3  # of a contender that no draw has on top: less than one of 256 draws
 _MOST_DRAWS = 10_000  # a probability is then known to .005
 
@@ -116,9 +115,8 @@ class Adaptive:
         if doubtful is not None and not len(doubtful):
             return self._finish(state, number, belief)._replace(settled=True)
         arms = self._choose(state, open_, min(room, self._batch_size(state)), number, belief, doubtful)
-        before_a_look = _PULLS_BEFORE_A_LOOK if self.confidence is None else _PULLS_BEFORE_A_STOP
         n_asked = state.spent + len(state.missing) + len(state.pending)
-        n_pulls = min(room, max(len(arms), n_asked // before_a_look))
+        n_pulls = min(room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
         alone = len(open_) == 1 or room == 1
         return Decided(number, plan=self._cells(state, arms, n_pulls, belief, alone))
 

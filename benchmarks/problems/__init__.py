@@ -25,6 +25,8 @@ __all__ = [
 ]
 
 INSTANCES = 10
+HALVES = ("development", "report", "models")
+"""What a problem is counted among, see `half`."""
 
 
 def names(folder: Path | None) -> list[str]:
@@ -33,8 +35,13 @@ def names(folder: Path | None) -> list[str]:
 
 
 def half(name: str) -> str:
-    """Development for the problems that methods may be tuned on, report for the others."""
+    """Development for the problems that methods may be tuned on, report for the others; models apart from both.
+
+    Candidates of the tables of models differ much more than prompts do. Methods were tuned on these, too.
+    """
     table = name.partition("@")[0]
+    if table.startswith("models/"):
+        return "models"
     invented = table in (*synthetic.NAMES, *grown.NAMES)
     return "development" if invented or table in replay.DEVELOPMENT else "report"
 

@@ -20,16 +20,19 @@ from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.simulation.replay import Replay
 from asktell.simulation.simulate import Outcome, run_once
 from benchmarks.problems import BenchmarkProblem
+from benchmarks.rivals.agentopt import arm_elimination
 from benchmarks.rivals.ape import ape
 from benchmarks.rivals.capo import capo_race
 from benchmarks.rivals.gittins import gittins
 from benchmarks.rivals.hbbops import hbbops
 from benchmarks.rivals.in_full import in_full
+from benchmarks.rivals.lucb import lucb
 from benchmarks.rivals.poes import poes
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.prompteval import prompteval, prompteval_bai
 from benchmarks.rivals.psips import psips
 from benchmarks.rivals.pulse import pulse
+from benchmarks.rivals.track_and_stop import track_and_stop
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.triple_clst import triple_clst
 from benchmarks.rivals.triple_gse import triple_gse
@@ -86,6 +89,9 @@ RIVALS = {
     "triple-gse": Rival(triple_gse, (BestFeasible,), featured=True),
     "hbbops": Rival(hbbops, (BestFeasible,)),
     "capo-race": Rival(capo_race, BOTH),
+    "agentopt": Rival(arm_elimination, (BestFeasible,)),
+    "lucb": Rival(lucb, (BestFeasible,)),
+    "track-and-stop": Rival(track_and_stop, (BestFeasible,)),
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
     "ucb-e-lrf": Rival(ucb_e_lrf, (BestFeasible,)),
     "prompteval": Rival(prompteval, BOTH),

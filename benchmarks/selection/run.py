@@ -53,6 +53,7 @@ SLOW = ("blup-", "mlp-", "uniform+", "optuna-")
 SUITES = {
     "small": Suite(("best@.5", "pareto"), (3, 5, 10), 4, (3,), 2),
     "fronts": Suite(problems.FRONTS, (1, 3, 10), 3, (1, 3, 10), 3),
+    "models": Suite(("best@.5", "pareto"), (1, 2, 3, 5, 10, 20), 20, (1, 2, 3, 5, 10, 20), 20),
     "full": Suite(problems.GOALS, (1, 2, 3, 5, 8, 10), 100, (1, 3, 5, 10), 20),
 }
 
@@ -145,7 +146,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that every script of the suite has."""
     parser.add_argument("--tables", type=Path, default=replay.default_folder(), help="folder of recorded tables")
     parser.add_argument("--problems", nargs="+", help="names, or beginnings of names (default: all)")
-    parser.add_argument("--half", choices=("development", "report"), help="only the problems of that half")
+    parser.add_argument("--half", choices=problems.HALVES, help="only the problems of that half")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--any-commit", action="store_true", help="keep the lines of other commits too")
 

@@ -1,0 +1,31 @@
+"""LUCB (Kalyanakrishnan, Tewari, Auer & Stone 2012): pull the leader and whoever may still be better than it.
+
+AgentOpt's Epsilon-LUCB (2026) is this rule until the two bounds differ by less than epsilon. Differences: run to a
+fixed budget; the bounds are a quarter of a pooled standard deviation times sqrt(2 log(t) / n) away, since the published ones,
+for scores from 0 to 1 at a confidence, are wider than the scale at such budgets. With a constraint the leader is the
+best feasible prompt by the means, and a prompt challenges it by the lesser of the upper bounds on its objective and,
+less the leader's slack bound, on its slack (see `benchmarks.rivals.gaps`).
+"""
+
+import numpy as np
+
+from asktell.problem.goals import Goal
+from benchmarks.rivals.gaps import leads
+from benchmarks.rivals.pool import Pool
+
+_WIDTH = 0.25  # of .1, .25, .5 and 1 best on synthetic tables and those of models, b = 2, 3 and 10
+
+
+def lucb(pool: Pool, goal: Goal, seed: int) -> list[int]:
+    """One pull of every prompt; then the leader and its strongest challenger, again and again."""
+    for arm in range(min(pool.n_arms, pool.left)):
+        pool.pull(arm)
+    while pool.left:
+        width = _WIDTH * np.sqrt(2.0 * np.log(pool.spent) / np.maximum(pool.counts, 1))
+        leader, gap = leads(pool, goal)
+        hope = width - gap
+        hope[leader] = -np.inf
+        pool.pull(leader)
+        if pool.left:
+            pool.pull(int(hope.argmax()))
+    return pool.best(goal)
