@@ -1,10 +1,9 @@
 """LUCB (Kalyanakrishnan, Tewari, Auer & Stone 2012): pull the leader and whoever may still be better than it.
 
 AgentOpt's Epsilon-LUCB (2026) is this rule until the two bounds differ by less than epsilon. Differences: run to a
-fixed budget; the bounds are a quarter of a pooled standard deviation times sqrt(2 log(t) / n) away, since the published ones,
-for scores from 0 to 1 at a confidence, are wider than the scale at such budgets. With a constraint the leader is the
-best feasible prompt by the means, and a prompt challenges it by the lesser of the upper bounds on its objective and,
-less the leader's slack bound, on its slack (see `benchmarks.rivals.gaps`).
+fixed budget; the bounds are a quarter of a pooled standard deviation times sqrt(2 log(t) / n) away, since those
+published, at a confidence for scores from 0 to 1, are wider than the scale at such budgets; with constraints the
+distance to the lead is that of `benchmarks.rivals.gaps`.
 """
 
 import numpy as np

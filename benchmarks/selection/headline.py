@@ -1,11 +1,12 @@
 """Equivalent budget, the headline: `python -m benchmarks.selection.headline --tables FOLDER`.
 
-How many evaluations per prompt the published method (`csr` or `ege-sr`; published schedule, independent examples)
-needs for the quality that a method of ours has at `--at` (3) evaluations per prompt, divided by that 3. Above 1, ours
-is cheaper. The published method's quality as a function of its budget is measured on a grid, made monotone (isotonic
-regression), and interpolated linearly in the logarithm of the budget. A quality that it does not reach at the end of
-the grid is censored and printed as `> x`, one below its start as `< x`. Intervals (95 %) are from a bootstrap over
-seeds, and for the overall line over tables too. The best feasible prompt is averaged over three thresholds.
+How many evaluations per prompt the published method (`csr` or `ege-sr`; published schedule, independent examples), or
+another `--reference`, needs for the quality that a method of ours has at `--at` (3) evaluations per prompt, divided by
+that 3. Above 1, ours is cheaper. The reference's quality as a function of its budget is measured on a grid, made
+monotone (isotonic regression), and interpolated linearly in the logarithm of the budget. A quality that it does not
+reach at the end of the grid is censored and printed as `> x`, one below its start as `< x`. Intervals (95 %) are from a
+bootstrap over seeds, and for the overall line over tables too. The best feasible prompt is averaged over three
+thresholds.
 
 Without --problems: all recorded tables that are found, or where there are none the synthetic ones.
 """
@@ -92,10 +93,12 @@ def equivalent(ours: Array, published: Array, at: float, grid: Sequence[float], 
     return Equivalent(budget / at, float(low), float(high), mark)
 
 
-def wanted_tasks(names: Sequence[str], method: str, goal: str, at: float, seeds: int) -> list[Task]:
+def wanted_tasks(
+    names: Sequence[str], method: str, goal: str, at: float, seeds: int, reference: str | None = None
+) -> list[Task]:
     """Those that a comparison needs, in the order that `qualities` reads."""
     goal_names, kind = GOALS[goal]
-    reference = methods.REFERENCE[kind]
+    reference = reference or methods.REFERENCE[kind]
     pairs = [(method, at), *((reference, float(b)) for b in GRID)]
     return [Task(p, g, m, b, s) for p in names for g in goal_names for m, b in pairs for s in range(seeds)]
 
@@ -130,7 +133,7 @@ def compare(names: Sequence[str], method: str, goal: str, lines: list[dict[str, 
 def _groups(names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
     """The tables of each half, where there are several of both, and all of them."""
     halves = [problems.half(name) for name in names]
-    for half in ("development", "report"):
+    for half in problems.HALVES:
         mine = [i for i, of in enumerate(halves) if of == half]
         if 1 < len(mine) < len(names):
             yield f"{half} half ({len(mine)})", mine
@@ -143,6 +146,7 @@ def main() -> None:
     add_arguments(parser)
     parser.add_argument("--methods", nargs="+", default=["auto"], metavar="METHOD", help="default: auto")
     parser.add_argument("--goals", nargs="+", choices=sorted(GOALS), default=sorted(GOALS))
+    parser.add_argument("--reference", choices=methods.names(), metavar="METHOD", help="in place of the published one")
     parser.add_argument("--at", type=float, default=3, help="evaluations per prompt of ours (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--output", type=Path, default=OUTPUT / "headline.jsonl")
@@ -153,10 +157,10 @@ def main() -> None:
     rows = []
     for goal in args.goals:
         for method in args.methods:
-            tasks = wanted_tasks(names, method, goal, args.at, args.seeds)
+            tasks = wanted_tasks(names, method, goal, args.at, args.seeds, args.reference)
             lines = run_tasks(tasks, args.output, args.tables, args.jobs, args.any_commit)
             rows += compare(names, method, goal, lines, args.at)
-    header = ["method", "goal", "tables", "quality", "published, same budget", "equivalent budget", "low", "high"]
+    header = ["method", "goal", "tables", "quality", "reference, same budget", "equivalent budget", "low", "high"]
     rows = [[*row, f"{args.at:g}", str(args.seeds)] for row in rows]
     print(f"\n{table([*header, 'b', 'seeds'], rows)}")
 

@@ -1,6 +1,6 @@
 """The pictures of the benchmarks: quality against budget, a pool's scatter, a tightening constraint."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,10 @@ SHOWN = {
     "best": ("auto", "uniform", "csr", "csr-sh", "csr-published", "triple-sh", "triple-gse", "ucb-e"),
     "pareto": ("auto", "uniform", "ege-sr", "ege-sh", "ege-sr-published", "optuna-tpe", "capo-race", "ape"),
 }
+MODELS = {
+    "best": ("auto", "uniform", "csr-sh", "csr-published", "track-and-stop", "lucb", "ucb-e", "agentopt"),
+    "pareto": ("auto", "uniform", "ege-sr", "ege-sh", "ege-sr-published", "ape", "psips"),
+}
 TITLES = {"best": "best feasible prompt", "pareto": "Pareto set"}
 
 
@@ -27,7 +31,14 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     """Every picture that the lines allow."""
     folder.mkdir(parents=True, exist_ok=True)
     mpl.use("Agg")
-    pictures = [_save(_against_budget(lines), folder / "benchmark-budget.png")]
+    models = [line for line in lines if problems.half(line["problem"]) == "models"]
+    lines = [line for line in lines if problems.half(line["problem"]) != "models"]
+    pictures = []
+    if models:
+        pictures.append(_save(_against_budget(models, MODELS), folder / "benchmark-models.png"))
+    if not lines:
+        return pictures
+    pictures.append(_save(_against_budget(lines, SHOWN), folder / "benchmark-budget.png"))
     if len({line["goal"] for line in lines}) > 2:
         pictures.append(_save(_against_constraint(lines), folder / "benchmark-constraint.png"))
     # Of a table that is part of the repository: those from elsewhere are not copied, not even as a picture.
@@ -37,17 +48,17 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     return pictures
 
 
-def _against_budget(lines: Sequence[Line]) -> Figure:
+def _against_budget(lines: Sequence[Line], shown: Mapping[str, Sequence[str]]) -> Figure:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots(1, 2)
     # On the same problems at every budget: the headline's grid of budgets is run on recorded tables only.
     lines = [line for line in lines if not line["problem"].startswith("synthetic/")] or lines
-    for ax, goal in zip(axes, SHOWN, strict=True):
+    for ax, goal in zip(axes, shown, strict=True):
         # The other thresholds have runs of fewer methods and budgets.
         part = [
             line for line in lines if line["goal"].startswith(goal) and line["goal"] not in ("best@.25", "best@.75")
         ]
-        _curves(ax, part, SHOWN[goal], "per_prompt")
+        _curves(ax, part, shown[goal], "per_prompt")
         ax.set(title=TITLES[goal], xlabel="evaluations per prompt", ylabel="quality", xscale="log")
         ticks = sorted({line["per_prompt"] for line in part if line["per_prompt"] not in (4, 6, 9)})  # no room
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

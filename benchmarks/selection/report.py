@@ -86,7 +86,8 @@ def kind(line: Line) -> str:
     name = line["problem"]
     if base(name) in problems.grown.NAMES:
         return "AlpacaEval, grown"
-    return "synthetic" if name.startswith("synthetic/") else f"recorded, {problems.half(name)} half"
+    half = problems.half(name)
+    return "synthetic" if name.startswith("synthetic/") else half if half == "models" else f"recorded, {half} half"
 
 
 def rankable(lines: Iterable[Line], goal: str) -> list[Line]:
@@ -213,7 +214,8 @@ def tables(lines: list[Line]) -> dict[str, str]:
             [x for x in ran if x["per_prompt"] == b and x["goal"] in (MIDDLE, problems.PARETO)]
         ),
         "thresholds": thresholds(ran, b),
-        "never-worse": never_worse(ran),
+        "never-worse": never_worse([line for line in ran if kind(line) != "models"]),
+        "never-worse-models": never_worse([line for line in ran if kind(line) == "models"]),
         "pool-sizes": pool_sizes(lines),
     }
 
@@ -229,7 +231,7 @@ def main() -> None:
     if not lines:
         parser.error(f"no runs in {[str(path) for path in args.lines]}")
     args.results.mkdir(parents=True, exist_ok=True)
-    files = [save(name, text, args.results) for name, text in tables(lines).items()]
+    files = [save(name, text, args.results) for name, text in tables(lines).items() if len(text.splitlines()) > 2]
     pictures = draw_all([line for line in lines if "@" not in line["problem"]], args.images)
     print(f"{len(lines):,} runs: {', '.join(path.name for path in (*files, *pictures))}")
 

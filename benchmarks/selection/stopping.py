@@ -1,80 +1,95 @@
 """What stopping early saves and how often it is wrong: `python -m benchmarks.selection.stopping --tables FOLDER`.
 
-Runs `Adaptive(confidence=..., tolerance=...)` with --per-prompt evaluations per prompt. A run that stopped early is
-wrong if its answer is off by more than the tolerance, by the true means, in the sense of
+Runs rules that stop once they are sure, at 95 %, with --per-prompt evaluations per prompt at most: `Adaptive` with a
+confidence (by proof, or by the posterior alone), `Race`, and for the best prompt without constraints TensorZero's rule
+on track-and-stop (`benchmarks.rivals.track_and_stop`; at least 10 evaluations of each prompt, as its default is). A run
+that stopped early is wrong if its answer is off by more than the tolerance, by the true means, in the sense of
 `asktell.posterior.membership.settled`. Saved is the part of the budget that was not spent, over all runs.
 """
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 import asktell
+from asktell.methods import Method
 from asktell.posterior import membership
-from asktell.simulation.lines import read_lines
-from asktell.simulation.replay import play
-from benchmarks import problems
+from asktell.simulation.lines import known_lines
+from asktell.simulation.replay import Replay, play
+from benchmarks import problems, results
+from benchmarks.rivals.pool import Pool
+from benchmarks.rivals.track_and_stop import track_and_stop
 from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems
 
 Line = dict[str, Any]
 
-GOALS = ("best@.5", "pareto")
+GOALS = ("best", "best@.5", "pareto")
+CONFIDENCE = 0.95
+TENSORZERO, FEWEST = "tensorzero", 10
+RULES: dict[str, Callable[[float], Method]] = {
+    "auto, proof": lambda tolerance: asktell.Adaptive(confidence=CONFIDENCE, tolerance=tolerance),
+    "auto, posterior": lambda tolerance: asktell.Adaptive(
+        confidence=CONFIDENCE, tolerance=tolerance, confidence_kind="posterior"
+    ),
+    "race": lambda tolerance: asktell.Race(confidence=CONFIDENCE, tolerance=tolerance),
+}
 
 
-def measure(
-    name: str, goal: str, per_prompt: float, tolerance: float, seed: int, folder: Path | None, confidence: float = 0.95
-) -> Line:
-    """One run."""
-    problem = problems.load(name, goal, folder, seed)
+class Stop(NamedTuple):
+    """One run; `per_prompt` is the budget over the number of prompts."""
+
+    problem: str
+    goal: str
+    rule: str
+    per_prompt: float
+    tolerance: float
+    seed: int
+
+
+def measure(task: Stop, folder: Path | None) -> Line:
+    """The line of one run."""
+    problem = problems.load(task.problem, task.goal, folder, task.seed)
     k, n, _ = problem.scores.shape
-    method = asktell.Adaptive(confidence=confidence, tolerance=tolerance)
-    prompts, features = problem.table.prompts, problem.table.features
-    selector = asktell.Selector(prompts, problem.goal, round(per_prompt * k), method, n, features=features, seed=seed)
-    result = play(selector, problem.scores)
+    budget = min(round(task.per_prompt * k), k * n)
+    if task.rule == TENSORZERO:
+        replay = Replay(problem.scores, problem.goal, budget, task.seed)
+        answer = track_and_stop(
+            Pool(replay, task.seed), problem.goal, task.seed, 1 - CONFIDENCE, FEWEST, task.tolerance
+        )
+        spent, stopped = replay.spent, replay.spent < budget
+    else:
+        method = RULES[task.rule](task.tolerance)
+        selector = asktell.Selector(problem.table.prompts, problem.goal, budget, method, n, seed=task.seed)
+        result = play(selector, problem.scores)
+        answer, spent = [int(entry.id) for entry in result.selected], selector.spent
+        stopped = result.stopped_early and spent < budget
     values = problem.goal.values(problem.means)[None]
-    answer = np.array([int(entry.id) for entry in result.selected])
-    right = bool(membership.settled(values, answer, goal != problems.PARETO, tolerance)[0])
-    return {
-        "problem": name,
-        "goal": goal,
-        "per_prompt": per_prompt,
-        "tolerance": tolerance,
-        "seed": seed,
-        "stopped": result.stopped_early,
-        "right": right,
-        "spent": selector.spent / selector.budget,
-        "tied": len(result.unresolved),
-    }
+    right = membership.settled(values, np.array(answer), task.goal != problems.PARETO, task.tolerance)[0]
+    return {**task._asdict(), "stopped": stopped, "right": bool(right), "spent": spent / budget}
 
 
 def table(lines: Sequence[Line]) -> str:
-    """A row per kind of problem, goal and tolerance."""
-    rows = [
-        "| problems | goal | tolerance | runs | stopped early | of those wrong | budget saved | tied, mean |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    tolerances = sorted({line["tolerance"] for line in lines})
-    for kind, goal, tolerance in product(("synthetic", "recorded"), GOALS, tolerances):
-        mine = [x for x in lines if (_kind(x["problem"]), x["goal"], x["tolerance"]) == (kind, goal, tolerance)]
-        if mine:
-            stopped = [x for x in mine if x["stopped"]]
-            wrong = sum(not x["right"] for x in stopped)
-            rows.append(
-                f"| {kind} | {goal} | {tolerance:g} | {len(mine)} | {len(stopped)} | "
-                f"{wrong} | {100 * (1 - np.mean([x['spent'] for x in mine])):.0f} % | "
-                f"{np.mean([x['tied'] for x in stopped]) if stopped else 0:.1f} |"
-            )
-    return "\n".join(rows)
+    """A row per kind of problem, goal, tolerance and rule."""
+    cells: dict[tuple[str, ...], list[Line]] = {}
+    for line in lines:
+        where = _kind(line["problem"]), line["goal"], f"{line['tolerance']:g}", line["rule"]
+        cells.setdefault(where, []).append(line)
+    rows = []
+    for where, mine in cells.items():
+        stopped = [line for line in mine if line["stopped"]]
+        wrong, saved = sum(not line["right"] for line in stopped), 1 - np.mean([line["spent"] for line in mine])
+        rows.append([*where, *map(str, (len(mine), len(stopped), wrong)), f"{saved:.0%}"])
+    header = ["problems", "goal", "tolerance", "rule", "runs", "stopped early", "of those wrong", "budget saved"]
+    return results.table(header, rows)
 
 
 def _kind(name: str) -> str:
-    return "synthetic" if name.startswith("synthetic/") else "recorded"
+    half = problems.half(name)
+    return half if half == "models" else "synthetic" if name.startswith("synthetic/") else "recorded"
 
 
 def main() -> None:
@@ -85,20 +100,22 @@ def main() -> None:
     parser.add_argument("--per-prompt", type=float, default=10)
     parser.add_argument("--tolerances", nargs="+", type=float, default=[0.02, 0.05])
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--goals", nargs="+", choices=GOALS, default=GOALS)
+    parser.add_argument("--rules", nargs="+", choices=[*RULES, TENSORZERO], default=[*RULES, TENSORZERO])
     args = parser.parse_args()
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    lines = {_key(line): line for line in read_lines(args.output)}
-    wanted = list(product(chosen_problems(args), GOALS, [args.per_prompt], args.tolerances, range(args.seeds)))
-    with args.output.open("a") as file:
-        for task in tqdm([task for task in wanted if task not in lines], unit="run", mininterval=5):
-            lines[task] = measure(*task, args.tables)
-            file.write(json.dumps(lines[task]) + "\n")
-            file.flush()
+    wanted = [
+        Stop(name, goal, rule, args.per_prompt, tolerance, seed)
+        for name in chosen_problems(args)
+        for goal, tolerance, rule in product(args.goals, args.tolerances, args.rules)
+        for seed in range(args.seeds)
+        if rule != TENSORZERO or goal == problems.UNCONSTRAINED
+    ]
+
+    def run_all(missing: Sequence[Stop]) -> Iterator[Line]:
+        return (measure(task, args.tables) for task in missing)
+
+    lines = known_lines(args.output, wanted, lambda line: Stop(*(line[name] for name in Stop._fields)), run_all)
     print(table([lines[task] for task in wanted]))
-
-
-def _key(line: Line) -> tuple[str, str, float, float, int]:
-    return line["problem"], line["goal"], line["per_prompt"], line["tolerance"], line["seed"]
 
 
 if __name__ == "__main__":
