@@ -189,9 +189,11 @@ class Adaptive:
         """
         problem, origin = state.problem, state.origin
         too_few = origin.budget < _FEWEST_FOR_FACTORS
-        if self.confidence is not None or too_few or (order := even_order(origin)) is None:
+        first = None
+        if self.confidence is None and not too_few:
+            first = even_order(origin, math.ceil(_FIRST_PART * origin.budget))
+        if first is None:
             return None
-        first = order[: math.ceil(_FIRST_PART * origin.budget)]
         joined = np.arange(origin.n_arms, problem.n_arms)
         baseline = [] if problem.baseline is None else [problem.baseline]
         return np.concatenate((first, joined, baseline)).astype(np.int64)

@@ -224,17 +224,17 @@ def _basis(problem: Problem) -> Basis | None:
 
 
 @lru_cache(maxsize=4)
-def even_order(problem: Problem) -> Indices | None:
-    """The arms in an order of which every beginning has each factor's levels about equally often; equals by chance.
+def even_order(problem: Problem, n: int) -> Indices | None:
+    """The first n arms of an order of which every beginning has each factor's levels about equally often.
 
-    None where there are no factors.
+    Equals by chance; None where there are no factors.
     """
     levels = [] if problem.candidates is None else levels_of(problem.candidates)
     if not levels:
         return None
     order = by_chance(problem, np.arange(problem.n_arms))
     levels, used = [codes[order] for codes in levels], np.zeros(problem.n_arms)
-    found = np.empty(problem.n_arms, dtype=np.int64)
+    found = np.empty(min(n, problem.n_arms), dtype=np.int64)
     for place in range(len(found)):
         at = int(used.argmin())
         found[place], used[at] = order[at], np.inf

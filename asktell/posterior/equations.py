@@ -260,27 +260,36 @@ class System:
         """The posterior of the prompts' means over all examples, whatever the basis."""
         return self._means(v, self.solve(v))[0]
 
-    def means_by_basis(self, v: Variances, share: float) -> tuple[float, Gaussian]:
-        """The log likelihood, up to a constant, and the posterior of the prompts' means over all examples.
+    def means_by_basis(self, v: Variances, share: float) -> Gaussian:
+        """The posterior of the prompts' means over all examples.
 
         `share`: the part of the prompts' variance that belongs to the basis; the rest is the prompts' own.
         """
         own = v._replace(prompt=(1.0 - share) * v.prompt)
         solved = self.solve(own)
-        log_det, squares = self.likelihood(own)
-        density = -0.5 * (log_det + squares / v.residual)
         alone, fitted = self._means(own, solved)
-        slope = share * v.prompt
-        if not slope:
-            return density, alone
+        if not share:
+            return alone
         # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes.
-        left = self.unexplained(solved)
-        slopes, root, log_det = posterior_of_slopes(left, v.residual, np.sqrt(slope) * self.scales)
-        density += 0.5 * float(left[1:, 0] @ slopes) / v.residual - 0.5 * log_det
+        slopes, root, _ = posterior_of_slopes(self.unexplained(solved), v.residual, self._deviations(v, share))
         into = self.basis - fitted
-        return float(density), Gaussian(
+        return Gaussian(
             alone.mean + into @ slopes, _beside(alone.rows, into), _block_diagonal(alone.root, root), alone.own
         )
+
+    def density_by_basis(self, v: Variances, share: float) -> float:
+        """The log likelihood, up to a constant, where that part of the prompts' variance belongs to the basis."""
+        own = v._replace(prompt=(1.0 - share) * v.prompt)
+        log_det, squares = self.likelihood(own)
+        density = -0.5 * (log_det + squares / v.residual)
+        if not share:
+            return density
+        left = self.unexplained(self.solve(own))
+        slopes, _, log_det = posterior_of_slopes(left, v.residual, self._deviations(v, share))
+        return density + 0.5 * float(left[1:, 0] @ slopes) / v.residual - 0.5 * log_det
+
+    def _deviations(self, v: Variances, share: float) -> Vector:
+        return np.asarray(np.sqrt(share * v.prompt) * self.scales)
 
     def unexplained(self, s: Solved) -> Matrix:
         """Products of what the effects leave of the scores, and of the basis's columns as if they were scores."""

@@ -132,7 +132,7 @@ def posterior(
         return _fit(data, *_with_noise(data, variances), averaged).scaled(centre, spread)
     trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
     found = [_with_noise(one, variances) for one in trusted]
-    densities = np.array([_density(system, first) for system, first in found])
+    densities = np.array([_density(of_seen, first) for _, of_seen, first in found])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     fits = [_fit(trusted[i], *found[i], averaged) for i in kept]
@@ -167,6 +167,16 @@ class _Data(NamedTuple):
             return None
         return Variances(*(max(_FLOOR, v / self.spread**2) for v in self.shape.variances))
 
+    @property
+    def of_seen(self) -> "_Data":
+        """The same without the arms that have no cell: of the variances they tell nothing, and they are many."""
+        seen, arms = np.unique(self.cells.arms, return_inverse=True)
+        if len(seen) == self.n_arms:
+            return self
+        basis = None if self.basis is None else Basis(self.basis.columns[seen], self.basis.blocks)
+        groups = None if self.groups is None else self.groups._replace(of_arms=self.groups.of_arms[seen])
+        return self._replace(cells=self.cells._replace(arms=arms), n_arms=len(seen), basis=basis, groups=groups)
+
     def system(self, asks: Counts | None = None, noise: float = 0.0) -> System:
         """The equations."""
         arms, examples = self.cells.arms, self.cells.examples
@@ -175,13 +185,13 @@ class _Data(NamedTuple):
         )
 
 
-def _fit(data: _Data, system: System, first: Variances, averaged: bool) -> Posterior:
+def _fit(data: _Data, system: System, of_seen: System, first: Variances, averaged: bool) -> Posterior:
     """The posterior in units of the spread, given the most likely variances or averaged over further guesses."""
     guesses, weights, freedom = [first], np.ones(1), np.inf
     if averaged:
-        guesses, weights = _guesses(system, first, data.expected)
+        guesses, weights = _guesses(of_seen, first, data.expected)
         freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM  # of one cell, several scores may differ
-    parts, weights, explained = _over_shares(system, guesses, weights)
+    parts, weights, explained = _over_shares(system, of_seen, guesses, weights)
     return Posterior.of(parts, weights, freedom, first, system.noise)._replace(explained=explained)
 
 
@@ -191,20 +201,21 @@ def _density(system: System, first: Variances) -> float:
     return float(-0.5 * (log_det + squares / first.residual + (system.n - 1) * np.log(first.residual)))
 
 
-def _with_noise(data: _Data, known: Variances | None) -> tuple[System, Variances]:
-    """The equations, and the most likely variances unless they are known, that of the residual with the noise in it.
+def _with_noise(data: _Data, known: Variances | None) -> tuple[System, System, Variances]:
+    """The equations of all arms and of those seen, and the most likely variances unless they are known.
 
-    Where the cells' own variance is c and the noise's w, a cell's mean has c + w / r. The likelihood of the means tells
-    that, the moments within cells tell w, and the two are brought together in a few steps.
+    The residual's has the noise in it. Where the cells' own variance is c and the noise's w, a cell's mean has
+    c + w / r. The likelihood of the means tells that, the moments within cells tell w, and the two are brought together
+    in a few steps.
     """
-    noisy = data.cells.noisy
-    if noisy is None:
-        system = data.system()
-        return system, reml(system, data.expected) if known is None else known
-    inverse, noise, spread = float((1.0 / noisy.asks).mean()), PRIOR_SHARE, data.spread
+    noisy, seen = data.cells.noisy, data.of_seen
+    asks, noise = (None, 0.0) if noisy is None else (noisy.asks, PRIOR_SHARE)
     for _ in range(_NOISE_STEPS):
-        system = data.system(noisy.asks, noise)
-        found = reml(system, data.expected) if known is None else known
+        of_seen = seen.system(asks, noise)
+        found = reml(of_seen, data.expected) if known is None else known
+        if noisy is None:
+            break
+        inverse, spread = float((1.0 / noisy.asks).mean()), data.spread
         of_all = np.full(data.cells.scores.shape[1], found.residual * spread**2)
         within = float(noisy.noise(of_all)[data.metric]) / spread**2
         total = found.residual * (1.0 - noise + noise * inverse) + within * (1.0 - inverse)
@@ -212,21 +223,27 @@ def _with_noise(data: _Data, known: Variances | None) -> tuple[System, Variances
         last, noise = noise, min(_MOST_NOISE, within / total)
         if abs(noise - last) < _NOISE_STEP:
             break
-    return system, found
+    if seen is data:
+        return of_seen, of_seen, found
+    whole = data.system(asks, of_seen.noise)
+    whole.scales = of_seen.scales
+    return whole, of_seen, found
 
 
-def _over_shares(system: System, guesses: list[Variances], weights: Vector) -> tuple[list[Gaussian], Vector, float]:
+def _over_shares(
+    system: System, of_seen: System, guesses: list[Variances], weights: Vector
+) -> tuple[list[Gaussian], Vector, float]:
     """The posterior for every guess and every share of the prompts' variance that the basis may explain; its mean."""
     if not system.basis.shape[1]:
         kept = weights > _LEAST_WEIGHT * weights.sum()
         parts = [system.means(guess) for guess, keep in zip(guesses, kept, strict=True) if keep]
         return parts, np.asarray(weights[kept] / weights[kept].sum()), 0.0
-    found = [[system.means_by_basis(guess, share) for share in _SHARES] for guess in guesses]
-    gains = np.array([[density - row[0][0] for density, _ in row] for row in found])
+    found = np.array([[of_seen.density_by_basis(guess, share) for share in _SHARES] for guess in guesses])
+    gains = found - found[:, :1]
     # The gain of a share is over none of the variance, which the guess's weight accounts for.
     divided = np.exp(gains - gains.max()) * weights[:, None]
     kept = divided > _LEAST_WEIGHT * divided.sum()
-    parts = [found[i][j][1] for i, j in np.argwhere(kept)]
+    parts = [system.means_by_basis(guesses[i], _SHARES[j]) for i, j in np.argwhere(kept)]
     explained = float(divided.sum(axis=0) @ _SHARES / divided.sum())
     return parts, np.asarray(divided[kept] / divided[kept].sum()), explained
 

@@ -38,7 +38,7 @@ def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> N
     arms, examples = np.divmod(cells, n_examples)
     y, z, v = rng.normal(size=len(arms)), basis(rng.normal(size=(n_arms, 3))), Variances(0.5, 0.3, 0.4)
     system = System(arms, examples, y, n_arms, n_examples, Basis(z))
-    _, found = system.means_by_basis(v, share)
+    found = system.means_by_basis(v, share)
     mean, cov, _ = exact(arms, examples, y, z, n_examples, v, share)
     np.testing.assert_allclose(found.mean, mean, atol=1e-4)
     root = found.rows @ found.root
@@ -52,7 +52,7 @@ def test_the_likelihood_of_the_share_is_exact() -> None:
     arms, examples = np.divmod(np.sort(rng.permutation(7 * 6)[:25]), 6)
     y, z, v = rng.normal(size=25), basis(rng.normal(size=(7, 2))), Variances(0.5, 0.3, 0.4)
     system = System(arms, examples, y, 7, 6, Basis(z))
-    ours = [system.means_by_basis(v, share)[0] for share in (0.0, 0.3, 0.9)]
+    ours = [system.density_by_basis(v, share) for share in (0.0, 0.3, 0.9)]
     theirs = [exact(arms, examples, y, z, 6, v, share)[2] for share in (0.0, 0.3, 0.9)]
     np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=2e-3)
 
@@ -62,7 +62,7 @@ def test_without_examples_too() -> None:
     rng = np.random.default_rng(2)
     arms, z, v = np.repeat(np.arange(5), 3), basis(rng.normal(size=(5, 2))), Variances(0.5, 1.0, 0.4)
     y = rng.normal(size=15)
-    _, found = System(arms, np.full(15, -1), y, 5, None, Basis(z)).means_by_basis(v, 0.6)
+    found = System(arms, np.full(15, -1), y, 5, None, Basis(z)).means_by_basis(v, 0.6)
     prior = 0.6 * 0.5 * z @ z.T + 0.4 * 0.5 * np.eye(5) + LEVEL
     to_cells = np.eye(5)[arms]
     cov = to_cells @ prior @ to_cells.T + 0.4 * np.eye(15)
@@ -140,7 +140,7 @@ def test_how_much_each_factor_matters_is_estimated() -> None:
         system = System(arms, np.arange(200) // 10, (y - y.mean()) / y.std(), 512, 20, of_factors(candidates))
         v = reml(system)
         found.append(system.scales[[0, 8, 16]] ** 2)
-        densities.append([system.means_by_basis(v, share)[0] for share in (0.0, 0.6, 0.9, 0.999)])
+        densities.append([system.density_by_basis(v, share) for share in (0.0, 0.6, 0.9, 0.999)])
     a, b, c = np.mean(found, axis=0)
     assert 0.6 < a < 0.9
     assert 0.1 < b < 0.35

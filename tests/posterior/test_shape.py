@@ -48,7 +48,7 @@ def test_the_posterior_is_that_of_the_joint_gaussian(n_arms, n_examples, noise, 
     shifted = y - shape.shift[examples]
     system = System(arms, examples, shifted, n_arms, n_examples, Basis(z) if slope else None, asks, noise, shape)
     assert system.keep_arms == (n_arms < n_examples)
-    part = system.means_by_basis(V, slope)[1]
+    part = system.means_by_basis(V, slope)
     mean, cov = dense(arms, examples, y, n_arms, n_examples, shape, asks, noise, z if slope else None, slope)
     np.testing.assert_allclose(part.mean, mean, atol=2e-5)
     joint = part.rows @ part.root @ part.root.T @ np.asarray(part.rows).T + np.diag(part.own**2)

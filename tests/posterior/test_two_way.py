@@ -378,3 +378,13 @@ def test_errors_are_those_of_the_samples_where_no_example_is_common(averaged: bo
     textbook = 0.1 / np.sqrt(per_arm)
     assert (0.5 * textbook < fit.sd).all()
     assert (fit.sd < 3.0 * textbook).all()  # variances are guessed, and the level is common
+
+
+def test_arms_without_a_cell_change_nothing_of_the_others() -> None:
+    rng = np.random.default_rng(3)
+    arms, examples = np.repeat([4, 1, 7], 6), np.tile(np.arange(6), 3)
+    cells = Cells(arms, examples, rng.normal(size=(18, 1)))
+    few = Cells(np.repeat([1, 0, 2], 6), examples, cells.scores)
+    many, alone = two_way.posterior(cells, 0, 50, 20), two_way.posterior(few, 0, 3, 20)
+    np.testing.assert_allclose(many.variances, alone.variances, rtol=1e-6)
+    np.testing.assert_allclose(many.mean[[1, 4, 7]], alone.mean, rtol=1e-6)
