@@ -9,6 +9,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, final
 
+import threadpoolctl  # now: a child that is forked while a thread imports it would wait for that thread
+
 from asktell._util.forks import fresh_after_fork
 
 
@@ -34,8 +36,6 @@ class _OneThread(ContextDecorator):
             self._inside += 1
             if self._inside > 1:
                 return
-            import threadpoolctl  # here, to keep the import of asktell light
-
             has_scipy = "scipy.linalg" in sys.modules  # which brings a BLAS of its own
             if self._pools is None or self._pools[0] != has_scipy:
                 self._pools = has_scipy, threadpoolctl.ThreadpoolController().select(user_api="blas")
@@ -46,8 +46,6 @@ class _OneThread(ContextDecorator):
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                import threadpoolctl
-
                 self._limits.restore_original_limits()
                 threadpoolctl.OpenBLASController.clear_controlling_thread()
 
