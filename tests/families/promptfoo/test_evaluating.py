@@ -75,7 +75,7 @@ def test_what_is_printed_is_no_reply(scripted: Scripted) -> None:
 def test_a_trial_without_a_test_of_the_config_fails_alone(scripted: Scripted) -> None:
     outcomes = scripted({"a|1": 0.5}).evaluate_batch(trials(("a", 4), ("a", 1)))
     assert isinstance(outcomes[0], InvalidArgumentError)
-    assert "range(4)" in str(outcomes[0])
+    assert "there are 4" in str(outcomes[0])
     assert outcomes[1]["quality"] == 0.5
 
 
@@ -95,7 +95,7 @@ def test_a_study_is_evaluated_by_several_workers(scripted: Scripted, tmp_path: P
         result = asktell.run(study, evaluator, concurrency=8, progress=False)
     assert result.spent == 16
     assert result.selected[0].id == 3
-    assert len((tmp_path / "calls").read_text().splitlines()) == 16
+    assert len(set((tmp_path / "calls").read_text().splitlines())) == 16  # some are repeated, to see whether they agree
 
 
 def test_an_interrupt_ends_the_process(scripted: Scripted) -> None:
