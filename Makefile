@@ -11,7 +11,7 @@ PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 INSTALL = $(PIP) install --quiet --constraint lock.txt
 
 # Harnesses and clusters that are too heavy for one environment, or exclude each other: an environment for each.
-FAMILIES ?= mcp platforms inspect lm-eval dspy promptfoo ray tracking litellm
+FAMILIES ?= mcp platforms inspect lm-eval dspy optuna promptfoo ray tracking litellm
 # newest or oldest: which versions of them
 VERSIONS ?= newest
 
