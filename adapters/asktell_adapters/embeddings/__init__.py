@@ -1,1 +1,0 @@
-"""Embeddings of prompts: texts to a (K, p) matrix; `asktell.problem.features.pca` reduces it to features."""
