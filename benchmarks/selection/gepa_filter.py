@@ -11,6 +11,7 @@ proposal is its parent with a gain or a loss, mostly a loss. The rules were chos
 import argparse
 import math
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from asktell_adapters.harnesses.gepa import AsktellPolicy
 from benchmarks.problems.replay import default_folder, replay_table
+from benchmarks.results import table
 
 TABLES = (
     "capo/gsm8k_llama_seed42", "capo/gsm8k_mistral_seed42", "capo/subj_mistral_seed42", "capo/agnews_mistral_seed42",
@@ -148,33 +150,30 @@ def outcome(task: Task, way: str, per_validation: int, seed: int) -> tuple[float
 def tasks(folder: Path | None) -> Iterator[tuple[str, Any]]:
     """A name, and what makes the task of a seed."""
     for name in TABLES if folder else ():
-        table = replay_table(name, folder).scores[:, :, 0]
-        yield name, lambda seed, table=table: Recorded(table, seed)
+        scores = replay_table(name, folder).scores[:, :, 0]
+        yield name, lambda seed, scores=scores: Recorded(scores, seed)
     for name, is_graded in SCRIPTED.items():
         yield f"scripted/{name}", lambda seed, is_graded=is_graded: Scripted(is_graded, seed)
 
 
 def main() -> None:
-    """Print CSV: by task and way the mean score, its lead over GEPA's with a standard error, and the candidates."""
+    """Print for each task GEPA's mean score, and the leads of the other ways with their standard errors."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tables", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--calls", type=int, default=15, help="metric calls allowed, for each validation example")
-    parser.add_argument("--only", default="", help="tasks whose names contain this")
     args = parser.parse_args()
-    print("task,way,score,lead,error,candidates", flush=True)
+    rows = []
     for name, make in tasks(args.tables):
-        if args.only not in name:
-            continue
-        gepas = np.zeros(args.seeds)
-        for way in WAYS:
-            found = [outcome(make(seed), way, args.calls, seed) for seed in range(args.seeds)]
-            scores, candidates = np.array([s for s, _ in found]), np.mean([c for _, c in found])
-            gepas = scores if way == "GEPA" else gepas
-            lead = scores - gepas
-            error = lead.std(ddof=1) / math.sqrt(args.seeds)
-            row = f"{scores.mean():.3f},{lead.mean():+.3f},{error:.3f},{candidates:.1f}"
-            print(f'{name},"{way}",{row}', flush=True)
+        found = {way: [outcome(make(seed), way, args.calls, seed) for seed in range(args.seeds)] for way in WAYS}
+        gepas = np.array([score for score, _ in found["GEPA"]])
+        row = [name, f"{gepas.mean():.3f}"]
+        for way in list(WAYS)[1:]:
+            leads = np.array([score for score, _ in found[way]]) - gepas
+            row.append(f"{leads.mean():+.3f} ({leads.std(ddof=1) / math.sqrt(args.seeds):.3f})")
+        rows.append([*row, *(f"{np.mean([n for _, n in found[way]]):.1f}" for way in ("GEPA", *list(WAYS)[-1:]))])
+        print(f"{name}: done", file=sys.stderr, flush=True)
+    print(table(["task", *WAYS, "candidates of GEPA", "candidates of the last way"], rows))
 
 
 if __name__ == "__main__":

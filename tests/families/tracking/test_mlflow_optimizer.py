@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,6 +123,14 @@ def test_several_prompts_stay_together() -> None:
     assert optimize(PromptOptimizer([better], budget=20), prompts=prompts).optimized_prompts == better
     written = PromptOptimizer(writer=lambda brief: ['{"judge": "xxx", "draft": "xx {{question}}"}', "x"], budget=60)
     assert optimize(written, prompts=prompts).optimized_prompts["judge"] == "xxx"
+
+
+def test_chats_are_templates_in_json() -> None:
+    def chat(text: str) -> str:
+        return json.dumps([{"role": "system", "content": text}, {"role": "user", "content": "{{question}}"}])
+
+    optimizer = PromptOptimizer([chat("xx"), chat("xxxx")], budget=30)
+    assert optimize(optimizer, prompts={"qa": chat("")}).optimized_prompts == {"qa": chat("xxxx")}
 
 
 def test_bad_set_ups_are_refused() -> None:
