@@ -128,9 +128,15 @@ class _Rows:
         self._eval_fn, self._rows, self._target = eval_fn, rows, target
 
     def text(self, candidate: str | Mapping[str, str]) -> str:
-        """The candidate as a text for the selector."""
+        """The candidate as a text for the selector.
+
+        Raises:
+            InvalidArgumentError: it is of other prompts.
+        """
         if isinstance(candidate, str):
             return candidate
+        if candidate.keys() != self._target.keys():
+            raise InvalidArgumentError(f"A candidate is of {[*candidate]}, but the prompts are {[*self._target]}.")
         return next(iter(candidate.values())) if len(self._target) == 1 else json.dumps(dict(candidate))
 
     def candidate(self, text: str) -> dict[str, str]:

@@ -60,10 +60,10 @@ def rows(client: Any, run_id: str, name: str) -> list[dict[str, str]]:
 def test_a_selection_is_a_run(table: Table, new_selector: NewSelector, store: Any) -> None:
     selector = new_selector(table, "csr", budget=30)
     with MLflowTracker("prompts", name="mine", register="best-prompt") as tracker:
-        result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
+        result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker, repeatable=True)
     run = store.get_run(tracker.run_id)
     assert run.info.status == "FINISHED"
-    assert run.data.params["asktell.problem.budget"] == "30"
+    assert run.data.params["asktell.budget"] == "30"
     metric = result.goal.metrics[0]
     history = store.get_metric_history(tracker.run_id, f"evaluation/{metric}")
     assert [(m.step, m.value) for m in history] == list(enumerate(selector.state.history.scores()[:, 0].tolist(), 1))
@@ -90,7 +90,7 @@ def test_a_run_in_which_everything_failed(table: Table, new_selector: NewSelecto
 
     selector = new_selector(table, "uniform", budget=30)
     with MLflowTracker("prompts", register="best-prompt") as tracker:
-        result = asktell.run(selector, never, progress=False, on_tell=tracker)
+        result = asktell.run(selector, never, progress=False, on_tell=tracker, max_failures_in_a_row=None)
     assert result.done
     run = store.get_run(tracker.run_id)
     assert run.info.status == "FAILED"
@@ -104,7 +104,7 @@ def test_a_study_goes_on_in_its_run(table: Table, new_selector: NewSelector, sto
         first = MLflowTracker("prompts", interval=0)
         play(study, table, first, 17)
     with asktell.Study.open(tmp_path / "study.db", "long") as study, MLflowTracker("prompts", interval=0) as second:
-        result = asktell.run(study, evaluate(table), progress=False, on_tell=second)
+        result = asktell.run(study, evaluate(table), progress=False, on_tell=second, repeatable=True)
     assert second.run_id == first.run_id
     for name in result.goal.metrics:
         assert steps(store, first.run_id, f"evaluation/{name}") == list(range(1, result.spent + 1))
@@ -133,7 +133,7 @@ def evaluate(prompt, example):
 
 with asktell.Study.create("study.db", "killed", selector, exist_ok=True) as study:
     with MLflowTracker("prompts", interval=0) as tracker:
-        asktell.run(study, evaluate, progress=False, on_tell=tracker)
+        asktell.run(study, evaluate, progress=False, on_tell=tracker, repeatable=True)
 """
 
 

@@ -140,9 +140,12 @@ def test_bad_set_ups_are_refused() -> None:
     for candidate in ("no variable", "{{question}} {{other}}"):
         with pytest.raises(InvalidArgumentError, match="with its variables"):
             optimize(PromptOptimizer([candidate], budget=10))
-    for candidate in ({"draft": "x"}, "{{question}}"):
-        with pytest.raises(InvalidArgumentError, match="with its variables"):
-            optimize(PromptOptimizer([candidate], budget=10), prompts={"draft": "a", "judge": "b"})
+    two = {"draft": "a", "judge": "b"}
+    with pytest.raises(InvalidArgumentError, match="with its variables"):
+        optimize(PromptOptimizer(["{{question}}"], budget=10), prompts=two)
+    for other in ({"draft": "x"}, {"drafts": "x", "judge": "b"}):
+        with pytest.raises(InvalidArgumentError, match=r"the prompts are \['draft', 'judge'\]"):
+            optimize(PromptOptimizer([other], budget=10), prompts=two)
     optimizer = PromptOptimizer(["x {{question}}"], budget=10)
     with pytest.raises(InvalidArgumentError, match="train_data and scorers"):
         optimizer.optimize(None, [], PROMPT)  # type: ignore[arg-type]

@@ -112,7 +112,7 @@ def test_a_study_goes_on_in_its_run(
         asktell.Study.open(tmp_path / "study.db", "long") as study,
         WandbTracker("prompts", interval=0, **offline) as second,
     ):
-        result = asktell.run(study, evaluate(table), progress=False, on_tell=second)
+        result = asktell.run(study, evaluate(table), progress=False, on_tell=second, repeatable=True)
     assert len(list(folder.glob(f"offline-run-*-{id_}"))) == 2
     metric = result.goal.metrics[0]
     assert numbers(folder, f"evaluation/{metric}") == list(range(1, result.spent + 1))
