@@ -33,8 +33,8 @@ def here(study: Any, factory: Callable[[], Any], workers: int, batch: int, on_te
 def ray(study: Any, factory: Callable[[], Any], workers: int, batch: int, on_tell: Callable[..., None]) -> object:
     from asktell_adapters.executors.ray import run
 
-    resources = {"CPU": 0}  # the machine has fewer CPUs than there are workers
-    return run(study, factory, workers, resources, batch_size=batch, on_tell=on_tell, progress=False)
+    # The machine has fewer CPUs than there are workers.
+    return run(study, factory, workers, num_cpus=0, batch_size=batch, on_tell=on_tell, progress=False)
 
 
 @contextmanager

@@ -5,11 +5,11 @@ Only the driver asks and tells: actors need neither the storage nor its password
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asktell import InvalidArgumentError, Result, Trial
-from asktell.extend import Board, Evaluator, MaxFailures, OnTell, import_extra, open_board, short, whole
+from asktell.extend import Board, Evaluator, MaxFailures, OnTell, import_extra, open_board, whole
 from asktell_adapters.executors._ray_crew import Crew, Lost
 
 if TYPE_CHECKING:
@@ -21,16 +21,15 @@ def run(
     study: "Selector | AbstractStudy | Worker",
     evaluator_factory: Callable[[], Evaluator],
     num_workers: int,
-    resources: Mapping[str, float] | None = None,
     *,
     batch_size: int = 1,
     timeout: float | None = None,
     max_attempts: int = 3,
     max_restarts: int = 3,
-    options: Mapping[str, Any] | None = None,
     progress: bool = True,
     on_tell: OnTell | None = None,
     max_failures_in_a_row: MaxFailures = "first",
+    **options: Any,
 ) -> Result:
     """Evaluate on a Ray cluster until the study is done, and return its result; `asktell.run` for actors.
 
@@ -43,18 +42,16 @@ def run(
             the same call continues the study.
         evaluator_factory: called in each actor, returns its evaluator: plain, async or with `evaluate_batch`.
         num_workers: maximum number of actors.
-        resources: what each actor takes, of "num_cpus" or "CPU", "num_gpus" or "GPU", "memory" (bytes), and of the
-            cluster's own resources by their names; nothing of what is not named. By default one CPU.
         batch_size: trials per call of an actor. A plain evaluator takes them one by one, an async one all at once.
         timeout: seconds for a batch, after which its actor is killed; None: any.
         max_attempts: a trial whose evaluation is lost so often, with its actor or its node or by the timeout, counts
             as a failure. A lost batch is tried again in smaller ones, the last time trial by trial.
         max_restarts: how often a worker may fail to start in a row before the run gives up, if no other is up.
-        options: more of Ray's options for the actors, such as "runtime_env", "scheduling_strategy" or
-            "accelerator_type".
         progress: as for `asktell.run`; so are `on_tell` and `max_failures_in_a_row`.
         on_tell: see there.
         max_failures_in_a_row: see there.
+        options: Ray's, for each actor: `num_gpus=1`, `resources={"spot": 1}`, `memory` (bytes), `runtime_env` ...
+            `num_cpus` is 1 if there is no other.
 
     After KeyboardInterrupt, or any error, the actors are killed and their trials released.
 
@@ -75,7 +72,7 @@ def run(
         raise InvalidArgumentError(
             f"evaluator_factory must be a function that makes an evaluator, got {evaluator_factory!r}."
         )
-    settings = {**_resources(resources), **(options or {})}
+    settings = {"num_cpus": 0 if options else 1, **options}  # Ray places with one, and runs with none
     with open_board(study, progress, on_tell, max_failures_in_a_row) as board:
         if not board.selector.done:
             crew: Crew[_Batch] = Crew(ray, evaluator_factory, num_workers, settings, max_restarts, timeout)
@@ -124,29 +121,3 @@ def _drive(board: Board, crew: Crew[_Batch], size: int, max_attempts: int) -> No
 def _size(size: int, lost: int, max_attempts: int) -> int:
     """The size of a batch that was lost so often: smaller each time by equal ratios, and 1 at the last attempt."""
     return round(math.pow(size, (max_attempts - 1 - lost) / (max_attempts - 1)))
-
-
-def _resources(resources: Mapping[str, float] | None) -> dict[str, Any]:
-    """As Ray's options, in which what is not named is 0; otherwise Ray takes a CPU for placing, and none for running.
-
-    Raises:
-        InvalidArgumentError: not a mapping from names to numbers of at least 0, or a name comes twice.
-    """
-    options: dict[str, Any] = {"num_cpus": 0}
-    custom: dict[str, float] = {}
-    for name, amount in ({"CPU": 1} if resources is None else _checked(resources)).items():
-        option = {"CPU": "num_cpus", "GPU": "num_gpus"}.get(name, name)
-        (options if option in ("num_cpus", "num_gpus", "memory") else custom)[option] = amount
-    return {**options, "resources": custom}
-
-
-def _checked(resources: object) -> Mapping[str, float]:
-    if not isinstance(resources, Mapping) or not all(isinstance(name, str) for name in resources):
-        raise InvalidArgumentError(f'resources must be as {{"CPU": 1, "GPU": 0.5}}, got {short(resources)}.')
-    for name, amount in resources.items():
-        if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
-            raise InvalidArgumentError(f"resources[{name!r}] must be a number of at least 0, got {short(amount)}.")
-    for one, other in (("CPU", "num_cpus"), ("GPU", "num_gpus")):
-        if one in resources and other in resources:
-            raise InvalidArgumentError(f"resources names {one!r} and {other!r}, which are the same.")
-    return resources

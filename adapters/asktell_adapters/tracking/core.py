@@ -6,12 +6,11 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from asktell import AsktellError, EvaluatorError, InvalidArgumentError, Result, Selector
+from asktell import EvaluatorError, InvalidArgumentError, Result, Selector
 from asktell.extend import State
 
 _log = logging.getLogger("asktell")
@@ -49,13 +48,6 @@ class Decision(NamedTuple):
         return sum(1 for departure in self.departures if departure[1] == status)
 
 
-class Best(NamedTuple):
-    """The best so far after so many evaluations: its estimates, as numbers by name."""
-
-    evaluations: int
-    numbers: dict[str, float]
-
-
 @dataclass(frozen=True)
 class Selection:
     """What is selected, to find it again: a name (None: nothing by which to), a key of its settings, the settings."""
@@ -67,11 +59,10 @@ class Selection:
 
 @dataclass(frozen=True)
 class View:
-    """A selection at one moment; and the best at the decisions since the view before."""
+    """A selection at one moment."""
 
     state: State
     result: Result
-    bests: tuple[Best, ...] = ()
 
     @property
     def extent(self) -> Extent:
@@ -174,9 +165,6 @@ class Tracker(ABC):
         self._subject: Any = None
         self._tracked: Extent | None = None  # None: not opened
         self._next = 0.0  # when to look
-        self._next_best = 0.0  # when to look for the best at a decision
-        self._decisions = 0  # at which it is known
-        self._bests: list[Best] = []  # not written yet
         self._failing = False
         self._all_failed = False
         self._final: Extent | None = None  # what the tables are of
@@ -184,11 +172,8 @@ class Tracker(ABC):
     def __call__(self, selector: Any, trial: object = None) -> None:
         """Look at a Selector, a Study, or a worker of one, if it is time to; `trial` is not needed."""
         self._subject = selector
-        now = time.monotonic()
-        if now >= self._next or (isinstance(selector, Selector) and selector.state.finished):
+        if time.monotonic() >= self._next or (isinstance(selector, Selector) and selector.state.finished):
             self._guarded(self._look)
-        elif now >= self._next_best:
-            self._note_best(now)
 
     def finish(self) -> None:
         """Write what is not written yet, and the tables. The end of the `with` block does it."""
@@ -208,21 +193,9 @@ class Tracker(ABC):
             self._guarded(lambda: self._close(error))
             self._tracked = None
 
-    def _note_best(self, start: float) -> None:
-        """Keep the best at a decision, to be written at the next look."""
-        with suppress(AsktellError):  # of the storage: the next look will say so
-            selector = _current(self._subject)
-            if len(selector.state.decisions) > self._decisions:
-                self._decisions = len(selector.state.decisions)
-                view = View(selector.state, selector.result())
-                self._bests.append(Best(view.extent.evaluations, view.best()))
-        end = time.monotonic()
-        self._next_best = end + _SHARE * (end - start)
-
     def _look(self, last: bool = False) -> None:
         selector = _current(self._subject)
         view = View(selector.state, selector.result())
-        view = replace(view, bests=tuple(best for best in self._bests if best.evaluations < view.extent.evaluations))
         if self._tracked is None:
             subject = getattr(self._subject, "study", self._subject)
             tracked = self._open(_selection(self.name or getattr(subject, "name", None), selector, view))
@@ -236,8 +209,6 @@ class Tracker(ABC):
         if view.extent != self._tracked:
             for tracked in self._write(view, self._tracked):
                 self._tracked = tracked  # so that what failed half-way goes on there
-        self._bests.clear()
-        self._decisions = max(self._decisions, view.extent.decisions)
         if (last or view.result.done) and self._final != view.extent:
             self._finish(view)
             self._final = view.extent

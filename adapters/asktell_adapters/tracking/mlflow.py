@@ -21,7 +21,7 @@ _OTHER = re.compile(r"[^\w\-. /]")  # than what a metric's name may have in ever
 class MLflowTracker(Tracker):
     """Tracks into an MLflow run: the active one if there is one, or one of its own.
 
-    Metrics are `evaluation/METRIC` at each evaluation, `best/METRIC` at each decision and look, `progress/...`, and
+    Metrics are `evaluation/METRIC` at each evaluation, `best/METRIC` and `progress/...` at each look, and
     `decision/...` at each decision in which prompts left; all have the number of evaluations as step. Artifacts are
     `prompts.csv`, `evaluations.csv`, `decisions.csv` and `result.json`. A run of its own in which every evaluation
     failed ends as FAILED, and registers nothing.
@@ -102,9 +102,6 @@ class MLflowTracker(Tracker):
             left = [(name, x, decision.evaluations) for decision in decisions for name, x in counts(decision).items()]
             log([*left, ("progress/decisions", tracked.decisions, decisions[-1].evaluations)])
             yield tracked
-        bests = ((name, x, best.evaluations) for best in view.bests for name, x in best.numbers.items())
-        for part in _parts(bests, _BATCH):
-            log(part)
         log((name, value, view.extent.evaluations) for name, value in view.progress().items())
         yield view.extent
 

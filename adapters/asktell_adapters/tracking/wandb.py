@@ -82,8 +82,6 @@ class WandbTracker(Tracker):
             self.run.log(row if example is None else {**row, "evaluation/example": example})
         for decision in view.decisions(since.decisions):
             self.run.log({**counts(decision), "progress/evaluations": decision.evaluations})
-        for best in view.bests:
-            self.run.log({**best.numbers, "progress/evaluations": best.evaluations})
         self.run.log(view.progress())
         if self._progress is not None:
             self._progress.write_text(json.dumps(view.extent))

@@ -23,7 +23,6 @@ class Kept(Tracker):
         super().__init__(**{"interval": 0.0, **options})  # type: ignore[arg-type]
         self.kept = kept
         self.fail_at: set[int] = set()
-        self.bests: list[int] = []
         self.closed: list[str] = []
         self.calls = 0
 
@@ -41,7 +40,6 @@ class Kept(Tracker):
             tracked = tracked._replace(evaluations=evaluation.number)
             self.kept += [evaluation, tracked]
             yield tracked
-        self.bests += [best.evaluations for best in view.bests] + [view.extent.evaluations]
         self.kept += [*view.decisions(since.decisions), view.extent]
         yield view.extent
 

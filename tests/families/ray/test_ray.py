@@ -233,7 +233,7 @@ def test_nodes_may_die_and_come(cluster: Any, add_node: Any, tmp_path: Path, cap
         for spent in [spent for spent in at if spent <= worker.spent]:  # a batch is told at once
             at.pop(spent)()
 
-    result = run(study, factory, 3, {"spot": 1}, batch_size=3, on_tell=on_tell, progress=False)
+    result = run(study, factory, 3, resources={"spot": 1}, batch_size=3, on_tell=on_tell, progress=False)
     assert at == {}
     assert "lost a batch" in caplog.text
     assert result.done
@@ -304,7 +304,7 @@ def test_a_node_on_which_the_factory_fails_does_no_harm(add_node: Any, tmp_path:
 
     add_node(resources={"half": 1})
     selector = new_selector()
-    run(selector, factory, 2, {"half": 1}, max_restarts=1, progress=False)
+    run(selector, factory, 2, resources={"half": 1}, max_restarts=1, progress=False)
     assert notes(tmp_path, "start")
     assert told(selector) == pytest.approx(ALL)
 
@@ -324,7 +324,7 @@ def test_actors_that_have_no_room_do_not_block_and_join_when_nodes_come(add_node
             time.sleep(0.3)  # until the new one has come
 
     selector = new_selector(examples=20)
-    result = run(selector, factory, 8, {"late": 1}, on_tell=on_tell, progress=False)
+    result = run(selector, factory, 8, resources={"late": 1}, on_tell=on_tell, progress=False)
     assert result.done
     assert notes(tmp_path, first.node_id)
     assert notes(tmp_path, nodes[0])
@@ -335,9 +335,9 @@ def test_a_run_without_any_room_ends_when_others_have_done_it(tmp_path: Path) ->
     evaluate = lambda prompt, example: [good(prompt, example)]  # noqa: E731
     other = threading.Timer(2.0, lambda: asktell.run(study, evaluate, progress=False))
     other.start()
-    assert run(study, Batches, 2, {"unobtainable": 1}, progress=False).spent == 16
+    assert run(study, Batches, 2, resources={"unobtainable": 1}, progress=False).spent == 16
     other.join()
-    assert run(study, Batches, 2, {"unobtainable": 1}, progress=False).spent == 16  # already done
+    assert run(study, Batches, 2, resources={"unobtainable": 1}, progress=False).spent == 16  # already done
     study.close()
 
 
@@ -354,7 +354,7 @@ def test_each_actor_has_its_gpus(add_node: Any) -> None:
         return evaluate
 
     selector = new_selector()
-    run(selector, factory, 2, {"num_gpus": 1}, progress=False)
+    run(selector, factory, 2, num_gpus=1, progress=False)
     assert set(told(selector).values()) == {0.0, 1.0}
 
 
@@ -363,9 +363,8 @@ def test_each_actor_has_its_gpus(add_node: Any) -> None:
     [
         ({"num_workers": 0}, "num_workers"),
         ({"timeout": 0}, "timeout"),
-        ({"resources": {"GPU": -1}}, r"resources\['GPU'\]"),
-        ({"resources": {"GPU": 1, "num_gpus": 1}}, "the same"),
-        ({"options": {"colour": "red"}}, "Ray refuses the options.*colour"),
+        ({"num_gpus": -1}, "Ray refuses the options.*num_gpus"),
+        ({"colour": "red"}, "Ray refuses the options.*colour"),
         ({"evaluator_factory": 3}, "evaluator_factory must be a function"),
         ({"evaluator_factory": threading.Lock().acquire}, "cannot be sent"),
     ],
