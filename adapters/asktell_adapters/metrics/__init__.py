@@ -5,7 +5,7 @@ from asktell_adapters.metrics.hf import HuggingFaceMetric
 from asktell_adapters.metrics.judge import Judge, Judgement, JudgementError, Spent
 from asktell_adapters.metrics.preference import Preference
 from asktell_adapters.metrics.ranges import range_of
-from asktell_adapters.metrics.rouge import ROUGE_MODULE, Rouge, load_rouge
+from asktell_adapters.metrics.rouge import Rouge
 from asktell_adapters.metrics.rubric import PAIRWISE, POINTWISE, Criterion, Shot
 from asktell_adapters.metrics.text import (
     Brevity,
@@ -22,7 +22,6 @@ from asktell_adapters.metrics.tools import tool_call
 __all__ = [
     "PAIRWISE",
     "POINTWISE",
-    "ROUGE_MODULE",
     "Brevity",
     "CorrectedMean",
     "Criterion",
@@ -38,7 +37,6 @@ __all__ = [
     "corrected_mean",
     "cost",
     "latency",
-    "load_rouge",
     "normalize",
     "output_tokens",
     "range_of",

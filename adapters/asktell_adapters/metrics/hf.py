@@ -30,7 +30,7 @@ def load_module(source: object) -> Any:
     except (FileNotFoundError, ConnectionError, OSError) as error:
         raise EvaluatorError(
             f"evaluate could not load {str(source)!r}: {error}. Without a network, pass the folder of a metric module "
-            "(as metrics.rouge.ROUGE_MODULE is one) or a loaded module"
+            "or a loaded module"
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 import re
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, final
 
 from asktell import InvalidArgumentError
@@ -10,16 +9,13 @@ from asktell.extend import import_extra
 from asktell_adapters.llms.base import Completion, Example
 from asktell_adapters.metrics.text import split_sentences
 
-#: A metric module for `evaluate.load`: the interface and the numbers of the hub's `rouge`, without the hub.
-ROUGE_MODULE = Path(__file__).parent / "modules" / "rouge"
-
 
 @final
 class Rouge:
     """ROUGE F1 of a completion in [0, 1]; of several references, the best. Larger is better.
 
     It calls `rouge_score` directly, since a round trip through `evaluate` costs 20 times the computation; the numbers
-    are those of `load_rouge().compute(..., use_aggregator=False)`.
+    are those of the hub's `rouge`, with `use_aggregator=False`.
 
     Args:
         rouge_type: rouge1 to rouge9, rougeL, or rougeLsum (the longest common subsequence line by line).
@@ -63,13 +59,3 @@ class Rouge:
     def _scorer(self) -> Any:
         scorer = import_extra("rouge_score.rouge_scorer", "metrics")
         return scorer.RougeScorer([self.rouge_type], use_stemmer=self.use_stemmer)
-
-
-def load_rouge() -> Any:
-    """Our ROUGE module as an `evaluate.EvaluationModule`; `compute()` takes what the hub's `rouge` takes.
-
-    Raises:
-        MissingExtraError: `evaluate` or `rouge_score` is not installed.
-    """
-    import_extra("rouge_score", "metrics")  # evaluate itself would name the package and no extra.
-    return import_extra("evaluate", "metrics").load(str(ROUGE_MODULE))

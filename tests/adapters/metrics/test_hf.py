@@ -1,17 +1,19 @@
 """Hugging Face evaluate, offline: its modules as metrics."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from asktell.errors import EvaluatorError
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, ScriptedLLM
-from asktell_adapters.metrics import ROUGE_MODULE, HuggingFaceMetric, Rouge
+from asktell_adapters.metrics import HuggingFaceMetric, Rouge
 
 evaluate = pytest.importorskip("evaluate")
 datasets = pytest.importorskip("datasets")
 
+MODULE = Path(__file__).parents[2] / "assets" / "rouge"
 TEXT, NUMBER = datasets.Value("string"), datasets.Value("int64")
 
 
@@ -109,13 +111,13 @@ def test_several_values_are_computed_once() -> None:
 
 
 def test_several_keys_of_a_folder() -> None:
-    metrics = HuggingFaceMetric.several(ROUGE_MODULE, ["rouge1", "rougeL"], use_aggregator=False)
+    metrics = HuggingFaceMetric.several(MODULE, ["rouge1", "rougeL"], use_aggregator=False)
     completion, example = Completion("the cat sat"), Example("", "the cat")
     metrics["rouge1"].load()
     assert {name: metric(completion, example) for name, metric in metrics.items()} == {
         name: Rouge(name)(completion, example) for name in ("rouge1", "rougeL")
     }
-    again = pickle.loads(pickle.dumps(HuggingFaceMetric(str(ROUGE_MODULE), "rouge1", use_aggregator=False)))
+    again = pickle.loads(pickle.dumps(HuggingFaceMetric(str(MODULE), "rouge1", use_aggregator=False)))
     assert again(completion, example) == metrics["rouge1"](completion, example)
 
 

@@ -1,4 +1,4 @@
-"""ROUGE for `evaluate.load(<this folder>)`: same arguments and same numbers as the hub's `rouge`, no network."""
+"""A module for `evaluate.load(<this folder>)`, with the arguments and the numbers of the hub's `rouge`."""
 
 # `evaluate` reads the import lines itself before it runs this file: no comments and no two modules on one.
 # mypy: ignore-errors
