@@ -17,7 +17,7 @@ VERSIONS ?= newest
 
 # Extras that the wheel is tried with, one at a time, and the Pythons that its tests run on; oldest: of 3.11 with the oldest
 # versions of what asktell needs.
-EXTRAS ?= plot analysis structured metrics postgresql service openai optuna
+EXTRAS ?= plot analysis structured metrics postgresql service openai optuna mcp
 PYTHONS ?= 3.11 3.12 3.13 oldest
 
 # Builds packages and looks through them, through the workflows and the metadata.

@@ -27,9 +27,15 @@ NEED = {
     "structured": ["asktell.allocators._design_jax", "asktell.estimators."],
     "service": ["asktell.service."],
     "postgresql": ["asktell.storages.postgresql"],
-    "optuna": ["asktell_adapters.optimizers."],
+    "config": ["asktell_adapters.config", "asktell_adapters.cli.gate"],
+    "openai": ["asktell_adapters.evaluators.batch_list", "asktell_adapters.evaluators.openai_batch"],
+    "optuna": ["asktell_adapters.optimizers._optuna", "asktell_adapters.optimizers.optuna"],
+    "mlflow": ["asktell_adapters.optimizers.mlflow"],
+    "opik": ["asktell_adapters.optimizers.opik"],
+    "phoenix": ["asktell_adapters.harnesses.phoenix"],
     "dspy": ["asktell_adapters.harnesses.dspy"],
-    "inspect": ["asktell_adapters.harnesses.inspect_"],
+    "inspect": ["asktell_adapters.harnesses.inspect."],
+    "mcp": ["asktell_adapters.cli.mcp"],
 }
 PYTEST = ["asktell.testing.", "asktell_adapters.testing."]  # whoever runs contracts has it
 
