@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -48,7 +49,9 @@ Bounds = Annotated[dict[str, float] | None, Field(description="Metric to the bou
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
     """`asktell mcp`: over stdin and stdout, until the client closes them."""
-    make_server(location(arguments.url)).run()
+    server = make_server(location(arguments.url))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the SDK would wait for the end of stdin; all that was told is kept
+    server.run()
     return 0
 
 

@@ -75,6 +75,26 @@ def test_models_against_each_other(scripted: Callable[..., Any]) -> None:
     assert reasons["scripted/poor"] == "certainly worse than another prompt"
 
 
+def test_tasks_against_each_other(scripted: Callable[..., Any]) -> None:
+    """Two solvers with the same model: runs are told apart by the names of their tasks."""
+
+    @solver
+    def shouts() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            state = await generate(state)
+            state.output.completion = state.output.completion.replace("right", "RIGH")
+            return state
+
+        return solve
+
+    stopping = EarlyStopping(BEST, among=["plain", "shouting"])
+    tasks = [questions(stopping, name="plain"), questions(stopping, name="shouting", solver=shouts())]
+    logs = inspect_ai.eval(tasks, model=scripted(right(0.9)), sample_shuffle=1, display="none", max_tasks=2)
+    assert {log.status for log in logs} == {"success"}
+    assert all(n_run(log) < N / 2 for log in logs)
+    assert stopping.result().verdict.answer == "plain"
+
+
 def test_a_baseline_in_a_log(scripted: Callable[..., Any], logs: Path) -> None:
     (old,) = evaluate(None, scripted(right(0.6)), log_dir=str(logs / "old"))
     assert n_run(old) == N

@@ -1,6 +1,9 @@
 """`asktell mcp` against the SDK's own client: a scripted agent over stdio, and what is refused."""
 
 import asyncio
+import json
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -174,6 +177,19 @@ def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
         assert sum(failures) == 1
 
     in_memory(session)
+
+
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "asktell", "mcp", f"sqlite:///{tmp_path}/studies.db"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        process.stdin.write(json.dumps(ping).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1  # it serves
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == -signal.SIGINT
 
 
 @pytest.fixture
