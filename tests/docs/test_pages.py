@@ -1009,6 +1009,9 @@ def test_track_runs(page: Page, tmp_path: Path) -> None:
 def test_use_mlflow(page: Page, tmp_path: Path, capsys: Output) -> None:
     import mlflow
 
+    if not hasattr(mlflow.genai, "optimize_prompts"):
+        page.left.clear()
+        pytest.skip("this MLflow's optimizers evaluate no rows yet")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     names = page.run(
         train_data=[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +16,9 @@ from asktell_adapters.harnesses.gepa import AsktellPolicy
 from asktell_adapters.optimizers import Brief
 
 mlflow = pytest.importorskip("mlflow")
-if not find_spec("mlflow.genai.optimize.optimizers.gepa_optimizer"):
-    pytest.skip("this MLflow does not optimize prompts by evaluating rows yet", allow_module_level=True)
+pytest.importorskip(
+    "mlflow.genai.optimize.optimizers.gepa_optimizer", reason="this MLflow's optimizers evaluate no rows yet"
+)
 
 from mlflow.genai.optimize.optimizers import BasePromptOptimizer, GepaPromptOptimizer  # noqa: E402
 from mlflow.genai.optimize.types import EvaluationResultRecord  # noqa: E402
