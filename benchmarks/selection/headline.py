@@ -159,8 +159,19 @@ def main() -> None:
         for method in args.methods:
             tasks = wanted_tasks(names, method, goal, args.at, args.seeds, args.reference)
             lines = run_tasks(tasks, args.output, args.tables, args.jobs, args.any_commit)
-            rows += compare(names, method, goal, lines, args.at)
-    header = ["method", "goal", "tables", "quality", "reference, same budget", "equivalent budget", "low", "high"]
+            reference = args.reference or methods.REFERENCE[GOALS[goal][1]]
+            rows += [[*row[:2], reference, *row[2:]] for row in compare(names, method, goal, lines, args.at)]
+    header = [
+        "method",
+        "goal",
+        "reference",
+        "tables",
+        "quality",
+        "reference, same budget",
+        "equivalent budget",
+        "low",
+        "high",
+    ]
     rows = [[*row, f"{args.at:g}", str(args.seeds)] for row in rows]
     print(f"\n{table([*header, 'b', 'seeds'], rows)}")
 

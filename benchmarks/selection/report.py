@@ -132,6 +132,7 @@ def by_table(lines: Sequence[Line]) -> str:
 def thresholds(lines: Iterable[Line], b: float) -> str:
     """Quality as the constraint tightens."""
     mine = [line for line in lines if line["goal"].startswith("best@") and line["per_prompt"] == b]
+    mine = [line for line in mine if kind(line) != "models"]  # which have one threshold
     rows = [
         [method, f"{1 - float(goal.removeprefix('best@')):.0%}", *mean(found).cells]
         for (method, goal), found in grouped(mine, "method", "goal").items()

@@ -12,9 +12,16 @@ from asktell_adapters.evaluators import Completion, CompletionError, HuggingFace
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.testing.llm_contract import completions as good
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+torch: Any = None
+transformers: Any = None
 GEMMA_LIKE = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def packages() -> None:
+    """Imported only by the process that runs these tests: they take longer than most of the suite's collection."""
+    global torch, transformers
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
 
 
 @pytest.fixture
