@@ -46,6 +46,7 @@ def test_words_are_the_goal_that_they_say(words: dict[str, Any], goal: Goal) -> 
         ({"kind": "best-feasible", "maximize": "a", "minimize": "b"}, "got 'a', 'b'"),
         ({"kind": "best-feasible", "maximize": "a", "at_least": {"b": 1}, "at_most": {"b": 2}}, "both bound 'b'"),
         ({"kind": "pareto-set"}, "needs metrics"),
+        ({"kind": "best-feasible", "maximize": "rouge", "ranges": {"rogue": [0, 1]}}, "'rogue', .* mean 'rouge'"),
         ({"kind": "pareto-set", "maximize": "a", "at_least": {"b": 1}, "at_most": {"b": 2}}, "both bound 'b'"),
     ],
 )

@@ -576,6 +576,11 @@ def parse_goal(
         raise InvalidArgumentError(f"worst_segment names {unknown[0]!r}, which is neither in maximize nor in minimize.")
     if both := set(at_least) & set(at_most):
         raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}; give one of them.")
+    used = [*(o.metric for o in wanted), *at_least, *at_most]
+    if unused := [name for name in ranges if name not in used]:
+        raise InvalidArgumentError(
+            f"ranges names {short(unused[0])}, which the goal does not use{nearest(unused[0], used)}; it uses {used}."
+        )
     subject_to: dict[str | Objective, float | Threshold] = {
         objective(name, minimized): _threshold(name, bound, minimized)
         for bounds, minimized in ((at_least, False), (at_most, True))

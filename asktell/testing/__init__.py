@@ -7,7 +7,6 @@
 | `storage_contract`   | `StorageContract`: what a study needs of a storage                                          |
 | `fakes`              | `Table`: recorded scores, replayed as an evaluator                                          |
 | `llm_server`         | `FaultyLLMServer`: an OpenAI-compatible server that fails as told                           |
-| `batch_server`       | `BatchServer`: OpenAI's files and batches, with batches that end as told                    |
 | `postgresql_server`  | `postgresql_server`: a PostgreSQL server of one's own                                       |
 
 The contracts need pytest. docs/how-to/bring-your-own.md uses them.

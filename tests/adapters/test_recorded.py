@@ -98,6 +98,7 @@ def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, object], messa
     ("text", "goal"),
     [
         ("accuracy", asktell.BestFeasible("accuracy")),
+        ("f1: macro", asktell.BestFeasible("f1: macro")),
         ("minimize cost", asktell.BestFeasible(asktell.minimize("cost"))),
         ("accuracy subject to cost <= 2", GOAL),
         ("pareto set: accuracy", asktell.ParetoSet("accuracy")),

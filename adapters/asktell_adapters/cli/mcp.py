@@ -105,7 +105,7 @@ def make_server(url: str) -> MCPServer:
         repeats: Annotated[int, Field(description="Above 1 if a score differs when repeated.")] = 1,
     ) -> dict[str, Any]:
         """Create a study of prompts; if it exists with the same definition, go on with it."""
-        kind = "best-feasible" if len(maximize) + len(minimize) == 1 else "pareto-set"
+        kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
         goal = parse_goal(kind, maximize, minimize, at_least, at_most, ranges)
         baseline = next(iter(prompts), None) if baseline is None else baseline
         selector = Selector(prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats)
@@ -203,7 +203,7 @@ def make_server(url: str) -> MCPServer:
         if entry is None:
             raise ToolError(f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}.")
         reason = f": {entry.reason}" if entry.reason else ""
-        said = f"{entry.id} is {entry.status}{reason}, after {entry.pulls} evaluations and {entry.failures} failures."
+        said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.pulls}; failures: {entry.failures}."
         evidence = {"prompt": entry.to_dict(), "comparison": None}
         if against is not None or entry.id != result.baseline:
             comparison = result.compare(prompt, against)
@@ -216,6 +216,8 @@ def make_server(url: str) -> MCPServer:
         file = Path(path)
         if file.suffix != ".html":
             raise ToolError(f"The report is a page: give a path that ends in .html, got {path!r}.")
+        if not file.parent.is_dir():
+            raise ToolError(f"There is no folder {str(file.parent.resolve())!r} for the report: create it first.")
         with opened(study) as found:
             found.report(file)
         return {"sentence": f"The report is at {file.resolve()}.", "path": str(file.resolve())}
@@ -233,14 +235,20 @@ def _too_early(result: Result) -> str:
     A verdict may advise to take a prompt that leads by little, as more examples of these would not tell. That is no
     victory: it counts when the prompt is the best with 95 % probability.
     """
-    fresh = [entry.id for entry in result.prompts if entry.status == "active" and not entry.pulls]
+    fresh = [
+        entry.id
+        for entry in result.prompts
+        if not entry.pulls
+        and entry.status in ("active", "rejected")  # what the end of the budget makes of those never scored
+        and entry.candidate is None  # scores of one combination of factors tell of others
+    ]
     found = result.verdict
     if len(result.prompts) == 1:
         return "Too early: there is only one prompt, and nothing to compare it with."
     leads = found.action == "take" and found.p_best is not None and found.p_best < 0.95
     if found.action != "go on" and not leads and not fresh:
         return ""
-    waiting = f" ({some(fresh)} not evaluated yet)" if fresh else ""
+    waiting = f" (no score yet: {some(fresh)})" if fresh else ""
     if result.done:
         return f"Undecided{waiting}, and the budget is spent: say so. A person may extend it."
     return f"Too early to name a winner{waiting}."

@@ -18,9 +18,9 @@ from asktell_adapters.recorded import RecordedScores
 from asktell_adapters.rows import KINDS
 
 _GOAL = re.compile(
-    r"(?:(?P<title>[\w -]+):)?(?P<objectives>.+?)"
+    r"(?:(?P<pareto>Pareto set):)?(?P<objectives>.+?)"
     r"(?:\bsubject to\b(?P<bounds>.+?)(?:,\s*kept with probability\s+(?P<sure>\S+))?)?",
-    re.DOTALL,
+    re.DOTALL | re.IGNORECASE,
 )
 _METRIC = r"(?P<metric>\S.*?)(?:\s+from\s+(?P<low>\S+)\s+to\s+(?P<high>\S+))?"
 _OBJECTIVE = re.compile(r"(?:(?P<direction>maximize|minimize)\s+)?" + _METRIC + r"(?P<worst>\s+in its worst segment)?")
@@ -93,13 +93,13 @@ def goal_of(text: str) -> Goal:
         raise InvalidArgumentError(
             "--goal needs 'maximize accuracy subject to latency <= 2', or 'maximize rouge, minimize cost'; a metric "
             "may have 'from 0 to 10', an objective 'in its worst segment', a bound 'on 95 % of the examples' and 'in "
-            f"every segment'; got {short(text)}."
+            f"every segment', and the last one ', kept with probability 0.9'; got {short(text)}."
         )
     wanted, limits = parts[: len(objectives)], parts[len(objectives) :]
     if twice := {one["metric"] for one in limits if sum(one["metric"] == other["metric"] for other in limits) > 1}:
         raise InvalidArgumentError(f"--goal bounds {min(twice)!r} twice; give one bound.")
     return parse_goal(
-        "pareto-set" if len(wanted) > 1 or (said["title"] or "").lower() == "pareto set" else "best-feasible",
+        "pareto-set" if len(wanted) > 1 or said["pareto"] else "best-feasible",
         [part["metric"] for part in wanted if part["direction"] != "minimize"],
         [part["metric"] for part in wanted if part["direction"] == "minimize"],
         {part["metric"]: _bound(part) for part in limits if part["side"] == ">="},

@@ -37,13 +37,11 @@ class GoalTable(Table, table="goal"):
         parts = self.at_least, self.at_most, self.ranges, self.sure, self.worst_segment
         with self.named():
             goal = parse_goal(self.type, best[0], best[1], *parts)
-        for name in (*goal.metrics, *self.ranges):
+        for name in goal.metrics:
             if computed is not None and name not in computed:
                 near = nearest(name, list(computed))
                 raise self.mistake(
                     f"[goal] names the metric {name!r}, which is not computed{near}; [metrics] has "
                     f"{listed(list(computed))}."
                 )
-        if unused := [name for name in self.ranges if name not in goal.metrics]:
-            raise self.error("ranges", f"names {unused[0]!r}, which the goal does not use")
         return goal

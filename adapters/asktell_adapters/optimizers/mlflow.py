@@ -114,7 +114,8 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
                 self.result = improve(study, rows, writer, budget=self._budget, examples=examples, **settings).result
         best, original = self.result.best, self.result.prompts[0]
         if best is None:
-            raise EvaluatorError(f"No evaluation of the {len(texts)} candidates succeeded.")
+            reasons = "; ".join(group.reason for group in self.result.failures[:3])
+            raise EvaluatorError(f"No evaluation of the {len(texts)} candidates succeeded: {reasons}.")
         known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}  # by scorer: since 3.10
         scores = {**_scores("initial", original), **_scores("final", best)}
         return PromptOptimizerOutput(rows.candidate(best.prompt), **{k: v for k, v in scores.items() if k in known})
@@ -158,7 +159,10 @@ class _Rows:
             except (ValueError, TypeError, AttributeError):
                 fits = False
             if not fits:
-                wanted = {name: sorted(_variables(template)) for name, template in self._target.items()}
+                wanted = {
+                    name: [f"{{{{{each}}}}}" for each in sorted(_variables(template))]
+                    for name, template in self._target.items()
+                }
                 raise InvalidArgumentError(
                     f"A candidate must be a template of each prompt, with its variables {wanted}; got {text!r:.200}."
                 )

@@ -122,6 +122,23 @@ def test_an_undecided_study_is_reported_as_such_when_its_budget_is_spent(in_memo
     in_memory(session)
 
 
+def test_a_prompt_without_a_score_keeps_others_from_winning_after_the_budget(in_memory: Session) -> None:
+    prompts = {**{f"poor{i}": f"Poor {i}." for i in range(12)}, "good": "Good."}
+
+    async def session(agent: Agent) -> None:
+        await agent.call("create", prompts=prompts, maximize=["accuracy"], budget=130, examples=10)
+        while trials := (await agent.call("ask", n=65))["trials"]:
+            scores = [{"trial": t["trial"], "scores": {"accuracy": float(t["prompt"] == "good")}} for t in trials]
+            await agent.call("tell", results=scores)
+        assert not (await agent.call("verdict"))["too_early"]
+        await agent.call("add", prompts={"late": "Late."})
+        found = await agent.call("verdict")
+        assert found["too_early"]
+        assert "no score yet: 'late'" in found["sentence"]
+
+    in_memory(session)
+
+
 def test_a_study_goes_on_where_it_was_left(in_memory: Session) -> None:
     goal = {"prompts": TWO, "maximize": ["accuracy"], "budget": 20, "examples": ["a", "b", "c"]}
 
@@ -147,7 +164,9 @@ def test_a_study_goes_on_where_it_was_left(in_memory: Session) -> None:
 def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
     async def session(agent: Agent) -> None:
         assert "There is no study 'support'; call `create` first." in await agent.refused("ask")
-        assert "needs metrics" in await agent.refused("create", prompts=TWO, budget=9)
+        assert "exactly one metric" in await agent.refused("create", prompts=TWO, budget=9)
+        wrong = {"prompts": TWO, "maximize": ["accuracy"], "budget": 9, "ranges": {"acuracy": [0, 1]}}
+        assert "did you mean 'accuracy'" in await agent.refused("create", **wrong)
         await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, ranges={"accuracy": [0, 1]})
         assert "there are 'support'" in await agent.refused("verdict", study="suport")
         assert "['old', 'new']" in await agent.refused("why", prompt="older")
@@ -171,7 +190,7 @@ def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
         assert "told" in await agent.refused("tell", results=[{"trial": 0, "scores": {"accuracy": 0}}])
         assert "results.0.trial" in await agent.refused("tell", results=[{"trial": "first", "scores": score}])
         assert ".html" in await agent.refused("report", path="report.txt")
-        assert "No such file" in await agent.refused("report", path=str(tmp_path / "nowhere" / "report.html"))
+        assert "There is no folder" in await agent.refused("report", path=str(tmp_path / "nowhere" / "report.html"))
         assert "'new'" in await agent.refused("add", prompts={"new": "Another text."})
         failures = [(await agent.call("why", prompt=id_))["prompt"]["failures"] for id_ in TWO]
         assert sum(failures) == 1

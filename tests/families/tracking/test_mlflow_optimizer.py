@@ -138,7 +138,7 @@ def test_bad_set_ups_are_refused() -> None:
         with pytest.raises(InvalidArgumentError, match="candidates must be a list"):
             PromptOptimizer(candidates, budget=10)  # type: ignore[arg-type]
     for candidate in ("no variable", "{{question}} {{other}}"):
-        with pytest.raises(InvalidArgumentError, match="with its variables"):
+        with pytest.raises(InvalidArgumentError, match=r"with its variables \{'qa': \['\{\{question\}\}'\]\}"):
             optimize(PromptOptimizer([candidate], budget=10))
     two = {"draft": "a", "judge": "b"}
     with pytest.raises(InvalidArgumentError, match="with its variables"):
@@ -151,6 +151,13 @@ def test_bad_set_ups_are_refused() -> None:
         optimizer.optimize(None, [], PROMPT)  # type: ignore[arg-type]
     with pytest.raises(EvaluatorError, match="gave no score"):
         optimize(optimizer, lambda candidate, rows: [SimpleNamespace(outputs="", score=None) for _ in rows])
+
+    def failing(candidate: dict[str, str], rows: list[Any]) -> list[Any]:
+        down = [f"Failed to invoke the predict_fn with {row['inputs']}: down" for row in rows]
+        return [SimpleNamespace(outputs=each if "x" in candidate["qa"] else "", score=None) for each in down]
+
+    with pytest.raises(EvaluatorError, match=r"No evaluation of the 2 candidates succeeded: .*(down|gave no score)"):
+        optimize(optimizer, failing)
 
 
 def test_an_optimization_that_is_repeated_evaluates_nothing_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, final
 from weakref import WeakValueDictionary
 
 import asktell
-from asktell import InvalidArgumentError, Race, Result, Selector, Study
+from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Race, Result, Selector, Study
 from asktell.extend import Goal, decide, needs_extra, some
 from asktell_adapters.harnesses.inspect.logs import Logs, observe_logs
 from asktell_adapters.harnesses.inspect.samples import check_scorers
@@ -96,6 +96,8 @@ class EarlyStopping:
         study: tuple[str, str] | None = None,
         value_to_float: ValueToFloat | None = None,
     ) -> None:
+        if not isinstance(goal, BestFeasible | ParetoSet):
+            raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {goal!r:.100}.")
         if isinstance(among, str):
             raise InvalidArgumentError(f"among are the names of all that compete, as a list; got {among!r}.")
         if len(among) < 2 and baseline is None and not goal.is_constrained:
@@ -232,6 +234,8 @@ class EarlyStopping:
         names = selector.prompts.ids
         if decided.settled:
             sentence = "the answer is certain: " + ", ".join(str(names[arm]) for arm in decided.answer)
+            if self._goal.is_constrained and not selector.result().feasible:
+                sentence = "it is certain that none keeps every limit"
             self._stopped |= {str(name): sentence for name in names if name not in self._stopped}
         elif not decided.finished:
             self._stopped |= {str(names[each.arm]): each.reason for each in decided.departures}
