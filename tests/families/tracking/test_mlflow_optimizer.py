@@ -157,7 +157,7 @@ def test_bad_set_ups_are_refused() -> None:
         return [SimpleNamespace(outputs=each if "x" in candidate["qa"] else "", score=None) for each in down]
 
     with pytest.raises(EvaluatorError, match=r"No evaluation of the 2 candidates succeeded: .*(down|gave no score)"):
-        optimize(optimizer, failing)
+        optimize(PromptOptimizer(["x {{question}}"], budget=8), failing)
 
 
 def test_an_optimization_that_is_repeated_evaluates_nothing_again(tmp_path: Path) -> None:
