@@ -11,9 +11,9 @@ README = RESULTS.parents[1] / "README.md"
 Row = dict[str, str]
 
 
-def numbers(budgets: Sequence[Row], overhead: Sequence[Row]) -> str:
+def numbers(budgets: Sequence[Row], runs: Sequence[Row]) -> str:
     """README's generated lines."""
-    bullets = [_few_evaluations(budgets), _fast(overhead)]
+    bullets = [_few_evaluations(budgets), _fast(runs)]
     return "\n".join(textwrap.fill(bullet, 120, subsequent_indent="  ") for bullet in bullets)
 
 
@@ -50,20 +50,19 @@ def _times(row: Row) -> str:
     return f"{ {'': 'about', '>': 'more than', '<': 'less than'}[mark] } {value} ({low} to {high})"
 
 
-def _fast(overhead: Sequence[Row]) -> str:
-    ours = [row for row in overhead if row["engine"] == "asktell auto" and row["worst of 50"]]
-    medians = [1000 * float(row["ask + tell, median ms"]) for row in ours]
-    worst = max(float(row["worst of 50"]) for row in ours)
+def _fast(runs: Sequence[Row]) -> str:
+    idle, busy = ([float(row[name]) for row in runs] for name in ("ms per evaluation", "beside a busy neighbour"))
+    prompts = [int(row["prompts"]) for row in runs]
     return (
-        f"- **Fast**: `ask` and `tell` together take {min(medians):.0f} to {max(medians):.0f} microseconds, after "
-        f"{ours[-1]['trials']} evaluations as after {ours[0]['trials']}; an occasional decision takes up to "
-        f"{worst:.0f} milliseconds ([with 100 prompts](docs/benchmarks.md#overhead))."
+        f"- **Fast**: an evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds of the engine's time on average, "
+        f"decisions included, with {min(prompts)} to {max(prompts):,} prompts; {min(busy):.2g} to {max(busy):.2g} beside "
+        "a program that keeps every core busy ([overhead](docs/benchmarks.md#overhead))."
     )
 
 
 def main(readme: Path = README) -> None:
     """Renew them."""
-    lines = numbers(load("equivalent-budget"), load("overhead"))
+    lines = numbers(load("equivalent-budget"), load("runs"))
     readme.write_text(renewed(readme.read_text(), lines))
     print(readme)
 

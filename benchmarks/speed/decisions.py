@@ -21,6 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 import asktell
+from asktell._util.threads import one_thread
 from asktell.methods import belief
 from asktell.simulation.processes import ONE_THREAD
 from asktell.simulation.replay import play
@@ -66,7 +67,8 @@ def measure(k: int, goal: asktell.problem.goals.Goal, repetitions: int) -> None:
         # As if the plan were spent: a decision is due.
         state = selector.state._replace(plan_arms=(), plan_examples=(), position=0)
         times = [
-            milliseconds(call, repetitions) for call in (lambda s=state: decide(selector.method, s), selector.result)
+            milliseconds(call, repetitions)
+            for call in (one_thread(lambda s=state: decide(selector.method, s)), selector.result)
         ]
         name = type(goal).__name__
         print(f"| {k} | {name} | {selector.spent} | {times[0]:.0f} | {times[1]:.0f} |", flush=True)

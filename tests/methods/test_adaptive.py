@@ -1,7 +1,9 @@
 """Adaptive: no barrier, no herd, exact resume, robust on degenerate problems."""
 
+import sys
 import tracemalloc
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -471,3 +473,25 @@ def test_candidates_that_join_and_the_baseline_are_pulled_first() -> None:
         selector.tell(trial, [0.5])
     pulls = {entry.id: entry.pulls for entry in selector.result().prompts}
     assert all(pulls[id_] for id_ in ["h/4", *new])
+
+
+@pytest.mark.parametrize("goal", [BEST, PARETO])
+def test_a_decision_enters_few_rooms(goal: Any) -> None:
+    """So that one can follow it: methods, posterior, numerics, problem and state."""
+    scores, root, rooms = table(12, 50), Path(asktell.__file__).parent, set[str]()
+    one = selector(scores, goal)
+    for trial in one.ask(30):
+        tell(one, trial, scores)
+
+    def note(frame: Any, event: str, _: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(root):
+            rooms.add(path.relative_to(root).parts[0])
+
+    sys.setprofile(note)
+    try:
+        one.method.decide(one.state)
+    finally:
+        sys.setprofile(None)
+    assert "posterior" in rooms
+    assert len(rooms - {"selector.py"}) <= 7
