@@ -54,9 +54,9 @@ def _fast(runs: Sequence[Row]) -> str:
     idle, busy = ([float(row[name]) for row in runs] for name in ("ms per evaluation", "beside a busy neighbour"))
     prompts = [int(row["prompts"]) for row in runs]
     return (
-        f"- **Fast**: an evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds of the engine's time on average, "
-        f"decisions included, with {min(prompts)} to {max(prompts):,} prompts; {min(busy):.2g} to {max(busy):.2g} beside "
-        "a program that keeps every core busy ([overhead](docs/benchmarks.md#overhead))."
+        f"- **Fast**: an evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds of the engine's time on "
+        f"average, decisions included, with {min(prompts)} to {max(prompts):,} prompts; {min(busy):.2g} to "
+        f"{max(busy):.2g} beside a program that keeps every core busy ([overhead](docs/benchmarks.md#overhead))."
     )
 
 
