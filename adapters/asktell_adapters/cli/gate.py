@@ -114,13 +114,22 @@ def _gate(arguments: argparse.Namespace) -> int:
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     """The goal with the ranges that metrics declare, where it names none: intervals need them to be guaranteed."""
     declared = {name: span for name in goal.metrics if (span := range_of(metrics.get(name))) is not None}
+    given = {bound.metric: bound.range for bound in goal.constraints if bound.range is not None}
+    given |= {objective.metric: objective.range for objective in goal.objectives if objective.range is not None}
+    bounds = {
+        bound.metric: {key: getattr(bound, key) for key in ("bound", "quantile", "in_every_segment")}
+        for bound in goal.constraints
+    }
+    below = {bound.metric for bound in goal.constraints if bound.at_most}
     return parse_goal(
         "pareto-set" if isinstance(goal, ParetoSet) else "best-feasible",
         [objective.metric for objective in goal.objectives if not objective.minimize],
         [objective.metric for objective in goal.objectives if objective.minimize],
-        {bound.metric: bound.bound for bound in goal.constraints if not bound.at_most},
-        {bound.metric: bound.bound for bound in goal.constraints if bound.at_most},
-        {**declared, **goal.ranges},
+        {metric: bound for metric, bound in bounds.items() if metric not in below},
+        {metric: bound for metric, bound in bounds.items() if metric in below},
+        {**declared, **given},
+        getattr(goal, "sure", None),
+        [objective.metric for objective in goal.objectives if objective.worst_segment],
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study, at_most, maximize, minimize
+from asktell import BestFeasible, ParetoSet, Selector, Study, at_least, at_most, maximize, minimize
 from asktell_adapters.cli import main as cli
 from asktell_adapters.cli.gate import Judge, ranged, settle
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
@@ -326,6 +326,13 @@ def test_compare_studies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "needs one prompt or two" in capsys.readouterr().err
 
 
+def test_a_bound_on_a_quantile_is_judged_as_that(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    project(**{"brevity = 0.5": "brevity = { bound = 0.5, quantile = 0.05 }"})
+    assert "quantile" in Path("gate.toml").read_text()
+    command(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)[0].strip())
+    assert "brevity >= 0.5 on 95 % of the examples" in capsys.readouterr().out
+
+
 def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:
     def own(completion: object, example: object) -> float:
         return 0.0
@@ -338,3 +345,7 @@ def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:
     assert ranged(narrower, metrics) == narrower
     both = BestFeasible(maximize("rouge", range=(0, 0.5)), {"rouge": 0.1})
     assert ranged(both, metrics) == both
+    tails = {"brevity": at_least(0.5, in_every_segment=True), "latency": at_most(2, quantile=0.95)}
+    of_segments = BestFeasible(maximize("own", worst_segment=True), tails, sure=0.9)
+    assert str(ranged(of_segments, metrics)) == str(of_segments)
+    assert ranged(of_segments, {}) == of_segments
