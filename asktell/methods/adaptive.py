@@ -188,10 +188,9 @@ class Adaptive:
         that cover the levels evenly, then to those that joined.
         """
         problem, origin = state.problem, state.origin
-        too_few = origin.budget < _FEWEST_FOR_FACTORS
-        first = None
-        if self.confidence is None and not too_few:
-            first = even_order(origin, math.ceil(_FIRST_PART * origin.budget))
+        if self.confidence is not None or origin.budget < _FEWEST_FOR_FACTORS:
+            return None
+        first = even_order(origin, math.ceil(_FIRST_PART * origin.budget))
         if first is None:
             return None
         joined = np.arange(origin.n_arms, problem.n_arms)

@@ -2,7 +2,7 @@
 
 Runs rules that stop once they are sure, at 95 %, with --per-prompt evaluations per prompt at most: `Adaptive` with a
 confidence (by proof, or by the posterior alone), `Race`, and for the best prompt without constraints TensorZero's rule
-on track-and-stop (`benchmarks.rivals.track_and_stop`; at least 10 evaluations of each prompt, as its default is). A run
+on track-and-stop (`benchmarks.rivals.track_and_stop`; after 10 evaluations of each prompt). A run
 that stopped early is wrong if its answer is off by more than the tolerance, by the true means, in the sense of
 `asktell.posterior.membership.settled`. Saved is the part of the budget that was not spent, over all runs.
 """
