@@ -37,7 +37,6 @@ class AnsweredOnce:
         self._lock = threading.Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests; one that fails yields its exception in its place."""
         claims = [self._claim(request) for request in requests]
         mine = [i for i, claim in enumerate(claims) if claim.is_mine]
         found: Sequence[Completion | BaseException] = []
@@ -52,7 +51,6 @@ class AnsweredOnce:
         return [_again(claim) for claim in claims]
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """The answer to one request."""
         claim = self._claim(request)
         if not claim.is_mine:
             return replace(await asyncio.shield(asyncio.wrap_future(claim.answer)), from_cache=True)

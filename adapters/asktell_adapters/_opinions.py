@@ -72,7 +72,6 @@ class Opinion:
     real_cost: float
 
     def times(self, evaluations: int) -> JudgeEstimate:
-        """That of so many."""
         return JudgeEstimate(
             self.name,
             round(evaluations * self.calls),
@@ -103,9 +102,6 @@ def opinion(
         mean_answer: tokens of an answer; None where that is not known.
         longest: tokens of the longest answer.
         prices: of LLMs, by their `id()`, that are told rather than known.
-
-    Raises:
-        EvaluatorError: an example lacks what the judge needs, or none of the real answers could be judged.
     """
     judge = metric if isinstance(metric, Judge) else metric.judge
     if isinstance(metric, Preference):  # the other answer is as long, and as well known

@@ -7,11 +7,7 @@ from asktell import EvaluatorError, InvalidArgumentError
 
 
 def checked_example(example: int | None, n: int) -> int:
-    """A trial's example, as an index of the n that there are.
-
-    Raises:
-        InvalidArgumentError: the trial has none, or one that is not there.
-    """
+    """A trial's example, as an index of the n that there are."""
     if example is None or not 0 <= example < n:
         raise InvalidArgumentError(
             f"The trial's example is {example!r}, but there are {n}: make the selector with examples={n}."
@@ -20,11 +16,7 @@ def checked_example(example: int | None, n: int) -> int:
 
 
 def number(metric: str, value: object) -> float:
-    """A finite score: numbers (numpy's too), True and False as 1 and 0.
-
-    Raises:
-        EvaluatorError: the metric gave none.
-    """
+    """A finite score: numbers (numpy's too), True and False as 1 and 0."""
     if value is None:
         raise EvaluatorError(f"the metric {metric!r} gave no score")
     if not isinstance(value, Real):

@@ -316,7 +316,6 @@ class CachedLLM:
         self._identities: dict[int, Mapping[str, Any]] = {}
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests; one that fails yields its exception in its place."""
         keys = [self.key(request) for request in requests]
         answers: list[Any] = self.look_up(keys)
         missing = [position for position, answer in enumerate(answers) if answer is None]
@@ -327,7 +326,6 @@ class CachedLLM:
         return answers
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """The answer to one request."""
         key = self.key(request)
         (answer,) = self.look_up([key])
         if answer is None:

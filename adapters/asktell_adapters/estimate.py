@@ -27,10 +27,10 @@ class Selection(Protocol):
     """What is read of a Selector or a Study."""
 
     @property
-    def budget(self) -> int: ...  # noqa: D102
+    def budget(self) -> int: ...
     @property
-    def spent(self) -> int: ...  # noqa: D102
-    def result(self) -> Any: ...  # noqa: D102
+    def spent(self) -> int: ...
+    def result(self) -> Any: ...
 
 
 @final
@@ -126,7 +126,6 @@ def _of_judge(judge: JudgeEstimate, knows_answers: bool) -> Iterator[str]:
 
 
 def _shares(judges: Sequence[JudgeEstimate]) -> str:
-    """What of the money is the judges', in words."""
     known = [judge for judge in judges if judge.most_cost is not None]
     unknown = [repr(judge.name) for judge in judges if judge.most_cost is None]
     said = []
@@ -249,14 +248,12 @@ class _Call:
 
     @property
     def cost(self) -> float | None:
-        """Expected."""
         if self.price is None or self.written is None:
             return None
         return self.price.of(round(self.read), 0) + self.price.of(0, 1) * self.written
 
     @property
     def most_cost(self) -> float | None:
-        """With the longest answer."""
         return None if self.highest is None else self.highest.of(round(self.read), self.longest)
 
 
@@ -270,11 +267,7 @@ def _combined(prices: Sequence[Price | None], how: Callable[[list[float]], float
 
 
 def _paid_for(money: float, call: _Call, share: float, opinions: Sequence[Opinion]) -> int:
-    """The evaluations that money is expected to pay for; a share of them is asked for, and all of them are judged.
-
-    Raises:
-        InvalidArgumentError: there is no price.
-    """
+    """The evaluations that money is expected to pay for; a share of them is asked for, and all of them are judged."""
     if call.most_cost is None:
         raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
     paid = (call.cost or call.most_cost) * share
@@ -300,8 +293,6 @@ def _money(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the real calls have shown."""
-
     answers: dict[int, Completion]  # by the requests' positions
     n_fresh: int
     cost: float
@@ -320,7 +311,6 @@ class _Asked:
 def _drawn(
     evaluator: LLMEvaluator | AsyncLLMEvaluator, prompts: Sequence[Asked], repeats: int, n: int, rng: random.Random
 ) -> list[tuple[Asked, int, int]]:
-    """Prompt, example and repeat of some evaluations."""
     # At temperature 0 a repeat is asked the same again.
     repeats = repeats if evaluator.temperature else 1
     n_examples = len(evaluator.examples)

@@ -277,7 +277,6 @@ def _common(examples: Iterable[Example]) -> set[str]:
 
 
 def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
-    """Why a field has no value, in words."""
     without = next(e for e in examples if values_of(e).get(field) is None)
     columns = _common(examples)
     if any(values_of(e).get(field) is not None for e in examples):

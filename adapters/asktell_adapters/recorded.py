@@ -43,10 +43,6 @@ class RecordedScores:
         `embeddings` (K, d). Other tables (.csv, .tsv, .jsonl, .parquet, .xlsx ...) have a row per evaluation, as
         `study.evaluations().to_dataframe()` makes them: the columns prompt, example and one per metric, and perhaps
         segment. A row without scores is an evaluation that failed. Repeated evaluations are averaged.
-
-        Raises:
-            InvalidArgumentError: there is no such file, it is not such a table, or evaluations are missing.
-            MissingExtraError: a package for this kind of file is missing.
         """
         path = Path(path).expanduser()
         if path.suffix == ".npz":
@@ -69,11 +65,7 @@ class RecordedScores:
 
     @classmethod
     def of(cls, study: Study) -> Self:
-        """The scores of a study that has evaluated every prompt on every example.
-
-        Raises:
-            InvalidArgumentError: it has not.
-        """
+        """The scores of a study that has evaluated every prompt on every example."""
         labels = study.selector.state.problem.labels
         evaluations = [e for e in study.evaluations() if e.example is not None]
         cells: list[_Cell] = [

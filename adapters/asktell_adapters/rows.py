@@ -89,11 +89,7 @@ class Table:
 
 
 def check_column(row: Mapping[str, Any], column: str, where: str, roles: str = "") -> None:
-    """Check that a row has a value in a column.
-
-    Raises:
-        InvalidArgumentError: it has not; `where` it is, and `roles` says how columns are named.
-    """
+    """Check that a row has a value in a column."""
     if row.get(column) is not None:
         return
     names = list(map(str, row))
@@ -132,11 +128,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """The text of a file; line ends inside it stay as they are.
-
-    Raises:
-        InvalidArgumentError: it is in another encoding, or there is none of that name.
-    """
+    """The text of a file; line ends inside it stay as they are."""
     data = path.read_bytes()
     found = encoding or next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
     try:
@@ -153,11 +145,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 
 def from_json(text: str, path: Path, line: int) -> Any:
-    """The data that a JSON text holds.
-
-    Raises:
-        InvalidArgumentError: it is none, or a key occurs twice in an object.
-    """
+    """The data of a JSON text, in which no key occurs twice in an object."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
@@ -189,7 +177,6 @@ def jsonl(path: Path, encoding: str | None = None) -> Iterator[tuple[int, Mappin
 
 
 def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """A list of objects, or an object with one such list."""
     found = from_json(read_text(path, encoding), path, 1)
     lists = [value for value in found.values() if isinstance(value, list)] if isinstance(found, dict) else [found]
     if len(lists) != 1 or not isinstance(lists[0], list):

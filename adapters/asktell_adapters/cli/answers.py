@@ -13,7 +13,6 @@ _MOST_COUNTED = 100_000
 
 
 def cache(arguments: argparse.Namespace) -> int:
-    """`asktell cache`."""
     answers = _cache_of(arguments.where)
     if arguments.action == "clear":
         size = answers.path.stat().st_size if answers.path.exists() else 0

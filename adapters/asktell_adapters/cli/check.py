@@ -58,7 +58,6 @@ class Checked:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """`asktell check`."""
     from asktell_adapters.config import load_config
 
     with contextlib.closing(load_config(arguments.config)) as config:
@@ -117,7 +116,6 @@ def _check_harness(config: "Config", trial: Trial, as_json: bool) -> int:
 
 
 def _arm(named: Sequence[str | int], wanted: str | None) -> int:
-    """The position of the prompt that was named, or of the first."""
     ids = list(map(str, named))
     if wanted is None:
         return 0
@@ -129,7 +127,6 @@ def _arm(named: Sequence[str | int], wanted: str | None) -> int:
 
 
 def _example(config: "Config", wanted: str | None) -> int:
-    """The position of the one that was named, by its id or its row's number, or of the first."""
     ids = config.dataset.ids
     if wanted is None:
         return 0
@@ -142,7 +139,6 @@ def _example(config: "Config", wanted: str | None) -> int:
 
 
 def _evaluate(evaluator: "LLMEvaluator | AsyncLLMEvaluator", checked: Checked, example: Example) -> None:
-    """Ask for the answer, and score it."""
     start = time.perf_counter()
     try:
         if hasattr(evaluator, "ascores"):

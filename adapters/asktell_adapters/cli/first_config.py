@@ -170,7 +170,6 @@ class Plan:
         return {file: content for ours, file, content in files if ours and not file.exists()}
 
     def next_steps(self) -> Iterator[str]:
-        """The commands that come next."""
         if self.key is not None and not os.environ.get(self.key):
             yield _with(f"export {self.key}=...", "the key stays out of the file")
         yield _with(f"asktell check {self.path}", "one evaluation: prompt, answer, scores, cost")
@@ -179,7 +178,6 @@ class Plan:
         yield _with(f"asktell report {self.path}", "a page with the answer, and why")
 
     def text(self) -> str:
-        """The configuration."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
@@ -256,7 +254,6 @@ class Plan:
         yield _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this")
 
     def _says(self, line: str) -> bool:
-        """True if a line of advice concerns the given options."""
         return (self.base_url is not None and "base_url" in line) or (self.price is not None and "price =" in line)
 
 

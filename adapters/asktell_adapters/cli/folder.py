@@ -51,11 +51,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder, which is made if missing; the system lets go of it however the process ends.
-
-        Raises:
-            FolderBusyError: another process holds it.
-        """
+        """Hold the folder, which is made if missing; the system lets go of it however the process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         handle = _lock(self.lock_file)
         try:
@@ -92,11 +88,7 @@ class RunFolder:
     # What the run was started with
 
     def read_setup(self) -> dict[str, Any] | None:
-        """What `write_setup` was given; None if there is nothing.
-
-        Raises:
-            InvalidStateError: the file is malformed, or of an unknown version.
-        """
+        """What `write_setup` was given; None if there is nothing."""
         if not self.setup_file.exists():
             return None
         data = _read_json(self.setup_file)
@@ -125,12 +117,7 @@ class RunFolder:
             return None
 
     def open_study(self) -> Study:
-        """The study of a run that was started.
-
-        Raises:
-            InvalidStateError: there is none.
-            StorageError: it cannot be used.
-        """
+        """The study of a run that was started."""
         name = self.study_name
         if name is None:
             raise InvalidStateError(f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml")
@@ -177,7 +164,6 @@ def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
 
 
 def _lock(path: Path) -> int:
-    """A handle that holds the lock."""
     deadline = time.monotonic() + _SECONDS_FOR_LOCK
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

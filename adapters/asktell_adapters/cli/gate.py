@@ -74,7 +74,6 @@ class Judge:
 
 
 def gate(arguments: argparse.Namespace) -> int:
-    """`asktell gate`; the exit code is the verdict."""
     with signals(), logging_to_stderr():
         return _gate(arguments)
 
@@ -296,7 +295,6 @@ def settle(
 
 
 def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
-    """Baseline and candidate."""
     prompts = {str(entry.id): entry for entry in config.selector.result().prompts}
     named: list[str] = []
     default = config.selector.result().baseline

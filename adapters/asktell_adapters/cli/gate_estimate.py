@@ -149,7 +149,6 @@ class GateEstimate:
         return abs(difference + self._rule()[0]) < 1e-9
 
     def _price(self, evaluations: int) -> dict[str, str]:
-        """What so many evaluations take, as far as it is known."""
         if (price := self.price) is None or not price.evaluations:
             return {}
         part, judges = evaluations / price.evaluations, price.judges
@@ -206,7 +205,6 @@ class GateEstimate:
 
 
 def _quantile(examples: np.ndarray, decided: np.ndarray, part: float) -> int | None:
-    """The number of examples that is enough in so large a part of the cases; None if there is none."""
     n = np.quantile(np.where(decided, examples, np.inf), part, method="higher")
     return int(n) if np.isfinite(n) else None
 

@@ -21,7 +21,6 @@ _CONFIG = "config: "  # begins the keys of what a configuration has brought
 
 
 def add(arguments: argparse.Namespace) -> int:
-    """`asktell add`."""
     place, texts = _place_and(arguments.run, arguments.prompts)
     if bool(texts) == (arguments.file is not None):
         raise InvalidArgumentError("asktell add needs either prompts, as TEXT or ID=TEXT, or --file FILE.")
@@ -47,7 +46,6 @@ def add(arguments: argparse.Namespace) -> int:
 
 
 def retire(arguments: argparse.Namespace) -> int:
-    """`asktell retire`."""
     place, prompts = _place_and(arguments.run, arguments.prompt)
     with place.open() as study:
         for prompt in prompts:
@@ -57,7 +55,6 @@ def retire(arguments: argparse.Namespace) -> int:
 
 
 def extend(arguments: argparse.Namespace) -> int:
-    """`asktell extend`."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
         examples: Any = arguments.examples
@@ -74,11 +71,7 @@ def extend(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
-    """The ids of the rows that a configuration's data have behind those of its run; then the run has them.
-
-    Raises:
-        InvalidArgumentError: it is no configuration, there are none, or the other rows are not as they were.
-    """
+    """The ids of the rows that a configuration's data have behind those of its run; then the run has them."""
     from asktell_adapters.config import differences, load_config, only_more_rows
 
     if place.folder is None or not path.is_file():
@@ -104,7 +97,6 @@ def _number(words: Sequence[str]) -> int:
 
 
 def pause(arguments: argparse.Namespace) -> int:
-    """`asktell pause`."""
     with Place(arguments.run, arguments.name).open() as study:
         study.pause()
         show(f"{study.name} is paused; {len(study.pending)} pending trials may still be told.")
@@ -112,7 +104,6 @@ def pause(arguments: argparse.Namespace) -> int:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """`asktell resume`."""
     with Place(arguments.run, arguments.name).open() as study:
         study.resume()
         show(f"Resumed. {_where(study)}")

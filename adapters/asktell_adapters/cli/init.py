@@ -40,7 +40,6 @@ _OF_OURS: list[Mapping[str, Any]] = list(csv.DictReader(io.StringIO(ROWS)))
 
 
 def init(arguments: argparse.Namespace) -> int:
-    """`asktell init`."""
     ask = _Asking(sys.stdin.isatty() and not arguments.yes)
     if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
         raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
@@ -65,11 +64,7 @@ def init(arguments: argparse.Namespace) -> int:
 
 
 def _written(plan: Plan, beside: Mapping[Path, str]) -> "Config":
-    """The configuration, written if it can be read; if not, nothing is left behind.
-
-    Raises:
-        ConfigError: it cannot, or something in it looks like a key.
-    """
+    """The configuration, written if it can be read; if not, nothing is left behind."""
     from asktell_adapters.config import load_config
 
     try:
@@ -88,7 +83,6 @@ def _written(plan: Plan, beside: Mapping[Path, str]) -> "Config":
 
 
 def _are_templates(config: "Config") -> bool:
-    """True if prompts name columns in braces, and nothing else."""
     prompts = config.selector.prompts.texts
     try:
         check_fields(prompts, config.examples, True)
@@ -172,7 +166,6 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
 
 
 def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[str | None, str | None]:
-    """Where the model is, and the variable that holds the key for it."""
     base_url: str | None = arguments.base_url
     if kind != "openai":
         if base_url or arguments.api_key_env or arguments.price:
@@ -187,7 +180,6 @@ def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[st
 def _columns(
     data: Path, rows: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, str]:
-    """Those of the input and of the wanted answer, which may be none."""
     columns = list(map(str, rows[0]))
 
     def column(answer: str) -> str:
@@ -208,7 +200,6 @@ def _columns(
 
 
 def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The column with a usual name; else the first of texts that is no name or reference; else the first."""
     columns = list(map(str, rows[0]))
     reference = _likely_reference(columns)
     by_name = {name.strip().lower(): name for name in columns}
@@ -230,7 +221,6 @@ def _is_text(value: object) -> bool:
 
 
 def _rows(data: Path, arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
-    """The rows of a table, and what has to be named for it to be read."""
     named = {name: value for name in ("sheet", "split") if (value := getattr(arguments, name)) is not None}
     table, encoding = _decoded(lambda name: Table(data, encoding=name, **named), arguments.encoding)
     return [row.values for row in table.rows], {**named, **({"encoding": encoding} if encoding else {})}
@@ -258,7 +248,6 @@ def _rubric(given: Sequence[str]) -> dict[str, str]:
 
 
 def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> int:
-    """The configuration for what has models, data and metrics of its own."""
     for name in _OF_MODELS:
         if getattr(arguments, name) is not None:
             raise InvalidArgumentError(f"--{name.replace('_', '-')} does not go with {kind}, which has that itself.")

@@ -57,7 +57,6 @@ def _drop_stdout() -> None:
 
 
 def _complain(error: BaseException) -> int:
-    """One line on stderr, and the exit code."""
     mistake = isinstance(error, AsktellError) and not isinstance(error, FolderBusyError | StorageError | EvaluatorError)
     if isinstance(error, AsktellError):
         text = str(error)

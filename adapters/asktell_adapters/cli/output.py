@@ -86,11 +86,7 @@ def estimate_of(entry: PromptResult, metric: str) -> str:
 
 
 def save_plot(result: Result | Simulation, path: Path, what: str | None = None) -> None:
-    """Draw the result into a file; `what` of it, as its `plot` takes it.
-
-    Raises:
-        MissingExtraError: matplotlib is missing.
-    """
+    """Draw the result into a file; `what` of it, as its `plot` takes it."""
     with needs_extra("plot"):
         import matplotlib
     matplotlib.use("Agg")

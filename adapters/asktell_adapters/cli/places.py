@@ -15,12 +15,7 @@ AnyStudy: TypeAlias = "Study | RemoteStudy"
 
 
 def location(where: str) -> str:
-    """Where the studies are: what `open_storage` takes, or of a run's folder or configuration its study.
-
-    Raises:
-        InvalidStateError: there is no run yet.
-        ConfigError: the configuration cannot be used.
-    """
+    """Where the studies are: what `open_storage` takes, or of a run's folder or configuration its study."""
     folder = _folder(where)
     if folder is None:
         return where
@@ -47,7 +42,6 @@ def _folder(where: str) -> RunFolder | None:
 
 
 def _is_database(path: Path) -> bool:
-    """True if the file is a SQLite database."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -55,7 +49,6 @@ def _is_database(path: Path) -> bool:
 
 
 def is_service(where: object) -> bool:
-    """True if it is the address of a service."""
     return isinstance(where, str) and where.startswith(("http://", "https://"))
 
 
@@ -108,11 +101,7 @@ class Place:
         return open_study(self._where if self._run is None else self._run.study_file, self._name or "")
 
     def local(self, what: str) -> Study:
-        """The study, for what a service cannot do.
-
-        Raises:
-            InvalidArgumentError: it is a service's.
-        """
+        """The study, for what a service cannot do."""
         if is_service(self._where):
             raise InvalidArgumentError(
                 f"{what} needs the storage itself, and no service: sqlite:///PATH, postgresql://..."

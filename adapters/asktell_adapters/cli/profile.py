@@ -12,7 +12,6 @@ _SHOWN = 10
 
 
 def profile(arguments: argparse.Namespace) -> int:
-    """`asktell profile`: write one of runs, or show what one tells."""
     found = ExampleProfile.merged(*_profiles(arguments.runs), half_life=arguments.half_life)
     if arguments.output is not None:
         write_atomically(arguments.output, found.to_json() + "\n")

@@ -8,7 +8,6 @@ from asktell_adapters.cli.process import signals
 
 
 def serve_studies(arguments: argparse.Namespace) -> int:
-    """`asktell serve`."""
     arguments.url = str(location(arguments.url))
     with signals():
         return serve(arguments)

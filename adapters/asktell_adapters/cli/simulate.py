@@ -31,7 +31,6 @@ _BOUND = re.compile(
 
 
 def simulate(arguments: argparse.Namespace) -> int:
-    """`asktell simulate`."""
     if arguments.plot is not None and arguments.plot.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(f"--plot needs a file that ends in {', '.join(PICTURES)}; got {arguments.plot}.")
     goal = None if arguments.goal is None else goal_of(arguments.goal)
@@ -80,9 +79,6 @@ def goal_of(text: str) -> Goal:
     """The goal that a text says, as `str(goal)` writes it or shorter; several objectives are a Pareto set.
 
     Behind a metric's name, `from 0 to 10` is the range of its scores.
-
-    Raises:
-        InvalidArgumentError: it says none.
     """
     found = _GOAL.fullmatch(text.strip())
     said = {} if found is None else found.groupdict()

@@ -20,7 +20,6 @@ _SHOWN = 20
 
 
 def list_studies(arguments: argparse.Namespace) -> int:
-    """`asktell studies`."""
     rows = [["study", "spent", "active", "pending", "workers", "state"]]
     url = location(arguments.url)
     for name in names(url):
@@ -38,7 +37,6 @@ def list_studies(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """`asktell status`."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
         for line in _view(study, study.result(), study.workers(), place):
@@ -49,7 +47,6 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def result(arguments: argparse.Namespace) -> int:
-    """`asktell result`."""
     picture = arguments.plot
     if picture is not None and picture.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(f"--plot needs a file that ends in {', '.join(PICTURES)}; got {picture}.")
@@ -72,7 +69,6 @@ def result_of(where: str, name: str | None) -> Result:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """`asktell report`."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
         study.report(arguments.output, place.about())
@@ -131,21 +127,18 @@ def _view(study: AnyStudy, result: Result, holdings: Sequence[Any], place: Place
 
 
 def export_study(arguments: argparse.Namespace) -> int:
-    """`asktell export`."""
     with Place(arguments.url, arguments.name).local("asktell export") as study:
         study.export(arguments.file)
     return 0
 
 
 def import_study(arguments: argparse.Namespace) -> int:
-    """`asktell import`."""
     with Study.import_(arguments.url, arguments.file, arguments.name) as study:
         show(f"{study.name}: {describe_spending(study)}")
     return 0
 
 
 def batch(arguments: argparse.Namespace) -> int:
-    """`asktell batch`."""
     from asktell_adapters.config import load_config
     from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 

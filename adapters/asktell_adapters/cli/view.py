@@ -33,7 +33,6 @@ class View(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
         return f"http://127.0.0.1:{self.server_port}{self.path}"
 
 
@@ -43,7 +42,6 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "asktell", ""
 
     def do_GET(self) -> None:
-        """Answer a look."""
         address = urlsplit(self.path)
         if self.headers.get("Host") not in self.server.hosts:
             self._send(HTTPStatus.MISDIRECTED_REQUEST, "text/plain", "This host is not served here.")

@@ -42,7 +42,6 @@ _MAIN = "main"
 
 
 def run_selection(arguments: argparse.Namespace) -> int:
-    """`asktell run`."""
     from asktell_adapters.config import load_config
 
     with contextlib.closing(load_config(arguments.config)) as config:
@@ -51,7 +50,6 @@ def run_selection(arguments: argparse.Namespace) -> int:
 
 
 def run_improvement(arguments: argparse.Namespace) -> int:
-    """`asktell improve`."""
     from asktell_adapters.config import load_config
 
     _run_config(load_config(arguments.config, improve=True), arguments)
@@ -97,11 +95,7 @@ def _show(outcome: Outcome, config: "Config", arguments: argparse.Namespace) -> 
 
 
 def _at_url(config: "Config", url: str, name: str) -> AnyStudy:
-    """The study at a URL, made if there is none, or grown to what the configuration has by now.
-
-    Raises:
-        StudyExistsError: it was made of something else; the message says what.
-    """
+    """The study at a URL, made if there is none, or grown to what the configuration has by now."""
     try:
         if is_service(url):
             from asktell import RemoteStudy
@@ -161,7 +155,6 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
 
 
 def _opened(config: "Config", folder: RunFolder) -> Study:
-    """The folder's study, created if there is none."""
     if folder.study_name is not None:
         return folder.open_study()
     folder.write_setup(config.setup)
@@ -221,7 +214,6 @@ def _work(
 
 
 def _improvement(config: "Config", how: "Improving", evaluator: Any) -> Callable[..., Improvement]:
-    """`improve`, with what the configuration says of it."""
     writer = how.writer(evaluator.llm, config.examples, config.concurrency)
     return partial(improve, writer=writer, budget=how.total, examples=config.examples, **how.settings)
 
@@ -246,7 +238,6 @@ class _Clocked:
 
     @property
     def repeatable(self) -> bool:
-        """As the evaluator says."""
         return bool(getattr(self._evaluator, "repeatable", False))
 
 
@@ -254,7 +245,6 @@ class TimedBatches(_Clocked):
     """An evaluator with `evaluate_batch(trials)`; each trial took its part of the time."""
 
     def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] = ()) -> Any:
-        """Scores or an exception for each trial."""
         start = time.perf_counter()
         found = self._evaluator.evaluate_batch(trials, repeats)
         seconds = (time.perf_counter() - start) / len(trials)
@@ -270,7 +260,6 @@ class TimedCalls(_Clocked):
     """An async evaluator `(candidate, example) -> scores`."""
 
     async def __call__(self, candidate: Asked, example: int | None, repeat: int = 0) -> Any:
-        """The scores."""
         start = time.perf_counter()
         outcome = Timed(await self._evaluator(candidate, example, repeat), time.perf_counter() - start)
         self._keep(candidate, example, outcome)
@@ -278,11 +267,7 @@ class TimedCalls(_Clocked):
 
 
 def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> None:
-    """Refuse another set-up, unless it only has more prompts, examples or budget: those the study gets.
-
-    Raises:
-        InvalidArgumentError: it is another one; the message says what differs.
-    """
+    """Refuse another set-up, unless it only has more prompts, examples or budget: those the study gets."""
     from asktell_adapters.config import differences, only_more_rows
 
     if found := differences(saved, config.setup):
@@ -310,11 +295,7 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
 
 
 def _check_examples(study: AnyStudy, config: "Config") -> None:
-    """Check that every example of the study is there to be evaluated on.
-
-    Raises:
-        InvalidArgumentError: some joined that the data set lacks.
-    """
+    """Check that every example of the study is there to be evaluated on."""
     ids = study.example_ids
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)

@@ -14,7 +14,6 @@ class CacheTable(Table, table="cache"):
     max_age_days: float | None = key(None, "Older answers are asked for again.", said="for ever")
 
     def make(self) -> AnswerCache:
-        """The cache."""
         days = self.max_age_days
         with self.named():
             return AnswerCache(

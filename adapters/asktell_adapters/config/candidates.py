@@ -74,7 +74,6 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
 
 
 def _rule(table: CandidatesTable, found: Candidates, given: Mapping[str, Any]) -> dict[int, set[str]]:
-    """By a factor's position, the levels that are meant."""
     rule = {}
     for factor, wanted in given.items():
         if factor not in found.factors:

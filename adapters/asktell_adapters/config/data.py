@@ -49,7 +49,6 @@ class PromptsTable(Table, table="prompts"):
 
 
 def read_prompts(table: PromptsTable) -> Prompts:
-    """The prompts of `[prompts]`."""
     if (table.file is None) == (table.texts is None):
         raise table.mistake("[prompts] needs either file = '...' or texts = [...].")
     with table.named():
@@ -160,7 +159,6 @@ class DataTable(Table, table="data"):
 
 
 def read_examples(table: DataTable) -> DataSet:
-    """The data set of `[data]`."""
     if (table.file is None) == (table.loader is None):
         raise table.mistake("[data] needs either file = '...' or loader = 'package.module:function'.")
     columns = table.input, table.reference or None, table.id
@@ -183,7 +181,6 @@ def read_examples(table: DataTable) -> DataSet:
 
 
 def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] | None:
-    """The label of each example's segment."""
     if table.segment is None:
         return None
     labels = [example.fields.get(table.segment) for example in examples]
@@ -194,7 +191,6 @@ def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] 
 
 
 def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
-    """Those that are to be worked on, in their order."""
     if table.sample is not None:
         for name in ("limit", "shuffle"):
             if getattr(table, name) not in (None, False):

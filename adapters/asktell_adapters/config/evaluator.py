@@ -29,10 +29,6 @@ def make_evaluator(
     """The evaluator, its model loaded.
 
     `make`: the LLM, or several, with so many requests at once; `model` says what is the same for all.
-
-    Raises:
-        AsktellError: the model or a metric cannot be used.
-        MissingExtraError: a package is missing.
     """
     # Before the model, which takes longer to load: a package that a metric lacks is missed now.
     for metric in computed.values():

@@ -59,13 +59,7 @@ class EvaluatorTable(Table, table="evaluator"):
 
 
 def read_harness(table: EvaluatorTable) -> Harness:
-    """What `[evaluator]` names, made.
-
-    Raises:
-        ConfigError: there is a mistake in the table.
-        InvalidArgumentError: the harness refuses what it was given.
-        MissingExtraError: the harness is not installed.
-    """
+    """What `[evaluator]` names, made."""
     if (table.type is None) == (table.loader is None):
         raise table.error("type", f"or a loader is needed; a type is one of {listed(list(_TYPES))}")
     if table.type is not None and table.type not in _TYPES:

@@ -69,11 +69,7 @@ class Improving:
     seed: int
 
     def writer(self, llm: Any, examples: Sequence[Example], concurrency: int) -> Writer:
-        """The writer, its model loaded; `llm` is the one that answers.
-
-        Raises:
-            AsktellError: the model, or the function that makes the writer, cannot be used.
-        """
+        """The writer, its model loaded; `llm` is the one that answers."""
         table = self.table
         if table.loader is not None:
             found: Writer = call_named(table, table.loader, table.arguments)

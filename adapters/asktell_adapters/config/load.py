@@ -157,12 +157,10 @@ class Config:
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """The data set."""
         return self.dataset.examples
 
     @property
     def is_priced(self) -> bool:
-        """True if the file gives prices."""
         return self.models is not None and "price" in self.models.first
 
     def close(self) -> None:
@@ -171,12 +169,7 @@ class Config:
             close()
 
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
-        """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`.
-
-        Raises:
-            AsktellError: the model or a metric cannot be used.
-            MissingExtraError: a package is missing.
-        """
+        """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`."""
         if self.models is None:
             raise ConfigError(f"{self.path.name}: this goes with [model], and not with [evaluator].")
         model = read_model(self.path, "model", self.models.first)
@@ -186,20 +179,12 @@ class Config:
 
 
 def output_folder(path: Path) -> Path:
-    """The run's folder that a configuration names; by default its own name without `.toml`, beside it.
-
-    Raises:
-        ConfigError: the file cannot be read, or `output` is not a usable folder.
-    """
+    """The run's folder that a configuration names; by default its own name without `.toml`, beside it."""
     return _output(TopTable.read(path, "", _parse(path)))
 
 
 def load_cache(path: Path) -> AnswerCache | None:
-    """The cache that a configuration names; None without a table `[cache]`.
-
-    Raises:
-        ConfigError: the file cannot be read, or that table has a mistake.
-    """
+    """The cache that a configuration names; None without a table `[cache]`."""
     return _cache(TopTable.read(path, "", _parse(path)))
 
 
@@ -208,10 +193,6 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
 
     A function that the file names as `loader` is imported and called; modules beside the file are found. With
     `improve`, it is for a loop that writes prompts. `text` is what the file is to hold, where it is not there yet.
-
-    Raises:
-        ConfigError: there is a mistake in the file, or in a file that it names.
-        MissingExtraError: a package that the data set needs is missing.
     """
     data = _parse(path) if text is None else tomllib.loads(text)
     refuse_secrets(path.name, data)

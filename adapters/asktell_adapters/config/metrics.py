@@ -57,7 +57,6 @@ _NEED_REFERENCES = ("rouge", "exact_match", "token_f1", "tool_call")
 def read_metrics(
     top: Table, given: Mapping[str, Any] | None, examples: Sequence[Example], models: LLMTables
 ) -> dict[str, Metric]:
-    """The metrics of `[metrics]`, by name."""
     if given is None:
         raise top.mistake(f"the table [metrics] is missing. There are {listed(list(METRICS))}.")
     found = {name: _metric(top, name, options, examples, models) for name, options in turned_on(given)}
@@ -67,7 +66,6 @@ def read_metrics(
 
 
 def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The metrics that are on."""
     return ((name, given) for name, given in table.items() if given is not False)
 
 

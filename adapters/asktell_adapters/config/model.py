@@ -44,7 +44,6 @@ class ModelTable(Table):
     template: str = key(TEMPLATE, "The user message. Other columns of the data are inserted by their names.")
 
     def make(self, concurrency: int) -> Any:
-        """The LLM, with so many requests at once."""
         raise NotImplementedError
 
 
@@ -52,7 +51,6 @@ class LoadedModel(ModelTable, LoaderTable):
     """An LLM that a function of the user's own makes."""
 
     def make(self, concurrency: int) -> Any:
-        """The LLM, as the function makes it."""
         llm = call_named(self, self.loader, self.arguments)
         if not callable(getattr(llm, "complete", None)) and not inspect.iscoroutinefunction(
             getattr(llm, "acomplete", None)
@@ -68,7 +66,6 @@ class NamedModel(ModelTable):
     model: str = key(about="See below.", said="needed with `type`")
 
     def make(self, concurrency: int) -> Any:
-        """The LLM."""
         options = {name: getattr(self, name) for name in options_of(type(self)) if self.has(name)}
         name, local = self.model, self.beside(self.model)
         if self.type == "llama-cpp":
@@ -88,7 +85,6 @@ class NamedModel(ModelTable):
         return MODELS[self.type].made(name, concurrency=concurrency, **options)
 
     def price_of(self, given: Mapping[str, Any]) -> Price:
-        """The price that the file gives."""
         found = PriceTable.read(self.config_file, f"{self.title}.price", given)
         return Price(found.input, found.output, found.cached_input, found.currency)
 
@@ -192,11 +188,7 @@ def with_defaults(model: ModelTable, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def has_price(model: Mapping[str, Any]) -> bool:
-    """Whether it is known what this model's answers will cost: from the file, or by LiteLLM.
-
-    Raises:
-        MissingExtraError: LiteLLM is missing.
-    """
+    """Whether it is known what this model's answers will cost: from the file, or by LiteLLM."""
     if "price" in model or model.get("type") != "litellm":
         return "price" in model
     return LiteLLM(model["model"], router=model.get("router")).is_priced

@@ -19,11 +19,7 @@ class ProfileTable(Table, table="profile"):
     half_life: float | None = key(None, "After this many later runs, a run counts half as much.")
 
     def profile(self, output_folder: Callable[[Path], Path]) -> ExampleProfile:
-        """The profile of the runs. Each is a folder or TOML file, a study's SQLite file, or a profile's .json.
-
-        Raises:
-            ConfigError: there is no such run, or it tells nothing.
-        """
+        """The profile of the runs. Each is a folder or TOML file, a study's SQLite file, or a profile's .json."""
         if not self.runs:
             raise self.error("from", "must name at least one earlier run")
         profiles = []
@@ -37,13 +33,7 @@ class ProfileTable(Table, table="profile"):
 
 
 def profile_of(path: Path, output_folder: Callable[[Path], Path]) -> ExampleProfile:
-    """What an earlier run tells.
-
-    Raises:
-        ConfigError: there is no such run.
-        AsktellError: it tells nothing, or the file is no profile.
-        OSError: the file cannot be read.
-    """
+    """What an earlier run tells."""
     if path.suffix == ".json":
         return ExampleProfile.from_json(path.read_bytes())
     if path.suffix == ".toml" and path.is_file():

@@ -30,11 +30,7 @@ _TOKEN = re.compile(r"[\w.~+/=-]{16,}")
 
 
 def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
-    """Check names and values of a whole file; `place` is the table. A value is never repeated.
-
-    Raises:
-        ConfigError: something looks like a secret.
-    """
+    """Check names and values of a whole file; `place` is the table. A value is never repeated."""
     where = f"in [{'.'.join(place)}]" if place else "at the top"
     in_model = place[:1] in (("model",), ("models",))
     cure = _CURES[in_model]

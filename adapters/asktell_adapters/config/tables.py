@@ -45,18 +45,13 @@ class Table(BaseModel):
     _name: str = PrivateAttr(default="")
 
     def __init_subclass__(cls, table: str | None = None, **kwargs: Any) -> None:
-        """Register a table of the file."""
         super().__init_subclass__(**kwargs)
         if table is not None:
             Table.tables[table] = cls
 
     @classmethod
     def read(cls, path: Path, name: str, data: Mapping[str, Any]) -> Self:
-        """The table `name` of the file, checked.
-
-        Raises:
-            ConfigError: a key is unknown or missing, or has a value of another kind.
-        """
+        """The table `name` of the file, checked."""
         try:
             table = cls.model_validate(data)
         except ValidationError as error:
@@ -66,7 +61,6 @@ class Table(BaseModel):
 
     @property
     def config_file(self) -> Path:
-        """The file."""
         return self._path
 
     @property
@@ -158,7 +152,6 @@ _WORDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a
 
 
 def expected(field: FieldInfo) -> str:
-    """What a value may be, in words."""
     extra = field.json_schema_extra
     return str(extra.get("expected") if isinstance(extra, dict) else "") or _kind(field.annotation)
 

@@ -175,11 +175,7 @@ class Taker:
 
 
 def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
-    """The completion's JSON; None if the request was not reached.
-
-    Raises:
-        CompletionError: the request was refused, or the line is malformed.
-    """
+    """The completion's JSON; None if the request was not reached."""
     error = line.get("error")
     if isinstance(error, dict):
         if error.get("code") in _NOT_REACHED:

@@ -105,9 +105,6 @@ def read_list(page_after: Callable[[str | None], object], since: float) -> Itera
     Args:
         page_after: the JSON of the page that follows a batch's id; of the first one for None.
         since: in seconds since 1970.
-
-    Raises:
-        ValueError: a page is malformed, or they have no end.
     """
     seen: set[str] = set()
     after: str | None = None
@@ -127,11 +124,7 @@ def read_list(page_after: Callable[[str | None], object], since: float) -> Itera
 
 
 def id_of(reply: object, what: str) -> str:
-    """The id of what was created.
-
-    Raises:
-        ValueError: the reply has none.
-    """
+    """The id of what was created."""
     try:
         return _Named.model_validate(reply).id
     except ValueError as error:

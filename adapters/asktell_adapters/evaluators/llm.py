@@ -131,11 +131,7 @@ class _Scoring(Generic[_LLM]):
         return not self._is_sampled and all(getattr(metric, "repeatable", True) for metric in self.metrics.values())
 
     def example(self, example: int | Example | None) -> Example:
-        """The example that an index stands for; an Example stands for itself.
-
-        Raises:
-            InvalidArgumentError: no index, or one outside `range(len(examples))`.
-        """
+        """The example that an index stands for; an Example stands for itself."""
         if isinstance(example, Example):
             return example
         return self.examples[checked_example(example, len(self.examples))]
@@ -163,12 +159,7 @@ class _Scoring(Generic[_LLM]):
         return replace(request, seed=random.Random(f"answer {self.seed} {row} {repeat}").getrandbits(31))
 
     def check_prompts(self, prompts: Sequence[Asked] | Mapping[str, Asked]) -> None:
-        """Check all prompts or candidates, and make the LLMs that they need; `asktell.run` calls this first.
-
-        Raises:
-            InvalidArgumentError: a field of a prompt is no column of every example, a factor is of no use, or of some
-                LLMs a price is known and of others, where the cost is a score, not.
-        """
+        """Check all prompts or candidates, and make the LLMs that they need; `asktell.run` calls this first."""
         named = dict(prompts) if isinstance(prompts, Mapping) else {str(i): text for i, text in enumerate(prompts)}
         found = {id_: self._sort(asked) for id_, asked in named.items()}
         added = {name for each in found.values() for name in each.fields}
@@ -221,7 +212,6 @@ class _Scoring(Generic[_LLM]):
         )
 
     def _options(self, client: Mapping[str, Any]) -> frozenset[str]:
-        """The further settings that an LLM takes with a request."""
         llm = self.llm.of(client) if isinstance(self.llm, Models) else self.llm
         return getattr(llm, "request_options", frozenset())
 
@@ -233,7 +223,6 @@ class _Scoring(Generic[_LLM]):
         return {*fields_of(candidate.prompt, candidate.framing.fields), *re.findall(r"\{(\w+)\}", template)}
 
     def _unknown(self, name: str, client: Mapping[str, Any]) -> str:
-        """Why a factor is refused, in words."""
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
         known = sorted({*_SETTINGS, *self._options(client), *takes})
         cure = f"no setting of the LLM{nearest(name, known)}, and no prompt or template has the place {{{name}}}"
@@ -249,10 +238,6 @@ class _Scoring(Generic[_LLM]):
 
         Args:
             result: gives the selection's result so far: its prompts, and which is the baseline.
-
-        Raises:
-            InvalidArgumentError: the selection lacks what a metric needs.
-            EvaluatorError: what a metric needs could not be had.
         """
         metrics = [metric for metric in self.metrics.values() if hasattr(metric, "begin")]
         if not metrics:
@@ -291,10 +276,6 @@ class _Scoring(Generic[_LLM]):
             repeat: of the evaluation, which judges number their opinions by.
             judged: values of judges that were asked before; by default they are asked now.
             prompt: that was answered, for metrics that compare with the baseline.
-
-        Raises:
-            EvaluatorError: a metric raised, or returned something that is not a number. Its `cost` says what the
-                evaluation took, where that is known.
         """
         row = self.example(example)
         if judged is None:
@@ -423,7 +404,6 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
     """Scores prompts with an LLM that many tasks call at once; the arguments are those of LLMEvaluator."""
 
     async def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
-        """Scores of one prompt or candidate on one example; raises what the LLM or a metric raised."""
         answer = await self.answers.acomplete(self.request(candidate, example, repeat))
         return await self.ascores(answer, example, repeat, prompt=candidate)
 

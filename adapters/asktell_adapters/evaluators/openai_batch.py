@@ -172,7 +172,6 @@ class OpenAIBatch:
         return self._llm.api.body(self.evaluator.request(asked_of(trial), trial.example, repeat))
 
     def _tell_known(self, study: AbstractStudy, worker: str, trials: Sequence[Trial]) -> list[Trial]:
-        """Tell what the evaluator's cache knows; the other trials."""
         answers = self.evaluator.answers
         if not isinstance(answers, CachedLLM):
             return [*trials]

@@ -28,12 +28,7 @@ class BatchEvaluation:
             weakref.finalize(self, self._loop.close)
 
     def __call__(self, trials: Sequence[Trial], repeats: Sequence[int] | None = None) -> list[Outcome]:
-        """Scores or an exception for each trial; `repeats` are their numbers, by default all the first.
-
-        Raises:
-            EvaluatorError: the evaluator gave not one result per trial.
-            Exception: what its `evaluate_batch` raises.
-        """
+        """Scores or an exception for each trial; `repeats` are their numbers, by default all the first."""
         groups = [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
         numbers = dict(zip((trial.id for trial in trials), repeats or [0] * len(trials), strict=True))
         arguments = [self._how.arguments(group, lambda trial: numbers[trial.id]) for group in groups]

@@ -134,11 +134,7 @@ class Crew(Generic[_Batch]):
         worker.awaited = worker.actor.evaluate.remote(trials)
 
     def wait(self) -> list[tuple[_Batch, list[Outcome] | Lost]]:
-        """Wait for something to happen, a second at most; the batches that have come to an end.
-
-        Raises:
-            EvaluatorError: no worker can be started, or Ray broke down.
-        """
+        """Wait for something to happen, a second at most; the batches that have come to an end."""
         self._start()
         ended: list[tuple[_Batch, list[Outcome] | Lost]] = []
         for worker in self._ready():

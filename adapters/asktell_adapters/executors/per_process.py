@@ -41,7 +41,6 @@ class PerProcess:
         self.key = key
 
     def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] | None = None) -> list[Outcome]:
-        """Scores or an exception for each trial; `repeats` are their numbers, by default all the first."""
         with _lock:
             if self.key not in _made:
                 _made.clear()

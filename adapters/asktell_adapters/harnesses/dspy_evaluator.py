@@ -141,7 +141,6 @@ class ContextThreadPool(ThreadPoolExecutor):
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """The same as ThreadPoolExecutor.submit."""
         return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)
 
 

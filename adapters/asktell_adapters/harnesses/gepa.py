@@ -147,7 +147,6 @@ def _text(candidate: Candidate) -> str:
 
 
 def _groups(prompts: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Positions by prompt."""
     groups: dict[str, list[int]] = {}
     for position, prompt in enumerate(prompts):
         groups.setdefault(prompt, []).append(position)

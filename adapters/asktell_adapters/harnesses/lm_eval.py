@@ -164,7 +164,6 @@ class LMEvalTask:
                 fewshot.doc_to_text = before
 
     def _answer(self, documents: list[list[Any]]) -> list[Exception | None]:
-        """Let the model answer; an exception for each document without an answer."""
         try:
             self._ask([request for requests in documents for request in requests])
         except Exception as error:

@@ -12,11 +12,7 @@ from asktell.extend import import_extra
 
 
 def load_task(task: Any) -> Any:
-    """An lm-eval Task, from its name, the path of its YAML file, its configuration, or itself.
-
-    Raises:
-        InvalidArgumentError: there is no such task, it is a group of tasks, or lm-eval cannot make it.
-    """
+    """An lm-eval Task, from its name, the path of its YAML file, its configuration, or itself."""
     api = import_extra("lm_eval.api.task", "lm-eval")
     if isinstance(task, api.Task):
         return task
@@ -71,9 +67,6 @@ def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collec
         task: an lm-eval Task.
         wanted: names as in LMEvalTask's scores; None for all that there are.
         more: names that the evaluator adds, besides latency.
-
-    Raises:
-        InvalidArgumentError: one that is wanted is unknown, or only defined over all documents; or none is left.
     """
     metrics = import_extra("lm_eval.api.metrics", "lm-eval")
     numpy = import_extra("numpy", "lm-eval")

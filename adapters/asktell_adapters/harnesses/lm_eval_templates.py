@@ -12,11 +12,7 @@ _HARMLESS = ("builtins", "datetime", "decimal", "jinja2.runtime", "jinja2.utils"
 
 
 def rendered(template: str, doc: Mapping[str, Any]) -> str:
-    """The template with the document's fields, as lm-eval renders it.
-
-    Raises:
-        jinja2.TemplateError: it is no template, names what the document has not, or reaches for more than data.
-    """
+    """The template with the document's fields, as lm-eval renders it."""
     text: str = _sandbox().from_string(template).render(**doc)
     return text
 

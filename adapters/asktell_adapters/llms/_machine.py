@@ -38,9 +38,6 @@ def fingerprint(path: Path) -> str:
     """A digest that tells files of models apart without reading all of them: size, name and pieces throughout.
 
     Of a folder, that of all its files.
-
-    Raises:
-        OSError: it cannot be read.
     """
     digest = hashlib.sha256()
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

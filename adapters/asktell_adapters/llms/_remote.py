@@ -81,11 +81,7 @@ class RemoteChat(ABC):
 
     @abstractmethod
     async def _send(self, body: Mapping[str, Any]) -> object:
-        """The reply's JSON.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The reply's JSON."""
 
     def _cost(self, reply: object) -> float | None:
         """What an answer cost, where something else than the price table says so."""
@@ -101,15 +97,9 @@ class RemoteChat(ABC):
         return ""
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """The answer to one request.
-
-        Raises:
-            CompletionError: no usable answer; its `cost` and `attempts` say what the trying took.
-        """
         return await asyncio.wrap_future(self._loop.submit(self._complete(request)))
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests, `concurrency` at a time; failures are returned in their places."""
         future = self._loop.submit(self._complete_all(requests))
         try:
             return future.result()

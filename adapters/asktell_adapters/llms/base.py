@@ -178,7 +178,13 @@ class Metric(Protocol):
 
 @runtime_checkable
 class LLM(Protocol):
-    """A synchronous, batched LLM."""
+    """A synchronous, batched LLM.
+
+    It may also have `load()`, which loads the model now and not at the first request; `count_tokens(requests)`, the
+    tokens that each of them has to read; and `identity()`, all that determines its answers beside the request, as JSON
+    data without keys: a cache needs that. Each of these, and `complete`, raises an EvaluatorError if the model cannot
+    be loaded.
+    """
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
         """Answers in the order of the requests. A request that fails yields its exception in its place."""

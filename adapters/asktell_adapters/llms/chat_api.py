@@ -93,9 +93,6 @@ class ChatAPI:
             attempts: requests sent.
             paid: times the price: a half in a batch, more where lost answers were charged too.
             cost: of one such answer, by default by the price.
-
-        Raises:
-            CompletionError: it is malformed, or the text is empty and may not be.
         """
         try:
             text, calls, finish_reason = _choice(reply)
@@ -154,11 +151,7 @@ def calls_text(calls: Iterable[Mapping[str, Any]]) -> str:
 
 
 def calls_of(message: object) -> Calls:
-    """The calls of tools in an answer's message.
-
-    Raises:
-        ValueError: one is malformed.
-    """
+    """The calls of tools in an answer's message."""
     return tuple(_call(call) for call in _get(message, "tool_calls", list) or ())
 
 

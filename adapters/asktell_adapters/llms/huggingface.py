@@ -82,11 +82,6 @@ class HuggingFace:
         self.template_options = dict(template_options or {})
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests; one that fails yields its exception in its place.
-
-        Raises:
-            EvaluatorError: the model cannot be loaded.
-        """
         with self._lock:
             self._load()
             answers: dict[int, Completion | Exception] = {}
@@ -103,12 +98,6 @@ class HuggingFace:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
-        """Everything besides the request that determines answers, except rounding, as JSON data. Loads the model.
-
-        Raises:
-            InvalidArgumentError: it was made from a loaded model, of which that is not known.
-            EvaluatorError: the model cannot be loaded.
-        """
         if not isinstance(self._source, str | Path):
             raise InvalidArgumentError("A HuggingFace made from a loaded model has no identity; give an id or a path.")
         self.load()
@@ -121,24 +110,11 @@ class HuggingFace:
         }
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
-        """The tokens that each request has to read, chat template included; loads the model.
-
-        Raises:
-            EvaluatorError: the model cannot be loaded.
-            CompletionError: a request does not fit into the context.
-        """
         with self._lock:
             self._load()
             return [len(self._token_ids(request)) for request in requests]
 
     def load(self) -> None:
-        """Load the model now, to learn now whether it can be; otherwise the first request does.
-
-        Raises:
-            EvaluatorError: the model cannot be loaded.
-            InvalidArgumentError: torch has no such dtype.
-            MissingExtraError: gguf or accelerate, which a GGUF file needs, is not installed.
-        """
         with self._lock:
             self._load()
 

@@ -95,11 +95,9 @@ class LiteLLM(RemoteChat):
 
     @property
     def is_priced(self) -> bool:
-        """True if the price of every answer is known."""
         return self.api.price is not None or all(known_price(name) is not None for name in self._models())
 
     def identity(self) -> dict[str, Any]:
-        """Everything besides the request that determines answers, as JSON data without keys."""
         return {
             "llm": "litellm",
             "model": self.api.model,
@@ -111,7 +109,6 @@ class LiteLLM(RemoteChat):
 
     @property
     def name(self) -> str:
-        """Model and client, for messages."""
         return f"model {self.api.model!r} by LiteLLM"
 
     def redact(self, text: str) -> str:

@@ -97,11 +97,6 @@ class LlamaCpp:
         self._reset()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests; one that fails yields its exception in its place.
-
-        Raises:
-            EvaluatorError: the model cannot be loaded.
-        """
         with self._lock:
             server = self._load()
             answers = [self._pool.submit(self._answer, server, request) for request in requests]
@@ -114,11 +109,6 @@ class LlamaCpp:
             self._pending.difference_update(answers)
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
-        """The tokens that each request has to read, chat template included.
-
-        Raises:
-            EvaluatorError: the model cannot be loaded, or llama.cpp refuses a request.
-        """
         with self._lock:
             server = self._load()
         counts = []
@@ -132,7 +122,6 @@ class LlamaCpp:
         return counts
 
     def identity(self) -> dict[str, Any]:
-        """Everything besides the request that determines answers, except rounding, as JSON data."""
         return {
             "llm": "xllamacpp",
             "version": version("xllamacpp"),
@@ -141,11 +130,6 @@ class LlamaCpp:
         }
 
     def load(self) -> None:
-        """Load the model now, to learn now whether it can be; otherwise the first request does.
-
-        Raises:
-            EvaluatorError: the model cannot be loaded.
-        """
         with self._lock:
             self._load()
 
@@ -324,15 +308,9 @@ class _Server:
 
     @property
     def alive(self) -> bool:
-        """False once the process has ended, for whatever reason."""
         return self._process.poll() is None
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The reply to a request, errors of the server included.
-
-        Raises:
-            EvaluatorError: there was no reply in time, or the process ended.
-        """
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
         try:
             return json.loads(self._request("POST", path, self._timeout, json.dumps(body).encode(), headers))

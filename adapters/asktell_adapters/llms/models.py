@@ -36,18 +36,13 @@ class Models:
         self.made: dict[str, Any] = {}
 
     def of(self, client: Mapping[str, Any]) -> Any:
-        """The LLM that is made with these factors.
-
-        Raises:
-            InvalidArgumentError: there is none, or it cannot be made with them.
-        """
+        """The LLM that is made with these factors."""
         key = json.dumps(client, sort_keys=True)
         if key not in self.made:
             self.made[key] = self._make(client)
         return self.made[key]
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests; one LLM is asked after the other."""
         places: dict[int, list[int]] = {}
         llms = [self.of(request.client) for request in requests]
         for position, llm in enumerate(llms):
@@ -59,7 +54,6 @@ class Models:
         return [answers[position] for position in range(len(requests))]
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """The answer to one request."""
         answer: Completion = await self.of(request.client).acomplete(request)
         return answer
 

@@ -93,7 +93,6 @@ class OpenAIChat(RemoteChat):
         self.key()
 
     def identity(self) -> dict[str, Any]:
-        """Everything besides the request that determines answers, as JSON data without keys and passwords."""
         return {
             "llm": "openai",
             "server": without_secrets(self.base_url or "https://api.openai.com/v1"),
@@ -153,11 +152,9 @@ class OpenAIChat(RemoteChat):
 
     @property
     def name(self) -> str:
-        """Model and server, for messages."""
         return f"model {self.api.model!r} at {self.base_url or 'OpenAI'}"
 
     def redact(self, text: str) -> str:
-        """The text without the API key."""
         key = os.environ.get(self.api_key_env)
         return text.replace(key, "***") if key else text
 

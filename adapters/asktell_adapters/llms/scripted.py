@@ -24,16 +24,13 @@ class ScriptedLLM:
         self.requests: list[Request] = []
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests; one that fails yields its exception in its place."""
         return [self._try(request) for request in requests]
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """The answer to one request."""
         self.requests.append(request)
         return self._answer(request)
 
     def identity(self) -> dict[str, str]:
-        """Its name."""
         return {"llm": "scripted", "model": self.name}
 
     def _try(self, request: Request) -> Completion | Exception:

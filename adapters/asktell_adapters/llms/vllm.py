@@ -71,12 +71,6 @@ class VLLM:
         self._lock = threading.Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests; one that fails yields its exception in its place.
-
-        Raises:
-            EvaluatorError: the engine cannot be started, or died. The next call starts another one, if it was made
-                from a name.
-        """
         # Sorted by their texts, the system turn first: what begins alike stands together.
         rows = sorted(enumerate(requests), key=lambda row: [said(turn) for turn in row[1].messages])
         with self._lock:
@@ -99,11 +93,6 @@ class VLLM:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
-        """Everything besides the request that determines answers, except rounding, as JSON data.
-
-        Raises:
-            InvalidArgumentError: it was made from an engine, of which that is not known.
-        """
         if not isinstance(self._name, str):
             raise InvalidArgumentError("A VLLM made from a ready engine has no identity; give the model's name.")
         return {
@@ -116,11 +105,6 @@ class VLLM:
         }
 
     def load(self) -> None:
-        """Start the engine now, to learn now whether it can be; otherwise the first request does.
-
-        Raises:
-            EvaluatorError: the engine cannot be started.
-        """
         with self._lock:
             self._start()
 
@@ -204,9 +188,6 @@ class VLLM:
         """What the call returns, as long as the engine's processes live.
 
         One that was killed, as by a system short of memory, says no farewell, and vLLM waits for its answer forever.
-
-        Raises:
-            EngineDeadError: one is dead.
         """
         if not self._processes:
             return call()

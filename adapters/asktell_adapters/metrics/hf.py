@@ -82,21 +82,9 @@ class HuggingFaceMetric:
         return metrics
 
     def load(self) -> None:
-        """Load the module now, to learn now whether it can be; otherwise the first call does.
-
-        Raises:
-            EvaluatorError: it cannot be loaded.
-            MissingExtraError: `evaluate`, or a package that the module needs, is not installed.
-        """
         self._computed.load()
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
-        """The value.
-
-        Raises:
-            EvaluatorError: the module could not be loaded, its result has no such key, or the value is no number.
-            MissingExtraError: `evaluate`, or a package that the module needs, is not installed.
-        """
         result = self._computed(completion, example)
         if self.key not in result:
             raise EvaluatorError(f"the metric returned {sorted(result)}, which lacks {self.key!r}")

@@ -43,7 +43,7 @@ class Judgement(float):
     details: Mapping[str, Any]
     cost: float
 
-    def __new__(cls, score: float, details: Mapping[str, Any], cost: float = 0.0) -> "Judgement":  # noqa: D102
+    def __new__(cls, score: float, details: Mapping[str, Any], cost: float = 0.0) -> "Judgement":
         made = super().__new__(cls, score)
         made.details, made.cost = details, cost
         return made
@@ -187,16 +187,9 @@ class Judge:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest score."""
         return self.rubric.range
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
-        """The score of one answer.
-
-        Raises:
-            JudgementError: a judge did not answer, or what it said is no judgement.
-            EvaluatorError: the example lacks the reference, or the answer to compare with.
-        """
         (found,) = self.score_all([(completion, example, 0, None)])
         if isinstance(found, Exception):
             raise found

@@ -73,7 +73,6 @@ class Preference:
 
     @property
     def spent(self) -> Spent:
-        """What the judge has used so far."""
         return self.judge.spent
 
     def begin(self, evaluator: Any, prompts: Mapping[str | int, str | Mapping[str, Any]]) -> None:
@@ -133,19 +132,12 @@ class Preference:
         }
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
-        """The score of one answer.
-
-        Raises:
-            JudgementError: a judge did not answer, or what it said is no judgement.
-            EvaluatorError: there is no answer to compare with.
-        """
         (found,) = self.score_all([(completion, example, 0, None)])
         if isinstance(found, Exception):
             raise found
         return found
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
-        """Scores in the order of the answers, all asked for at once; what fails yields its exception in its place."""
         others = iter(self._others([each[1] for each in answered if not self._is_own(each)]))
         pairs = [(None, 0.0) if self._is_own(each) else self._pair(each, next(others)) for each in answered]
         judged = iter(self.judge.score_all([pair for pair, _ in pairs if isinstance(pair, tuple)]))
@@ -159,7 +151,6 @@ class Preference:
         candidate: str | Mapping[str, Any] | None = None,
         /,
     ) -> Judgement:
-        """The score of one answer, in an event loop; raises as a call does."""
         each = (completion, example, repeat, candidate)
         pair, paid = None, 0.0
         if not self._is_own(each):
@@ -203,7 +194,6 @@ class Preference:
         return next((i for i, each in rows if each is example), example)
 
     def _others(self, examples: Sequence[Example]) -> Sequence[Completion | Exception]:
-        """The answers to compare with."""
         if self.against != BASELINE:
             return [self._given(example) for example in examples]
         if self._evaluator is None:

@@ -41,7 +41,6 @@ class Rouge:
         self.name = name
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
-        """The F1 of the completion's text."""
         return self.score(completion.text, *example.references)
 
     def score(self, text: str, *references: str) -> float:

@@ -127,7 +127,6 @@ class Rubric:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest score."""
         return (0.0, 1.0) if self.pairwise else (float(self.scale[0]), float(self.scale[1]))
 
     def messages(self, task: str, references: Sequence[str], answers: Sequence[str]) -> tuple[Message, ...]:
@@ -135,7 +134,6 @@ class Rubric:
         return ({"role": "system", "content": self.system()}, *self._shown, _user(task, references, answers))
 
     def system(self) -> str:
-        """The judge's system message."""
         what = {
             "criteria": "\n".join(f"- {name}: {criterion.text}" for name, criterion in self.criteria.items()),
             "low": str(self.scale[0]),
@@ -156,11 +154,7 @@ class Rubric:
         return _object({"reason": {"type": "string"}, "grades": _object(dict.fromkeys(self.criteria, grade))})
 
     def read(self, text: str) -> tuple[dict[str, float], str]:
-        """Grades and reason of a reply. Of a pair the grades are 1 where the first is better, 0.5 for a tie, else 0.
-
-        Raises:
-            ValueError: it is anything but one JSON object with a grade on the scale for every criterion.
-        """
+        """Grades and reason of a reply. Of a pair the grades are 1 where the first is better, 0.5 for a tie, else 0."""
         text = text.strip()
         fenced = _FENCED.fullmatch(text)
         try:

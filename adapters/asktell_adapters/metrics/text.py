@@ -39,7 +39,6 @@ class Brevity:
             )
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
-        """The brevity of the completion."""
         tokens = completion.completion_tokens if self.count_tokens is None else self.count_tokens(completion.text)
         return min(1.0, max(0.0, (self.tau_high - tokens) / (self.tau_high - self.tau_low)))
 
@@ -63,7 +62,6 @@ class ExactMatch:
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
-        """1.0 or 0.0."""
         same = normalize if self.normalized else str.strip
         return float(any(same(completion.text) == same(reference) for reference in example.references))
 

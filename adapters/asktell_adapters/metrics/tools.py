@@ -32,7 +32,6 @@ def _wanted(reference: str) -> list[Mapping[str, Any]]:
 
 
 def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) -> bool:
-    """True if the calls made are exactly those wanted."""
     if len(calls) != len(wanted):
         return False
     left = sorted(wanted, key=lambda call: "arguments" not in call)  # what is particular finds its call first

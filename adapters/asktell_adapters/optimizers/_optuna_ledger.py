@@ -60,11 +60,7 @@ class Ledger:
         self._followers: dict[int, dict[int, Cell]] = {}  # of every plan: by trial, what it took
 
     def fold(self, trials: Iterable[FrozenTrial]) -> None:
-        """Take in what is new.
-
-        Raises:
-            InvalidArgumentError: a trial does not fit the selector.
-        """
+        """Take in what is new."""
         for trial in trials:
             if trial.number in self._folded:
                 continue
@@ -80,11 +76,7 @@ class Ledger:
                     self._plan = Plan(trial.number, [(arm, example) for arm, example in mark["plan"]])
 
     def after(self, state: State, trial: FrozenTrial) -> State:
-        """The state after a trial that is finished; one without a prompt changes nothing.
-
-        Raises:
-            InvalidArgumentError: the trial does not fit the selector.
-        """
+        """The state after a trial that is finished; one without a prompt changes nothing."""
         counts = _counts(trial)
         if not counts and self.reader.prompt not in trial.params:
             return state
@@ -197,7 +189,6 @@ class Ledger:
 
 
 def asked(state: State, number: int, cell: Cell) -> State:
-    """After a trial was planned and asked."""
     arm, example = cell
     plan = ((arm, -1 if example is None else example),)
     return apply(apply(state, events.Decided(len(state.decisions), plan=plan)), events.Asked(number, arm, example))

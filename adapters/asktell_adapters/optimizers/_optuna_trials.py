@@ -63,11 +63,7 @@ class Reader:
     # Parameters
 
     def arm(self, prompt: object) -> int:
-        """The arm of a prompt, given by its id or text.
-
-        Raises:
-            InvalidArgumentError: the selector has no such prompt.
-        """
+        """The arm of a prompt, given by its id or text."""
         if prompt not in self._arms:
             raise InvalidArgumentError(
                 f"A trial's {self.prompt!r} is {short(prompt)}, which is neither id nor text of one of the selector's "
@@ -76,11 +72,7 @@ class Reader:
         return self._arms[prompt]
 
     def cell(self, trial: FrozenTrial) -> tuple[int, int | None]:
-        """Arm and example that a trial has evaluated.
-
-        Raises:
-            InvalidArgumentError: the prompt or the example is none of the selector's.
-        """
+        """Arm and example that a trial has evaluated."""
         arm = self.arm(trial.params[self.prompt])
         if self.n_examples is None or self.example not in trial.params:
             return arm, None
@@ -88,11 +80,7 @@ class Reader:
         return arm, choices.index(trial.params[self.example])
 
     def choice(self, parameter: str, distribution: BaseDistribution, arm: int, example: int | None) -> Any:
-        """The value of a parameter that stands for the arm, or for the example.
-
-        Raises:
-            InvalidArgumentError: the parameter does not offer just the selector's prompts or examples.
-        """
+        """The value of a parameter that stands for the arm, or for the example."""
         if parameter == self.example:
             assert example is not None
             return self._examples(distribution)[example]
@@ -137,10 +125,6 @@ class Reader:
         """See, of a trial that was just evaluated, whether objective and selector go together.
 
         One with neither prompt nor example is another sampler's.
-
-        Raises:
-            InvalidArgumentError: a constraint is bounded in other units than Optuna's, or only one of prompt and
-                example was chosen.
         """
         if trial.values is None or not any(parameter in trial.params for parameter in self.parameters):
             return
@@ -179,11 +163,7 @@ class Reader:
 
 
 def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
-    """The metrics that the study's values are: by its `metric_names`, else in the goal's order.
-
-    Raises:
-        IncompatibleMethodError: an objective of the goal is none of them, or goes in the other direction.
-    """
+    """The metrics that the study's values are: by its `metric_names`, else in the goal's order."""
     names = tuple(study.metric_names or goal.metrics[: len(study.directions)])
     if len(names) != len(study.directions):
         raise IncompatibleMethodError(

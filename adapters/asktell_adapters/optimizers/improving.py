@@ -231,11 +231,7 @@ class _Total:
 
     @classmethod
     def of(cls, budget: object, state: State) -> "_Total":
-        """The whole budget.
-
-        Raises:
-            InvalidArgumentError: it is no budget, has other limits than the study's, or is smaller.
-        """
+        """The whole budget."""
         if not isinstance(budget, Budget):
             budget = Budget(whole("budget", budget, 1))
         limits, there = (budget.evaluations or 0, budget.cost or 0.0), _limits(state.problem)
@@ -292,7 +288,6 @@ def _check_examples(examples: Sequence[Any] | None, selector: Selector) -> None:
 
 
 def _selector(study: AnyStudy) -> Selector:
-    """The selector in its present state."""
     if isinstance(study, Selector):
         return study
     found = getattr(study, "selector", None)
@@ -323,7 +318,6 @@ def _ending(afford: int, verdicts: Sequence[Verdict], patience: int | None, chos
 
 
 def _written(writer: Writer, brief: Brief) -> list[str]:
-    """What it writes that is new."""
     name = getattr(writer, "__name__", None) or type(writer).__name__
     try:
         returned = writer(brief)

@@ -129,11 +129,7 @@ class _Rows:
         self._eval_fn, self._rows, self._target = eval_fn, rows, target
 
     def text(self, candidate: str | Mapping[str, str]) -> str:
-        """The candidate as a text for the selector.
-
-        Raises:
-            InvalidArgumentError: it is of other prompts.
-        """
+        """The candidate as a text for the selector."""
         if isinstance(candidate, str):
             return candidate
         if candidate.keys() != self._target.keys():
@@ -141,15 +137,10 @@ class _Rows:
         return next(iter(candidate.values())) if len(self._target) == 1 else json.dumps(dict(candidate))
 
     def candidate(self, text: str) -> dict[str, str]:
-        """The template of each prompt."""
         return {next(iter(self._target)): text} if len(self._target) == 1 else json.loads(text)
 
     def check_prompts(self, prompts: Mapping[str | int, str] | Sequence[str]) -> None:
-        """Check that candidates have the prompts' names and variables.
-
-        Raises:
-            InvalidArgumentError: one has not.
-        """
+        """Check that candidates have the prompts' names and variables."""
         for text in prompts.values() if isinstance(prompts, Mapping) else prompts:
             try:
                 found = self.candidate(text)
@@ -183,7 +174,6 @@ class _Rows:
         return "\n\n".join([text, *(f"{{{{{name}}}}}" for name in missing)])
 
     def evaluate_batch(self, trials: Sequence[Any]) -> list[Mapping[str, Any] | Exception]:
-        """Scores of each trial, or its exception; a call of `eval_fn` for each candidate."""
         outcomes: dict[int, Mapping[str, Any] | Exception] = {}
         for text in dict.fromkeys(trial.prompt for trial in trials):
             places = [i for i, trial in enumerate(trials) if trial.prompt == text]
@@ -217,7 +207,6 @@ def _variables(template: str) -> set[str]:
 
 
 def _example(row: Mapping[str, Any]) -> Example:
-    """A row as writers are shown it."""
     wanted = (row.get("expectations") or {}).get("expected_response", row.get("outputs"))
     return Example(json.dumps(row["inputs"], default=str, ensure_ascii=False), None if wanted is None else str(wanted))
 

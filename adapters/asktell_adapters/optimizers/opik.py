@@ -100,14 +100,11 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
 
 
 class _Evaluator:
-    """Candidates on items, by Opik."""
-
     def __init__(self, optimizer: AsktellOptimizer, context: Any, prompts: Mapping[str, Any]) -> None:
         self._optimizer, self._context, self._prompts = optimizer, context, prompts
         self.ids = [str(item["id"]) for item in context.evaluation_dataset.get_items()]
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
-        """Scores in the order of the trials; what fails has its exception in its place."""
         outcomes: dict[int, dict[str, float] | Exception] = {}
         for prompt in dict.fromkeys(trial.prompt for trial in trials):
             alike = [trial for trial in trials if trial.prompt == prompt]

@@ -145,7 +145,6 @@ class AsktellSampler(BaseSampler):
             return ledger.reader.choice(param_name, param_distribution, arm, mark["example"])
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Tell the sampler of the other parameters."""
         self._others.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
@@ -171,7 +170,6 @@ class AsktellSampler(BaseSampler):
                     study.stop()
 
     def _warn(self, trial: FrozenTrial) -> None:
-        """Say, once, that a trial has no prompt."""
         if self._prompt in trial.params or trial.state == TrialState.FAIL or self._has_warned:
             return
         self._has_warned = True
@@ -184,7 +182,6 @@ class AsktellSampler(BaseSampler):
         )
 
     def reseed_rng(self) -> None:
-        """Reseed the sampler of the other parameters."""
         self._others.reseed_rng()
 
     # What is in the storage

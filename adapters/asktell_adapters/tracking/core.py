@@ -253,7 +253,6 @@ def counts(decision: Decision) -> dict[str, float]:
 
 
 def _current(subject: Any) -> Selector:
-    """The selector of a Selector, a Study, or a worker of one, as it is now."""
     study = getattr(subject, "study", subject)  # a worker's
     selector: Selector = study if isinstance(study, Selector) else study.selector
     return selector

@@ -34,8 +34,6 @@ _T = TypeVar("_T")
 
 @dataclass(eq=False)
 class _Run:
-    """One task with one model, as Inspect runs it."""
-
     owner: "EarlyStopping"
     arm: str
     turns: dict[str, int]  # by the sample's id: its place in the order

@@ -17,11 +17,7 @@ Insert: TypeAlias = str | Callable[[str], Any]
 
 
 def checked_task(task: Any) -> Any:
-    """A Task whose samples can be chosen, from that or from a function that makes it.
-
-    Raises:
-        InvalidArgumentError: it is none, has no list of samples, or reduces epochs by something else than their mean.
-    """
+    """A Task whose samples can be chosen, from that or from a function that makes it."""
     made = task() if callable(task) else task
     if not isinstance(made, import_extra("inspect_ai", "inspect").Task):
         raise InvalidArgumentError(f"An Inspect Task or a function that makes one is needed, got {made!r:.100}.")
@@ -34,11 +30,7 @@ def checked_task(task: Any) -> Any:
 
 
 def check_metrics(metrics: Collection[str], task: Any) -> None:
-    """See whether a task has the metrics.
-
-    Raises:
-        InvalidArgumentError: one of them is neither a scorer of the task nor among what every sample has.
-    """
+    """See whether a task has the metrics."""
     check_scorers(metrics, [_registered(scorer) for scorer in task.scorer or ()], USAGE)
 
 
@@ -53,11 +45,7 @@ def check_scorers(metrics: Collection[str], scorers: Sequence[str], besides: Seq
 
 
 def sample_of(trial: Trial, examples: Sequence[Any], taken: Collection[str]) -> Any:
-    """A copy of the trial's sample, called "prompt id|sample id" and, if that is taken, numbered from 2.
-
-    Raises:
-        InvalidArgumentError: there is no such example.
-    """
+    """A copy of the trial's sample, called "prompt id|sample id" and, if that is taken, numbered from 2."""
     number = checked_example(trial.example, len(examples))
     sample = examples[number]
     # Inspect numbers samples without an id from 1.
@@ -71,11 +59,7 @@ def sample_of(trial: Trial, examples: Sequence[Any], taken: Collection[str]) -> 
 
 
 def changes(task: Any, insert: Insert) -> dict[str, Any]:
-    """What is to be changed in a task, so that each sample's own prompt enters.
-
-    Raises:
-        InvalidArgumentError: it is not said how.
-    """
+    """What is to be changed in a task, so that each sample's own prompt enters."""
     solvers = import_extra("inspect_ai.solver", "inspect")
 
     async def as_system_message(state: Any, generate: Any) -> Any:
@@ -119,6 +103,5 @@ def system_prompt(prompt: str) -> Any:
 
 
 def _registered(thing: Any) -> str:
-    """The name of a scorer or reducer, without its package."""
     name: str = import_extra("inspect_ai.util", "inspect").registry_info(thing).name
     return name.split("/", 1)[-1]

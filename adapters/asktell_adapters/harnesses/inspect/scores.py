@@ -61,11 +61,7 @@ class Scoring:
     metrics: tuple[str, ...] | None = None
 
     def of_epochs(self, samples: Sequence[Any], model: str) -> dict[str, float]:
-        """Means over the epochs of one sample, NaN where a scorer gave no number; and what all epochs cost.
-
-        Raises:
-            CompletionError: one of them failed; with the cost of all.
-        """
+        """Means over the epochs of one sample, NaN where a scorer gave no number; and what all epochs cost."""
         cost = _cost(samples)
         paid = cost or 0.0
         rows = []

@@ -187,7 +187,6 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     # Asking and telling, in threads: a storage, or a decision, may take a while
 
     async def _begin(self) -> None:
-        """Start with an eval."""
         self.close()
         self._names.clear()
         self._failed, self._succeeded = [], False
@@ -219,7 +218,6 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         return samples
 
     async def _land(self, name: str, flight: _Flight) -> None:
-        """Settle a trial if all its epochs are over."""
         if len(flight.completed) + flight.abandoned >= self._epochs:
             await self._settle(name, flight)
 

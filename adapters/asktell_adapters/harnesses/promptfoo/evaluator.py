@@ -118,11 +118,6 @@ class PromptfooEvaluator:
         return [name for name in (named[0] if named else []) if all(name in metrics for metrics in named)]
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
-        """Scores of one prompt on one test.
-
-        Raises:
-            EvaluatorError: there are none, and why.
-        """
         (outcome,) = self._outcomes([(prompt, "prompt", example)])
         if isinstance(outcome, Exception):
             raise outcome
@@ -217,11 +212,7 @@ class PromptfooEvaluator:
 
 
 def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Texts by their labels; by their place where promptfoo made the label out of the text.
-
-    Raises:
-        InvalidArgumentError: two prompts have the same text, or the same label.
-    """
+    """Texts by their labels; by their place where promptfoo made the label out of the text."""
     named: dict[str, str] = {}
     texts: dict[str, str] = {}
     for place, prompt in enumerate(prompts, 1):
@@ -235,7 +226,6 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _scores(row: Row) -> dict[str, float] | Exception:
-    """What promptfoo found, or why it found nothing."""
     response = row.get("response") or {}
     cost = response.get("cost")  # the row's own is 0 where it is unknown
     spent = float(cost) if isinstance(cost, int | float) else 0.0

@@ -31,11 +31,7 @@ class RefusedError(EvaluatorError):
 
 
 def find_node(node: str | Path) -> str:
-    """The path of Node.
-
-    Raises:
-        MissingExtraError: there is none.
-    """
+    """The path of Node."""
     found = shutil.which(node)
     if found is None:
         raise MissingExtraError(
@@ -45,11 +41,7 @@ def find_node(node: str | Path) -> str:
 
 
 def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
-    """The folder of the npm package: in `node_modules`, or where Node would look from `folder`, or behind the command.
-
-    Raises:
-        MissingExtraError: there is none.
-    """
+    """The folder of the npm package: in `node_modules`, where Node looks from `folder`, or behind the command."""
     if node_modules is not None:
         places = [Path(node_modules).absolute()]
     else:
@@ -92,12 +84,7 @@ class NodeWorker:
         return self._process is not None and self._process.poll() is None
 
     def ask(self, request: Mapping[str, Any], timeout: float) -> Any:
-        """What the process answers.
-
-        Raises:
-            RefusedError: promptfoo could not do it.
-            WorkerLostError: the process died, or said nothing for `timeout` seconds and was ended.
-        """
+        """What the process answers."""
         try:
             self._asked += 1
             return self._answer({"id": self._asked, **request}, time.monotonic() + timeout, timeout)

@@ -23,11 +23,7 @@ def append_row(path: Path, row: Mapping[str, Any]) -> None:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The results of a file, oldest first; of a last line that a crash has cut off, nothing.
-
-    Raises:
-        InvalidStateError: there is something else in it.
-    """
+    """The results of a file, oldest first; of a last line that a crash has cut off, nothing."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     rows = []
     for number, line in enumerate(lines, 1):
@@ -108,7 +104,6 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
 
 
 def _column(label: str, template: str, suite: Mapping[str, Any]) -> dict[str, Any]:
-    """A prompt of the table, as promptfoo's CompletedPrompt."""
     return {
         "raw": template,
         "label": label,
@@ -130,7 +125,6 @@ def _column(label: str, template: str, suite: Mapping[str, Any]) -> dict[str, An
 
 
 def _count(metrics: dict[str, Any], row: Mapping[str, Any]) -> None:
-    """Add a result to its column."""
     metrics["score"] += row.get("score") or 0
     metrics[_OUTCOMES[row.get("failureReason") or 0]] += 1
     parts = (row.get("gradingResult") or {}).get("componentResults") or []
