@@ -52,9 +52,9 @@ from asktell.state import (
     growth,
     initial,
 )
+from asktell.state.events import Pull
 from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, trial_id
 from asktell.state.problem import checked_problem
-from asktell.state.queue import Pull
 
 NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 """Texts, which are named by their positions; a mapping from id to text; or candidates, as of `asktell.grid`."""

@@ -8,7 +8,6 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,25 +17,23 @@ from immutables import Map
 from asktell._util.extras import own_version
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.methods import PARTS, Elimination, Method, check_method
-from asktell.posterior.profile import ExampleProfile
-from asktell.problem.budget import Costs, Spent
-from asktell.problem.candidates import Candidates, Prompts
+from asktell.problem.budget import Budget, Costs, Spent
+from asktell.problem.candidates import ById, Candidates, Prompts
 from asktell.problem.checks import (
     LARGEST,
     MOST_EVALUATIONS,
     MOST_EXAMPLES,
-    MOST_REPEATS,
     SMALLEST_RANGE,
+    check_features,
+    check_number,
     short,
+    whole,
 )
-from asktell.problem.examples import Examples
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet, Threshold
 from asktell.state import (
     ACCEPTED,
     FAILED,
     REJECTED,
-    SAMPLINGS,
-    SKIP,
     Added,
     Decided,
     Departure,
@@ -47,14 +44,14 @@ from asktell.state import (
     History,
     Problem,
     Pull,
-    Queue,
     Remarked,
     Retired,
     State,
     grown,
     initial,
 )
-from asktell.state.growth import prompts_after, told_departures
+from asktell.state.growth import check_key, prompts_after, told_departures
+from asktell.state.problem import checked_problem
 
 FORMAT = "asktell.selector"
 VERSION = 1
@@ -62,7 +59,7 @@ _MOST_TRIALS = 2**62
 _T = TypeVar("_T")
 
 
-# Checks of single values, each with the name by which its error calls it
+# Checks of single values, each with the name by which its error calls it; for numbers see `asktell.problem.checks`.
 
 
 def parse(text: object, what: str) -> dict[str, Any]:
@@ -77,7 +74,7 @@ def parse(text: object, what: str) -> dict[str, Any]:
         data = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidStateError(f"{what} is not whole JSON: {error}. Is the file truncated?") from error
-    return dict(mapping(what, data))
+    return typed(what, data, dict)
 
 
 def _no_constant(name: str) -> Any:
@@ -94,10 +91,11 @@ def checked(what: str, load: Callable[[], _T]) -> _T:
         raise InvalidStateError(f"{what} is malformed: {error}") from error
 
 
-def mapping(what: str, data: object) -> Mapping[str, Any]:
-    """An object."""
-    if not isinstance(data, dict):
-        raise InvalidStateError(f"{what} must be an object, got {type(data).__name__}.")
+def typed(what: str, data: object, kind: type[_T]) -> _T:
+    """An object (dict), a text (str) or a truth value (bool)."""
+    if type(data) is not kind:
+        name = {dict: "an object", str: "text", bool: "true or false"}[kind]
+        raise InvalidStateError(f"{what} must be {name}, got {short(data)}.")
     return data
 
 
@@ -109,65 +107,31 @@ def items(what: str, data: object, length: int | None = None) -> list[Any]:
     return data
 
 
-def whole(what: str, data: object, low: int, high: int = 2**63 - 1) -> int:
-    """A whole number from `low` to `high`."""
-    if type(data) is not int or not low <= data <= high:
-        raise InvalidStateError(f"{what} must be a whole number from {low} to {high}, got {short(data)}.")
-    return data
+number = partial(check_number, low=-LARGEST, high=LARGEST)
+"""A number of any size that asktell takes."""
+_estimate = partial(check_number, low=-sys.float_info.max, high=sys.float_info.max)
+_sum = partial(check_number, low=0.0, high=sys.float_info.max)
 
 
-def number(what: str, data: object, low: float = -LARGEST, high: float = LARGEST) -> float:
-    """A finite number from `low` to `high`, by default of any size that asktell takes."""
-    if type(data) not in (float, int) or not low <= data <= high:  # type: ignore[operator]
-        raise InvalidStateError(f"{what} must be a finite number from {low:g} to {high:g}, got {short(data)}.")
-    return float(data)  # type: ignore[arg-type]
-
-
-_sum = partial(number, low=0.0, high=sys.float_info.max)
-_estimate = partial(number, low=-sys.float_info.max, high=sys.float_info.max)
-
-
-def _texts(what: str, data: object) -> tuple[str, ...]:
-    texts = items(what, data)
-    if not all(type(text) is str for text in texts):
-        raise InvalidStateError(f"{what} must be text, got {short(texts)}.")
-    return tuple(texts)
-
-
-def _truth(what: str, data: object) -> bool:
-    if not isinstance(data, bool):
-        raise InvalidStateError(f"{what} must be true or false, got {short(data)}.")
-    return data
-
-
-def _column(what: str, data: object, low: int, high: int, length: int | None = None) -> Any:
+def _column(what: str, data: Any, low: int, high: int, length: int | None = None) -> Any:
     """(n,) whole numbers, of a list or of an array."""
-    values: Any = data
-    if not isinstance(data, np.ndarray) and all(type(x) is int for x in items(what, data)):
-        values = np.array(data, dtype=np.int64)
-    right = isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1
-    if not right or len(values) != (len(values) if length is None else length):
-        raise InvalidStateError(f"{what} must be a list of {'' if length is None else f'{length} '}whole numbers.")
-    if len(values) and not low <= values.min() <= values.max() <= high:
-        raise InvalidStateError(f"{what} must be whole numbers from {low} to {high}.")
+    values = np.array(data) if len(data) else np.zeros(0, dtype=np.int64)
+    right = values.dtype == np.int64 and values.ndim == 1 and length in (None, len(values))
+    if not right or not ((low <= values) & (values <= high)).all():
+        n = "" if length is None else f"{length} "
+        raise InvalidStateError(f"{what} must be a list of {n}whole numbers from {low} to {high}.")
     return values
 
 
-def _matrix(what: str, data: object, n_rows: int, n_columns: int | None = None) -> Any:
-    """(n_rows, n_columns) numbers of any size that asktell takes, of lists or of an array; None: as the first."""
-    if isinstance(data, np.ndarray):
-        values = data
-    else:
-        rows = [items(what, row) for row in items(what, data, n_rows)]
-        if not all(type(x) in (float, int) for row in rows for x in row):
-            raise InvalidStateError(f"{what} must be rows of numbers, got {short(data)}.")
-        n_columns = n_columns if n_columns is not None else len(rows[0]) if rows else 0
-        values = np.array(rows, dtype=np.float64) if rows else np.empty((0, n_columns))
-    if values.dtype != np.float64 or values.shape != (n_rows, n_columns) or not (np.abs(values) <= LARGEST).all():
+def _matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
+    """(n_rows, n_columns) numbers of any size that asktell takes, of lists or of an array."""
+    values = np.array(data) if len(data) else np.empty((0, n_columns))
+    right = values.dtype.kind in "if" and values.shape == (n_rows, n_columns)
+    if not right or not (np.abs(values) <= LARGEST).all():
         raise InvalidStateError(
             f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {LARGEST} in size."
         )
-    return values
+    return values.astype(np.float64)
 
 
 # Methods, as class names and fields
@@ -188,7 +152,7 @@ def dump_part(part: Any) -> dict[str, Any]:
 
 def load_part(data: object) -> Any:
     """The part that `dump_part` made `data` of."""
-    record = dict(mapping("method", data))
+    record = dict(typed("method", data, dict))
     name = record.pop("type", None)
     kind: Any = PARTS.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -218,7 +182,7 @@ def dump_goal(goal: Goal) -> dict[str, Any]:
 
 def load_goal(data: object) -> Goal:
     """The goal that `dump_goal` made `data` of."""
-    record = mapping("goal", data)
+    record = typed("goal", data, dict)
     objectives = [_load_objective(item) for item in items("goal.objectives", record.get("objectives"))]
     constraints = [_load_constraint(item) for item in items("goal.subject_to", record.get("subject_to"))]
     if record.get("type") == "BestFeasible" and len(objectives) == 1:
@@ -228,26 +192,18 @@ def load_goal(data: object) -> Goal:
     raise InvalidStateError(f"Unknown goal: {short(record)}.")
 
 
-def _load_objective(data: object) -> Objective:
-    record = mapping("an objective", data)
-    span = record.get("range")
-    low_high = None if span is None else tuple(_estimate("a range", x) for x in items("a range", span, 2))
-    worst = _truth("worst_segment", record.get("worst_segment", False))
-    return Objective(record["metric"], _truth("minimize", record.get("minimize")), low_high, worst)  # type: ignore[arg-type]
+def _load_objective(record: Mapping[str, Any]) -> Objective:
+    minimize = typed("minimize", record["minimize"], bool)
+    return Objective(record["metric"], minimize, record["range"], record.get("worst_segment", False))
 
 
-def _load_constraint(data: object) -> Constraint:
-    record = mapping("a constraint", data)
-    objective = _load_objective({**record, "minimize": record.get("at_most")})  # to be checked
-    bound = number("a bound", record.get("bound"))
-    scale = number("a constraint's scale", record.get("scale"), SMALLEST_RANGE, 2 * LARGEST)
-    segments, quantile = _truth("in_every_segment", record.get("in_every_segment", False)), record.get("quantile")
-    Threshold(bound, objective.minimize, quantile, segments)  # which checks the quantile
-    return Constraint(objective.metric, bound, objective.minimize, scale, objective.range, quantile, segments)
-
-
-def _failure_scores(goal: Goal, failed: Mapping[str, Any]) -> tuple[float, ...]:
-    return goal.vector({metric: number("on_failure", failed[metric]) for metric in goal.metrics}, failed=True)
+def _load_constraint(record: Mapping[str, Any]) -> Constraint:
+    metric = _load_objective({**record, "minimize": record["at_most"]})  # to be checked
+    in_segments = record.get("in_every_segment", False)
+    bound = Threshold(record["bound"], metric.minimize, record.get("quantile"), in_segments)
+    scale = check_number("a constraint's scale", record["scale"], SMALLEST_RANGE, 2 * LARGEST)
+    parts = metric.metric, bound.bound, bound.at_most, scale, metric.range
+    return Constraint(*parts, bound.quantile, bound.in_every_segment)
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -271,46 +227,27 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def load_problem(data: Mapping[str, Any], n_arms: int) -> Problem:
+def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
     """The problem that `dump_problem` made `data` of."""
-
-    def optional(name: str, load: Callable[[Any], _T]) -> _T | None:
-        return None if data.get(name) is None else load(data[name])
-
-    if data.get("sampling") not in SAMPLINGS:
-        raise InvalidStateError(f"sampling must be one of {list(SAMPLINGS)}, got {short(data.get('sampling'))}.")
-    goal, labels = load_goal(data.get("goal")), data.get("segments")
-    n_examples = optional("examples", lambda n: whole("examples", n, 1, MOST_EXAMPLES))
-    if labels is not None:
-        labels = tuple(str(label) for label in items("segments", labels, n_examples))
-    if goal.by_segment and not labels:
-        raise InvalidStateError("The goal speaks of segments, but there are none.")
-    ids = optional("example_ids", lambda ids: Examples(items("example_ids", ids)))
-    if ids is not None and len(ids) != n_examples:
-        raise InvalidStateError(f"There are {len(ids)} ids for {n_examples} examples.")
-    repeats = whole("repeats", data.get("repeats"), 1, MOST_REPEATS)
-    if repeats > 1 and n_examples is None:
-        raise InvalidStateError(f"repeats is {repeats}, but there are no examples to repeat.")
-    failed: Any = data.get("on_failure")
-    if failed != SKIP and set(mapping("on_failure", failed)) != set(goal.metrics):
-        raise InvalidStateError(f"on_failure must have the metrics {list(goal.metrics)}, got {short(failed)}.")
-    return Problem(
-        n_arms=n_arms,
-        goal=goal if labels is None else goal.with_segments(len(set(labels))),
-        labels=labels,
-        budget=whole("budget", data.get("budget"), 0, MOST_EVALUATIONS),
-        n_examples=n_examples,
-        features=optional("features", lambda rows: _matrix("features", rows, n_arms)),
-        seed=whole("seed", data.get("seed"), 0, 2**64 - 1),
-        sampling=data["sampling"],
-        failure_scores=None if failed == SKIP else _failure_scores(goal, failed),
-        max_failure_rate=number("max_failure_rate", data.get("max_failure_rate"), sys.float_info.min, 1.0),
-        max_cost=optional("max_cost", lambda cost: _sum("max_cost", cost)),
-        max_cost_per_evaluation=optional("max_cost_per_evaluation", lambda cost: _sum("max_cost_per_evaluation", cost)),
-        baseline=optional("baseline", lambda arm: whole("baseline", arm, 0, n_arms - 1)),
-        examples=ids,
-        repeats=repeats,
-        profile=optional("profile", ExampleProfile.from_data),
+    n_examples, ids, baseline, features = (
+        data.get(name) for name in ("examples", "example_ids", "baseline", "features")
+    )
+    if ids is not None and len(items("example_ids", ids)) != n_examples:
+        raise InvalidStateError(f"There are {len(ids)} ids for {short(n_examples)} examples.")
+    return checked_problem(
+        prompts,
+        load_goal(data["goal"]),
+        Budget(data["budget"], data["max_cost"], data["max_cost_per_evaluation"]),
+        n_examples if ids is None else ids,
+        None if features is None else items("features", features),
+        data["seed"],
+        data["sampling"],
+        data["on_failure"],
+        data["max_failure_rate"],
+        None if baseline is None else ById(prompts.ids[whole("baseline", baseline, 0, len(prompts) - 1)]),
+        data["repeats"],
+        data.get("profile"),
+        data.get("segments"),
     )
 
 
@@ -324,7 +261,7 @@ def dump_decided(decided: Decided) -> dict[str, Any]:
 
 def load_decided(data: object, problem: Problem) -> Decided:
     """The decision that `dump_decided` made `data` of."""
-    record = mapping("a decision", data)
+    record = typed("a decision", data, dict)
     pulls, plan = record.get("pulls"), record.get("plan")
     n_pulls = partial(whole, "pulls", low=0, high=problem.budget)
     arm = partial(whole, "arm", low=0, high=problem.n_arms - 1)
@@ -334,16 +271,16 @@ def load_decided(data: object, problem: Problem) -> Decided:
         round=whole("round", record.get("round"), 0),
         departures=tuple(_load_departure(item, problem) for item in items("departures", record.get("departures"))),
         pulls=tuple(map(n_pulls, pulls)) if isinstance(pulls, list) else n_pulls(pulls),
-        finished=_truth("finished", record.get("finished")),
+        finished=typed("finished", record.get("finished"), bool),
         answer=tuple(map(arm, items("answer", record.get("answer")))),
         plan=None if pairs is None else tuple((arm(a), example(x)) for a, x in pairs),
-        settled=_truth("settled", record.get("settled")),
+        settled=typed("settled", record.get("settled"), bool),
     )
 
 
 def _load_departure(data: object, problem: Problem) -> Departure:
     arm, status, reason, means, errors = items("a departure", data, 5)
-    if status not in (ACCEPTED, REJECTED, FAILED) or not isinstance(reason, str):
+    if status not in (ACCEPTED, REJECTED, FAILED):
         raise InvalidStateError(f"A departure is malformed: {short(data)}.")
     n_metrics = len(problem.goal.columns)
     if {len(items("a departure's estimate", vector)) for vector in (means, errors)} not in ({0}, {n_metrics}):
@@ -351,7 +288,7 @@ def _load_departure(data: object, problem: Problem) -> Departure:
     return Departure(
         whole("arm", arm, 0, problem.n_arms - 1),
         status,
-        reason,
+        typed("a reason", reason, str),
         tuple(_estimate("an estimate", x) for x in means),
         tuple(None if x is None else _estimate("a standard error", x) for x in errors),
     )
@@ -360,9 +297,7 @@ def _load_departure(data: object, problem: Problem) -> Departure:
 def load_remark(data: object) -> Remarked:
     """The remark that these data are."""
     topic, text, doubtful = items("a remark", data, 3)
-    if not isinstance(topic, str) or not isinstance(text, str) or not isinstance(doubtful, bool):
-        raise InvalidStateError(f"A remark has a topic, a text and whether it is doubtful, got {short(data)}.")
-    return Remarked(topic, text, doubtful)
+    return Remarked(typed("a topic", topic, str), typed("a remark", text, str), typed("doubtful", doubtful, bool))
 
 
 LETTERS: dict[str, type[Growth]] = {"n": Added, "q": Retired, "e": Extended}
@@ -382,35 +317,34 @@ def load_growth(data: list[Any], problem: Problem) -> Growth:
     """The event that `dump_growth` made `data` of; `problem` as it was before."""
     kind = LETTERS[data[0]]
     event: Growth = kind(*items("growth", data, 1 + len(kind._fields) - (kind is Added))[1:])
-    if event.key is not None and not isinstance(event.key, str):
-        raise InvalidStateError(f"The key of a request must be text, got {short(event.key)}.")
+    check_key(event.key)
     if isinstance(event, Retired):
-        if not isinstance(event.reason, str):
-            raise InvalidStateError(f"A reason must be text, got {short(event.reason)}.")
-        return event._replace(arm=whole("an arm", event.arm, 0, problem.n_arms - 1))
-    ids: Any = None if event.ids is None else _texts("ids", event.ids)
+        arm = whole("an arm", event.arm, 0, problem.n_arms - 1)
+        return event._replace(arm=arm, reason=typed("a reason", event.reason, str))
     if isinstance(event, Extended):
-        if ids is not None and len(ids) != event.examples:
-            raise InvalidStateError(f"There are {len(ids)} ids for {event.examples!r} examples that join.")
+        if event.ids is not None and len(event.ids) != event.examples:
+            raise InvalidStateError(f"There are {len(event.ids)} ids for {event.examples!r} examples that join.")
         return Extended(
             whole("evaluations", event.evaluations, 0, MOST_EVALUATIONS),
-            number("a cost", event.cost, 0.0),
+            number("a cost", event.cost, low=0.0),
             whole("examples", event.examples, 0, MOST_EXAMPLES),
             event.key,
-            ids,
+            None if event.ids is None else tuple(typed("an id", id_, str) for id_ in event.ids),
         )
-    texts: Any = event.texts
-    candidates = Candidates.from_data(texts) if isinstance(texts, dict) else None
-    if candidates is not None:
-        ids, texts = tuple(candidates.ids), candidates.texts
-    texts, features = _texts("the texts of prompts", list(texts)), event.features
-    if not texts or (ids is not None and len(ids) != len(texts)):
-        raise InvalidStateError(f"Prompts that join must be texts, with as many ids or none; got {short(data)}.")
-    if (features is None) != (problem.features is None):
+    if (event.features is None) != (problem.features is None):
         raise InvalidStateError("Prompts that join have features where the others have some, and only there.")
-    if features is not None:
-        features = tuple(map(tuple, _matrix("features", features, len(texts)).tolist()))
-    return Added(ids, texts, features, event.key, candidates)
+    prompts, features = _load_prompts(event.ids, event.texts), None
+    if event.features is not None:
+        features = tuple(map(tuple, check_features(items("features", event.features), len(prompts)).tolist()))
+    ids = None if isinstance(prompts.ids, range) else tuple(map(str, prompts.ids))
+    return Added(ids, tuple(prompts.texts), features, event.key, prompts.candidates)
+
+
+def _load_prompts(ids: Any, texts: Any) -> Prompts:
+    if isinstance(texts, dict):
+        return Prompts.of(Candidates.from_data(texts))
+    items("prompts", texts, None if ids is None else len(ids))
+    return Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
 
 
 def _load_grown(data: object, problem: Problem, n_decisions: int) -> tuple[Problem, tuple[Grown, ...]]:
@@ -457,7 +391,7 @@ def dump_rest(state: State) -> dict[str, Any]:
     told, _ = told_departures(state.decisions, state.growth)
     return {
         "pending": [pull for _, pull in sorted(state.pending.items())],
-        "returned": list(state.returned),
+        "returned": state.returned,
         "plan": [state.plan_arms[state.position :], state.plan_examples[state.position :]],
         "redraws": sorted(state.redraws.items()),
         "failed_out": [
@@ -479,7 +413,7 @@ def load_state(data: object, origin: Problem) -> State:
 
     `origin`: the problem as known before the first pull.
     """
-    record = mapping("state", data)
+    record = typed("state", data, dict)
     n_decisions = len(items("decisions", record.get("decisions")))
     problem, growth = _load_grown(record.get("growth"), origin, n_decisions)
     n_arms, n_examples = problem.n_arms, problem.n_examples or 0
@@ -539,13 +473,11 @@ def load_state(data: object, origin: Problem) -> State:
         redraws[whole("arm", arm, 0, n_arms - 1)] = whole("redraws", extra, 1, most)
     for item in items("failed_out", record.get("failed_out")):
         arm, round_, reason = items("failed_out", item, 3)
-        if not isinstance(reason, str):
-            raise InvalidStateError(f"A reason must be text, got {short(reason)}.")
-        departure = Departure(whole("arm", arm, 0, n_arms - 1), FAILED, reason)
+        departure = Departure(whole("arm", arm, 0, n_arms - 1), FAILED, typed("a reason", reason, str))
         left = left.set(departure.arm, (whole("round", round_, 0), departure))
     return state._replace(
         pending=Map({pull.trial: pull for pull in pending if pull.trial is not None}),
-        returned=Queue(returned),
+        returned=tuple(returned),
         plan_arms=tuple(plan_arms.tolist()),
         plan_examples=tuple(plan_examples.tolist()),
         draws=_column("draws", record.get("draws"), 0, most + len(trials), n_arms),
@@ -572,7 +504,7 @@ def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: 
 
 
 def _load_costs(data: object, n_arms: int) -> Costs:
-    record = mapping("costs", data)
+    record = typed("costs", data, dict)
 
     def spent(items: list[Any]) -> Spent:
         n, total, highest = items
@@ -587,8 +519,8 @@ def _load_costs(data: object, n_arms: int) -> Costs:
 
 
 def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:
-    record = mapping("failures", data)
-    reasons = list(_texts("the reasons of failures", record.get("reasons")))
+    record = typed("failures", data, dict)
+    reasons = [typed("a reason", reason, str) for reason in items("the reasons of failures", record.get("reasons"))]
     return Failures.from_columns(
         _column("failures", record.get("trials"), 0, _MOST_TRIALS, len(reasons)),
         _column("failures", record.get("arms"), 0, n_arms - 1, len(reasons)),
@@ -627,7 +559,6 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     Raises:
         InvalidStateError: the data are malformed, foreign, or of an unknown version.
     """
-    mapping("The saved selector", data)
     if data.get("format") != FORMAT:
         raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")
     if data.get("version") != VERSION:
@@ -639,14 +570,9 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
 
 
 def _load_selector(data: Mapping[str, Any], method: Method | None) -> tuple[Prompts, Method, State]:
-    saved = mapping("prompts", data.get("prompts"))
-    if "factors" in saved:
-        prompts = Prompts.of(Candidates.from_data(saved))
-    else:
-        texts = _texts("prompts", saved.get("texts"))
-        ids = None if saved.get("ids") is None else _texts("the ids of prompts", saved["ids"])
-        prompts = Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
-    problem = replace(load_problem(data, len(prompts)), candidates=prompts.candidates)
+    saved = typed("prompts", data.get("prompts"), dict)
+    prompts = _load_prompts(None, saved) if "factors" in saved else _load_prompts(saved["ids"], saved["texts"])
+    problem = load_problem(data, prompts)
     method = load_part(data.get("method")) if method is None else method
     if not isinstance(method, Method):
         raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {short(method)}.")

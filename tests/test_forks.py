@@ -119,34 +119,3 @@ def test_what_a_child_tells_after_its_parent_closed_is_kept(tmp_path: Path) -> N
     command = [sys.executable, "-c", OUTLIVE, str(tmp_path / "studies.db")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "22\n"
-
-
-FORK_IN_THE_MIDDLE = """
-import os, sys
-from asktell import StorageError
-from asktell.storages import Line, open_storage
-
-storage = open_storage(sys.argv[1])
-key = storage.create("s", b"")
-try:
-    with storage.transaction(key, durable=True) as transaction:
-        transaction.read(0)
-        pid = os.fork()
-        if pid:
-            assert os.waitpid(pid, 0)[1] == 0
-        transaction.append(Line(1, "parent" if pid else "child"))
-    assert pid
-    print(storage.read(key, 0)[0].text)
-except StorageError as error:
-    assert not pid and "forked in the middle" in str(error)
-    assert list(storage.read(key, 0)) == []
-    storage.close()
-"""
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_transaction_stays_with_who_began_it(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    location = str(tmp_path / "x.db") if kind == "sqlite" else request.getfixturevalue("postgresql_url")
-    command = [sys.executable, *FORKING, "-c", FORK_IN_THE_MIDDLE, location]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "parent\n", "")

@@ -19,6 +19,7 @@ from asktell.state.events import (
     Failure,
     Growth,
     Observed,
+    Pull,
     Released,
     Remarked,
     Retired,
@@ -27,7 +28,6 @@ from asktell.state.events import (
 from asktell.state.fold import apply, decide
 from asktell.state.history import Failures, History
 from asktell.state.problem import SAMPLINGS, SKIP, Problem, grown
-from asktell.state.queue import Pull, Queue
 from asktell.state.state import Grown, State, initial
 
 __all__ = [
@@ -53,7 +53,6 @@ __all__ = [
     "Observed",
     "Problem",
     "Pull",
-    "Queue",
     "Released",
     "Remarked",
     "Retired",

@@ -59,6 +59,14 @@ class Observed(NamedTuple):
     cost: float | None = None
 
 
+class Pull(NamedTuple):
+    """An evaluation that was planned or is pending: `trial` None until it is asked for the first time."""
+
+    trial: int | None
+    arm: int
+    example: int | None
+
+
 class Departure(NamedTuple):
     """An arm leaves the race, with its estimate at that moment (empty where there is none)."""
 

@@ -15,9 +15,8 @@ from immutables import Map
 
 from asktell.numerics.arrays import Indices, Matrix, Means
 from asktell.numerics.cells import Scored, nth_asks
-from asktell.state.events import Failure
+from asktell.state.events import Failure, Pull
 from asktell.state.problem import Problem
-from asktell.state.queue import Pull
 
 _NOT_TOLD = -1
 

@@ -11,9 +11,6 @@ from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
 MOST = 2**62
 """As good as no limit."""
 
-SCHEMA_VERSION = 1
-"""Of the tables in a database. `create` makes them; nothing else changes them."""
-
 
 class Line(NamedTuple):
     """A line of a study's log. Positions count from 1, without gaps."""
@@ -169,19 +166,6 @@ class AbstractStorage(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections; the next call opens them again."""
-
-
-def check_schema(version: object, where: str) -> None:
-    """Refuse tables that this asktell does not know.
-
-    Raises:
-        StorageError: they have another version than SCHEMA_VERSION.
-    """
-    if version != SCHEMA_VERSION:
-        raise StorageError(
-            f"{where} has schema version {version!r}, and this asktell reads version {SCHEMA_VERSION}. Nothing was "
-            "changed. Use the asktell that made it, or another file or database."
-        )
 
 
 def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundError:

@@ -92,7 +92,6 @@ class MemoryStorage(AbstractStorage):
     def create(
         self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
     ) -> int:
-        """See AbstractStorage."""
         with self._lock:
             if name in self.names():
                 raise study_exists(name, self.url)
@@ -101,7 +100,6 @@ class MemoryStorage(AbstractStorage):
             return key
 
     def find(self, name: str) -> int:
-        """See AbstractStorage."""
         with self._lock:
             key = next((key for key, log in self._logs.items() if log.name == name), None)
             if key is None:
@@ -109,35 +107,28 @@ class MemoryStorage(AbstractStorage):
             return key
 
     def names(self) -> list[str]:
-        """See AbstractStorage."""
         with self._lock:
             return [log.name for log in self._logs.values()]
 
     def delete(self, name: str) -> None:
-        """See AbstractStorage."""
         with self._lock:
             del self._logs[self.find(name)]
 
     def document(self, key: int) -> bytes:
-        """See AbstractStorage."""
         return self._log(key).document
 
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
-        """See AbstractStorage."""
         return _lines(self._log(key), after, most)
 
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
-        """See AbstractStorage."""
         there = self._log(key).details
         return {trial: there[trial] for trial in trials if trial in there}
 
     def snapshot(self, key: int) -> Snapshot | None:
-        """See AbstractStorage."""
         return self._log(key).snapshot
 
     @contextmanager
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
-        """See AbstractStorage."""
         log = self._log(key)
         with log.lock:
             transaction = _Transaction(log, self)
@@ -147,14 +138,13 @@ class MemoryStorage(AbstractStorage):
             log.snapshot = transaction.snapshot
 
     def now(self) -> float:
-        """See AbstractStorage."""
         return self._clock()
 
     def check(self, patience: float = 1.0) -> None:
-        """See AbstractStorage: there is nothing that could fail."""
+        pass
 
     def close(self) -> None:
-        """See AbstractStorage: there is nothing to let go of."""
+        pass
 
     def _log(self, key: int) -> _Log:
         log = self._logs.get(key)

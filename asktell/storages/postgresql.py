@@ -12,31 +12,18 @@ TCP (`tcp_user_timeout`, keepalives), and one that takes too long ends the state
 
 import atexit
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, local
 from typing import Any, LiteralString, TypeAlias
-from weakref import WeakSet
 
 from asktell._util.extras import needs_extra
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
-from asktell.storages.base import (
-    MOST,
-    SCHEMA_VERSION,
-    AbstractStorage,
-    Line,
-    Snapshot,
-    check_schema,
-    details_taken,
-    no_study,
-    position_taken,
-    study_exists,
-    study_gone,
-)
+from asktell.storages.base import Line, details_taken, no_study, position_taken, study_exists, study_gone
+from asktell.storages.sql import APPEND, ATTACH, READ, SQLStorage, SQLTransaction, tables
 
 with needs_extra("postgresql"):
     import psycopg
@@ -53,27 +40,12 @@ _SECONDS_OF_GRACE = 5.0  # for a server's answer, beyond the patience with other
 _SECONDS_UNUSED = 60.0  # after which a connection is closed
 _SECONDS_PAUSED = 30  # a machine that vanishes in the middle of a transaction must not keep the others out
 
-_TABLES: tuple[LiteralString, ...] = (
-    "CREATE TABLE asktell_schema (version BIGINT NOT NULL)",
-    "CREATE TABLE asktell_studies (key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
-    "name TEXT NOT NULL UNIQUE, document BYTEA NOT NULL)",
-    "CREATE TABLE asktell_log (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-    "position BIGINT NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position))",
-    "CREATE TABLE asktell_snapshots (study BIGINT PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
-    "position BIGINT NOT NULL, parts BIGINT NOT NULL, head BYTEA NOT NULL)",
-    "CREATE TABLE asktell_parts (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-    "number BIGINT NOT NULL, part BYTEA NOT NULL, PRIMARY KEY (study, number))",
-    "CREATE TABLE asktell_details (study BIGINT NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-    "trial BIGINT NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
-)
+_TABLES = tables("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BIGINT", "BYTEA", "")
 _LOCK_OF_SCHEMA = 0x61736B74656C6C  # "asktell"
 
 _LOOK: LiteralString = (
     "SELECT current_setting('transaction_read_only'), to_regclass('asktell_studies'), "
     "set_config('lock_timeout', %s, true)"
-)
-_READ: LiteralString = (
-    "SELECT position, entries FROM asktell_log WHERE study = %s AND position > %s ORDER BY position LIMIT %s"
 )
 _BEGIN = b"""
     BEGIN ISOLATION LEVEL READ COMMITTED;  -- whatever the server's default
@@ -83,23 +55,19 @@ _BEGIN = b"""
     UNION ALL SELECT 0, extract(epoch FROM clock_timestamp())::text ORDER BY position
 """
 _SYNC = b"SELECT pg_logical_emit_message(true, 'asktell', '')"  # who writes nothing waits for no disk
-_APPEND: LiteralString = "INSERT INTO asktell_log VALUES (%s, %s, %s)"
-_ATTACH: LiteralString = "INSERT INTO asktell_details VALUES (%s, %s, %s)"
-_DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = %s AND trial = ANY(%s)"
-_HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = %s"
-_PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = %s AND number <= %s ORDER BY number"
+_DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial = ANY(?)"
 _CHANNEL = "asktell_%d"
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
-class _Transaction:
+class _Transaction(SQLTransaction):
     """Begins when it first reads, to save a round trip; what it writes is sent with the commit, for the same reason."""
 
     def __init__(
         self, connection: Connection, key: int, durable: bool, where: str, clock: Callable[[], float] | None
     ) -> None:
+        super().__init__(key)
         self._connection = connection
-        self._key = key
         self._durable = durable
         self._where = where
         self._clock = clock
@@ -131,19 +99,8 @@ class _Transaction:
         self._trial = trial
         self._writes.append(b"INSERT INTO asktell_details VALUES (%d, %d, %s)" % (self._key, trial, _quoted(details)))
 
-    def head(self) -> Snapshot | None:
-        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
-        return None if row is None else Snapshot(row[0], row[2])
-
-    def save(self, position: int, head: bytes, part: bytes) -> None:
-        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
-        number = 1 if row is None else row[1] + 1
-        self._connection.execute("INSERT INTO asktell_parts VALUES (%s, %s, %s)", (self._key, number, part))
-        self._connection.execute(
-            "INSERT INTO asktell_snapshots VALUES (%s, %s, %s, %s) ON CONFLICT (study) DO UPDATE SET "
-            "position = excluded.position, parts = excluded.parts, head = excluded.head",
-            (self._key, position, number, head),
-        )
+    def _execute(self, sql: LiteralString, *values: object) -> list[Any]:
+        return _execute(self._connection, sql, values)
 
     def commit(self) -> None:
         try:
@@ -169,7 +126,6 @@ class Connections:
         self.prepared = False  # whether the tables are known to be up to date
         self._url = url
         self._patience = patience
-        self._users: WeakSet[object] = WeakSet()
         self._pool: ConnectionPool[Connection] | None = None
         self._lock = Lock()
         self._listener: Connection | None = None  # beside the pool: who waits must not keep others from telling
@@ -177,23 +133,21 @@ class Connections:
         fresh_after_fork(self, Connections._renew)
 
     @contextmanager
-    def one(self, user: object, patience: float) -> Iterator[Connection]:
+    def one(self, patience: float) -> Iterator[Connection]:
         """A connection, to be used by this thread only."""
         while True:
-            pool = self._opened(user, patience)
+            pool = self._opened(patience)
             try:
                 connection = pool.getconn(patience)
                 break
             except PoolClosed:  # by somebody else, meanwhile
                 continue
-        process = os.getpid()
         try:
             yield connection
         finally:
-            if os.getpid() == process:
-                if connection.closed:  # then the others are likely lost as well
-                    self._close(pool)
-                pool.putconn(connection)
+            if connection.closed:  # then the others are likely lost as well
+                self._close(pool)
+            pool.putconn(connection)
 
     def listen(self, channel: str, is_due: Callable[[Connection], bool], seconds: float) -> None:
         """Wait for a notification, unless it has come already. One thread listens; others let the time pass.
@@ -226,22 +180,15 @@ class Connections:
             self._listener.close()
             self._listener = None
 
-    def leave(self, user: object) -> None:
-        """Close the connections if nobody else uses them."""
-        self._users.discard(user)
-        if not self._users:
-            self.close()
-
     def close(self) -> None:
-        """Close the connections, whoever uses them."""
+        """Close the connections. Whoever still needs one gets a new one."""
         if self._pool is not None:
             self._close(self._pool)
         if self._listening.acquire(blocking=False):  # otherwise whoever listens soon has its answer, and keeps it
             self._hang_up()
             self._listening.release()
 
-    def _opened(self, user: object, patience: float) -> ConnectionPool[Connection]:
-        self._users.add(user)
+    def _opened(self, patience: float) -> ConnectionPool[Connection]:
         pool = self._pool
         if pool is not None:
             return pool
@@ -320,13 +267,7 @@ def _close_all() -> None:
         connections.close()
 
 
-def connections_to(url: str, patience: float, most: int) -> Connections:
-    """The connections of this process, shared by whoever is at the same place."""
-    place = (url, patience, most)
-    return _places.get(place) or _places.setdefault(place, Connections(*place))
-
-
-class PostgreSQLStorage(AbstractStorage):
+class PostgreSQLStorage(SQLStorage):
     """Studies in a database, whose tables are made with the first study.
 
     Args:
@@ -354,88 +295,51 @@ class PostgreSQLStorage(AbstractStorage):
             raise InvalidArgumentError(
                 "The PostgreSQL URL is malformed: postgresql://USER@HOST:PORT/DATABASE"
             ) from None
-        self._connections = connections_to(url, patience, connections)
+        place = (url, patience, connections)
+        self._connections = _places.get(place) or _places.setdefault(place, Connections(*place))
         # For messages, and so without the password.
         host = ":".join(str(parts[name]) for name in ("host", "port") if parts.get(name))
-        self._where = f"PostgreSQL database {str(parts.get('dbname', ''))!r} at {host or 'the default host'}"
+        self.where = f"PostgreSQL database {str(parts.get('dbname', ''))!r} at {host or 'the default host'}"
 
     def create(
         self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
     ) -> int:
-        """See AbstractStorage."""
         with self._connected(create=True) as connection, connection.transaction():
-            sql: LiteralString = "INSERT INTO asktell_studies (name, document) VALUES (%s, %s) RETURNING key"
+            insert: LiteralString = "INSERT INTO asktell_studies (name, document) VALUES (?, ?) RETURNING key"
             try:
-                (key,) = connection.execute(sql, (name, document)).fetchall()[0]
+                ((key,),) = _execute(connection, insert, (name, document))
             except errors.UniqueViolation:
-                raise study_exists(name, self._where) from None
-            connection.cursor().executemany(_APPEND, ((key, i, text) for i, text in enumerate(lines, start=1)))
-            connection.cursor().executemany(_ATTACH, ((key, *each) for each in details))
+                raise study_exists(name, self.where) from None
+            connection.cursor().executemany(_marked(APPEND), ((key, i, text) for i, text in enumerate(lines, start=1)))
+            connection.cursor().executemany(_marked(ATTACH), ((key, *each) for each in details))
             return int(key)
 
-    def find(self, name: str) -> int:
-        """See AbstractStorage."""
-        rows = self._query("SELECT key FROM asktell_studies WHERE name = %s", name)
-        if not rows:
-            raise no_study(name, self.names(), self._where)
-        return int(rows[0][0])
-
-    def names(self) -> list[str]:
-        """See AbstractStorage."""
-        return [str(row[0]) for row in self._query("SELECT name FROM asktell_studies ORDER BY key")]
-
     def delete(self, name: str) -> None:
-        """See AbstractStorage."""
-        self._query("DELETE FROM asktell_studies WHERE key = %s RETURNING key", self.find(name))
-
-    def document(self, key: int) -> bytes:
-        """See AbstractStorage."""
-        rows = self._query("SELECT document FROM asktell_studies WHERE key = %s", key)
-        if not rows:
-            raise study_gone(self._where)
-        return bytes(rows[0][0])
-
-    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
-        """See AbstractStorage."""
-        return [Line(*row) for row in self._query(_READ, key, after, most)]
+        self._query("DELETE FROM asktell_studies WHERE key = ? RETURNING key", self.find(name))
 
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
-        """See AbstractStorage."""
         return dict(self._query(_DETAILS, key, list(trials)))
-
-    def snapshot(self, key: int) -> Snapshot | None:
-        """See AbstractStorage."""
-        rows = self._query(_HEAD, key)
-        if not rows:
-            return None
-        position, n_parts, head = rows[0]
-        return Snapshot(position, head, [part for (part,) in self._query(_PARTS, key, n_parts)])
 
     @contextmanager
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
-        """See AbstractStorage."""
         with self._connected() as connection:
-            transaction, process = _Transaction(connection, key, durable, self._where, self._clock), os.getpid()
+            transaction = _Transaction(connection, key, durable, self.where, self._clock)
             try:
                 yield transaction
-                if os.getpid() != process:
-                    raise StorageError("The process was forked in the middle of a transaction, which is the parent's.")
                 transaction.commit()
             except BaseException:
-                if os.getpid() == process:
-                    with suppress(psycopg.Error):
-                        connection.execute("ROLLBACK")
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
                 raise
 
     def now(self) -> float:
-        """See AbstractStorage."""
         return float(self._query(_NOW)[0][0]) if self._clock is None else self._clock()
 
     def wait(self, key: int, after: int, seconds: float) -> None:
         """See AbstractStorage. A thread of each process is told by the server; others let the time pass."""
 
         def goes_on(connection: Connection) -> bool:
-            return bool(connection.execute(_READ, (key, after, 1)).fetchall())
+            return bool(_execute(connection, READ, (key, after, 1)))
 
         with self._translated(self._patience):
             self._connections.listen(_CHANNEL % key, goes_on, seconds)
@@ -443,14 +347,12 @@ class PostgreSQLStorage(AbstractStorage):
     notifies = True
 
     def wake(self, key: int) -> None:
-        """See AbstractStorage."""
-        self._query("SELECT pg_notify(%s, '')", _CHANNEL % key)
+        self._query("SELECT pg_notify(?, '')", _CHANNEL % key)
 
     def check(self, patience: float = 1.0) -> None:
-        """See AbstractStorage."""
         with (
             self._translated(patience),
-            self._connections.one(self, patience) as connection,
+            self._connections.one(patience) as connection,
             connection.transaction(force_rollback=True),
         ):
             (row,) = connection.execute(_LOOK, [f"{max(1, round(1000 * patience))}ms"]).fetchall()
@@ -458,17 +360,16 @@ class PostgreSQLStorage(AbstractStorage):
             if read_only != "on" and table is not None:  # no row is written, but a lock is waited for
                 connection.execute("UPDATE asktell_studies SET name = name WHERE false")
         if read_only == "on":
-            raise StorageError(f"{self._where} is read-only. Connect to the primary server.")
+            raise StorageError(f"{self.where} is read-only. Connect to the primary server.")
 
     def close(self) -> None:
-        """See AbstractStorage."""
-        self._connections.leave(self)
+        self._connections.close()
 
     # Connections
 
     def _query(self, sql: LiteralString, *values: object) -> list[Any]:
         with self._connected() as connection:
-            return connection.execute(sql, values).fetchall()
+            return _execute(connection, sql, values)
 
     @contextmanager
     def _connected(self, create: bool = False) -> Iterator[Connection]:
@@ -477,7 +378,7 @@ class PostgreSQLStorage(AbstractStorage):
         if held is not None:
             yield held
             return
-        with self._translated(self._patience), self._connections.one(self, self._patience) as connection:
+        with self._translated(self._patience), self._connections.one(self._patience) as connection:
             if not self._connections.prepared:
                 self._prepare(connection, create)
                 self._connections.prepared = True
@@ -492,20 +393,18 @@ class PostgreSQLStorage(AbstractStorage):
         if self._has_tables(connection):
             return
         if not create:
-            raise no_study("", [], self._where)
+            raise no_study("", [], self.where)
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_OF_SCHEMA,))
             if not self._has_tables(connection):  # another process may have been first
-                for statement in _TABLES:
-                    connection.execute(statement)
-                connection.execute("INSERT INTO asktell_schema VALUES (%s)", (SCHEMA_VERSION,))
+                connection.execute(_TABLES)
 
     def _has_tables(self, connection: Connection) -> bool:
         # Not by to_regclass(), which may not see yet what another process made while this one waited for its lock.
         is_there = "SELECT 1 FROM pg_class WHERE relname = 'asktell_schema' AND pg_table_is_visible(oid)"
         if not connection.execute(is_there).fetchall():
             return False
-        check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchall()[0][0], self._where)
+        self._check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchall()[0][0])
         return True
 
     @contextmanager
@@ -518,14 +417,14 @@ class PostgreSQLStorage(AbstractStorage):
 
     def _translation(self, error: psycopg.Error, patience: float) -> Exception:
         if isinstance(error, errors.ForeignKeyViolation):
-            return study_gone(self._where)
+            return study_gone(self.where)
         if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected):
             return StorageBusyError(
-                f"{self._where} has been locked by another process for {patience:g} s. Nothing was changed; try again."
+                f"{self.where} has been locked by another process for {patience:g} s. Nothing was changed; try again."
             )
         if isinstance(error, PoolTimeout):
             return StorageBusyError(
-                f"None of this process's {self._connections.most} connections to {self._where} has been free for "
+                f"None of this process's {self._connections.most} connections to {self.where} has been free for "
                 f"{patience:g} s, and the server gives no more. Nothing was changed; try again."
             )
         text = " ".join(str(error).split())
@@ -537,7 +436,16 @@ class PostgreSQLStorage(AbstractStorage):
             cure = "The server is out of reach or went away. Nothing that was confirmed is lost; try again."
         else:
             cure = "Nothing was changed."
-        return StorageError(f"{self._where} cannot be used: {text}. {cure}")
+        return StorageError(f"{self.where} cannot be used: {text}. {cure}")
+
+
+def _marked(statement: LiteralString) -> LiteralString:
+    """A statement with the places of its values marked as psycopg has it."""
+    return statement.replace("?", "%s")
+
+
+def _execute(connection: Connection, statement: LiteralString, values: Sequence[object]) -> list[Any]:
+    return connection.execute(_marked(statement), values).fetchall()
 
 
 def _quoted(text: str) -> bytes:

@@ -15,41 +15,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import starmap
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
-from asktell.storages.base import (
-    MOST,
-    SCHEMA_VERSION,
-    AbstractStorage,
-    Line,
-    Snapshot,
-    check_schema,
-    details_taken,
-    no_study,
-    position_taken,
-    study_exists,
-    study_gone,
-)
+from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
+from asktell.storages.base import MOST, Line, details_taken, position_taken, study_exists, study_gone
+from asktell.storages.sql import APPEND, ATTACH, READ, SQLStorage, SQLTransaction, tables
 
-_TABLES = (
-    "CREATE TABLE asktell_schema (version INTEGER NOT NULL)",
-    f"INSERT INTO asktell_schema VALUES ({SCHEMA_VERSION})",
-    "CREATE TABLE asktell_studies (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
-    "document BLOB NOT NULL)",
-    "CREATE TABLE asktell_log (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-    "position INTEGER NOT NULL, entries TEXT NOT NULL, PRIMARY KEY (study, position)) WITHOUT ROWID",
-    "CREATE TABLE asktell_snapshots (study INTEGER PRIMARY KEY REFERENCES asktell_studies ON DELETE CASCADE, "
-    "position INTEGER NOT NULL, parts INTEGER NOT NULL, head BLOB NOT NULL)",
-    "CREATE TABLE asktell_parts (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-    "number INTEGER NOT NULL, part BLOB NOT NULL, PRIMARY KEY (study, number)) WITHOUT ROWID",
-    "CREATE TABLE asktell_details (study INTEGER NOT NULL REFERENCES asktell_studies ON DELETE CASCADE, "
-    "trial INTEGER NOT NULL, details TEXT NOT NULL, PRIMARY KEY (study, trial))",
-)
+_TABLES = tables("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "BLOB", " WITHOUT ROWID")
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 
 _Identity: TypeAlias = tuple[int, int] | None
@@ -66,11 +41,7 @@ _CURES = {
     sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Go back to a backup.",
 }
 
-_READ = "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
-_ATTACH = "INSERT INTO asktell_details VALUES (?, ?, ?)"
 _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial IN (SELECT value FROM json_each(?))"
-_HEAD = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
-_PARTS = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
 
 
 def _identity(path: str) -> _Identity:
@@ -81,46 +52,34 @@ def _identity(path: str) -> _Identity:
     return found.st_dev, found.st_ino
 
 
-class _Transaction:
+class _Transaction(SQLTransaction):
     def __init__(self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage") -> None:
+        super().__init__(key)
         self._connection = connection
-        self._key = key
-        self._path = storage.path
-        self.now = storage._clock
+        self._where = storage.where
+        self.now = storage.now
+
+    def _execute(self, sql: str, *values: object) -> list[Any]:
+        return self._connection.execute(sql, values).fetchall()
 
     def read(self, after: int) -> Sequence[Line]:
-        return list(starmap(Line, self._connection.execute(_READ, (self._key, after, MOST))))
+        return [Line(*row) for row in self._execute(READ, self._key, after, MOST)]
 
     def append(self, line: Line) -> None:
-        try:
-            self._connection.execute("INSERT INTO asktell_log VALUES (?, ?, ?)", (self._key, *line))
-        except sqlite3.IntegrityError as error:
-            raise self._refused(error, position_taken(line.position, self._path)) from error
+        self._insert(APPEND, position_taken(line.position, self._where), *line)
 
     def attach(self, trial: int, details: str) -> None:
+        self._insert(ATTACH, details_taken(trial, self._where), trial, details)
+
+    def _insert(self, sql: str, taken: StorageError, *values: object) -> None:
         try:
-            self._connection.execute(_ATTACH, (self._key, trial, details))
+            self._execute(sql, self._key, *values)
         except sqlite3.IntegrityError as error:
-            raise self._refused(error, details_taken(trial, self._path)) from error
-
-    def _refused(self, error: sqlite3.IntegrityError, taken: StorageError) -> AsktellError:
-        is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
-        return taken if is_key else study_gone(self._path)  # its foreign key leads nowhere
-
-    def head(self) -> Snapshot | None:
-        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
-        return None if row is None else Snapshot(row[0], row[2])
-
-    def save(self, position: int, head: bytes, part: bytes) -> None:
-        row = self._connection.execute(_HEAD, (self._key,)).fetchone()
-        number = 1 if row is None else row[1] + 1
-        self._connection.execute("INSERT INTO asktell_parts VALUES (?, ?, ?)", (self._key, number, part))
-        self._connection.execute(
-            "INSERT OR REPLACE INTO asktell_snapshots VALUES (?, ?, ?, ?)", (self._key, position, number, head)
-        )
+            is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+            raise (taken if is_key else study_gone(self._where)) from error  # its foreign key leads nowhere
 
 
-class SQLiteStorage(AbstractStorage):
+class SQLiteStorage(SQLStorage):
     """Studies in one file, made when the first study is.
 
     It is opened when it is first needed. For several threads, and goes on in a forked process.
@@ -134,7 +93,8 @@ class SQLiteStorage(AbstractStorage):
     _open: sqlite3.Connection | None = None
 
     def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
-        self.path = os.path.abspath(path)  # a change of the working directory must not lead to another file
+        # Absolute, as a change of the working directory must not lead to another file.
+        self.path = self.where = os.path.abspath(path)
         self._clock = clock
         self._patience = patience
         self._still = False  # whether it is open as a file that nobody writes to
@@ -149,7 +109,6 @@ class SQLiteStorage(AbstractStorage):
     def create(
         self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
     ) -> int:
-        """See AbstractStorage."""
         with self._writing(durable=True, create=True) as connection:
             try:
                 key = connection.execute(
@@ -159,62 +118,27 @@ class SQLiteStorage(AbstractStorage):
                 raise study_exists(name, self.path) from None
             assert key is not None
             rows = ((key, position, text) for position, text in enumerate(lines, start=1))
-            connection.executemany("INSERT INTO asktell_log VALUES (?, ?, ?)", rows)
-            connection.executemany(_ATTACH, ((key, *each) for each in details))
+            connection.executemany(APPEND, rows)
+            connection.executemany(ATTACH, ((key, *each) for each in details))
             return key
 
-    def find(self, name: str) -> int:
-        """See AbstractStorage."""
-        rows = self._query("SELECT key FROM asktell_studies WHERE name = ?", name)
-        if not rows:
-            raise no_study(name, self.names(), self.path)
-        return int(rows[0][0])
-
-    def names(self) -> list[str]:
-        """See AbstractStorage."""
-        return [str(row[0]) for row in self._query("SELECT name FROM asktell_studies ORDER BY key")]
-
     def delete(self, name: str) -> None:
-        """See AbstractStorage."""
         key = self.find(name)
         with self._writing(durable=True) as connection:
             connection.execute("DELETE FROM asktell_studies WHERE key = ?", (key,))
 
-    def document(self, key: int) -> bytes:
-        """See AbstractStorage."""
-        rows = self._query("SELECT document FROM asktell_studies WHERE key = ?", key)
-        if not rows:
-            raise study_gone(self.path)
-        return bytes(rows[0][0])
-
-    def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
-        """See AbstractStorage."""
-        return [Line(*row) for row in self._query(_READ, key, after, most)]
-
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
-        """See AbstractStorage."""
         return dict(self._query(_DETAILS, key, json.dumps(list(trials))))
-
-    def snapshot(self, key: int) -> Snapshot | None:
-        """See AbstractStorage."""
-        rows = self._query(_HEAD, key)
-        if not rows:
-            return None
-        position, n_parts, head = rows[0]
-        return Snapshot(position, head, [part for (part,) in self._query(_PARTS, key, n_parts)])
 
     @contextmanager
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
-        """See AbstractStorage."""
         with self._writing(durable) as connection:
             yield _Transaction(connection, key, self)
 
     def now(self) -> float:
-        """See AbstractStorage."""
         return self._clock()
 
     def check(self, patience: float = 1.0) -> None:
-        """See AbstractStorage."""
         if not self._lock.acquire(timeout=patience):
             raise self._busy(patience)
         try:
@@ -231,7 +155,6 @@ class SQLiteStorage(AbstractStorage):
             self._lock.release()
 
     def close(self) -> None:
-        """See AbstractStorage."""
         with self._lock:
             self._disconnect()
             self._files = {}
@@ -260,17 +183,13 @@ class SQLiteStorage(AbstractStorage):
 
     @contextmanager
     def _committed(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-        process = os.getpid()
         try:
             self._patiently(connection, "BEGIN IMMEDIATE")
             yield connection
-            if os.getpid() != process:
-                raise StorageError("The process was forked in the middle of a transaction, which is the parent's.")
             connection.execute("COMMIT")
         except BaseException:
-            if os.getpid() == process:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
             raise
 
     def _patiently(
@@ -367,13 +286,13 @@ class SQLiteStorage(AbstractStorage):
             )
         with self._committed(connection):
             if not self._has_tables(connection):  # another process may have been first
-                for statement in _TABLES:
+                for statement in _TABLES.split(";"):
                     connection.execute(statement)
 
     def _has_tables(self, connection: sqlite3.Connection) -> bool:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'").fetchone():
             return False
-        check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchone()[0], self.path)
+        self._check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchone()[0])
         return True
 
     # Errors

@@ -32,7 +32,7 @@ from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.problem.candidates import Prompts, Trial
-from asktell.problem.checks import short
+from asktell.problem.checks import LARGEST, check_number, short, whole
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
 from asktell.state import (
@@ -132,7 +132,7 @@ def _load(item: Any, problem: Problem) -> Entry:
     if kind == "d" and n == 2:
         return serialization.load_decided(item[1], problem)
     if kind == "p" and n == 2:
-        return Paused(serialization.number("a time", item[1], 0.0))
+        return Paused(check_number("a time", item[1], 0.0, LARGEST))
     if kind == "g" and n == 1:
         return Resumed()
     if kind == "c":
@@ -143,15 +143,15 @@ def _load(item: Any, problem: Problem) -> Entry:
 
 
 def _trial(number: Any) -> int:
-    return serialization.whole("a trial", number, 0, _MOST_TRIALS)
+    return whole("a trial", number, 0, _MOST_TRIALS)
 
 
 def _arm(number: Any, problem: Problem) -> int:
-    return serialization.whole("an arm", number, 0, problem.n_arms - 1)
+    return whole("an arm", number, 0, problem.n_arms - 1)
 
 
 def _example(number: Any, problem: Problem) -> int | None:
-    return None if number is None else serialization.whole("an example", number, 0, (problem.n_examples or 0) - 1)
+    return None if number is None else whole("an example", number, 0, (problem.n_examples or 0) - 1)
 
 
 def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
@@ -160,7 +160,7 @@ def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
 
 
 def _cost(number: Any) -> float:
-    return serialization.number("a cost", number, 0.0)
+    return check_number("a cost", number, 0.0, LARGEST)
 
 
 def check(state: State, entry: Entry) -> None:

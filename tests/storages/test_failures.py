@@ -520,9 +520,7 @@ def test_two_that_create_the_first_study_of_a_database(postgresql_url: str) -> N
         while not first.execute(waiting).fetchall():
             assert not second.done(), second.exception()
             time.sleep(0.01)
-        for statement in _TABLES:
-            first.execute(statement)
-        first.execute("INSERT INTO asktell_schema VALUES (1)")
+        first.execute(_TABLES)
         first.commit()
         with second.result() as study:
             assert study.ask() is not None
