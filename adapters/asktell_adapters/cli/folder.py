@@ -143,11 +143,7 @@ class RunFolder:
 
 def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
     details = dict(evaluation.details or {})
-    line: dict[str, Any] = {
-        "trial": evaluation.trial,
-        "prompt": evaluation.prompt,
-        "example": evaluation.example,
-    }
+    line: dict[str, Any] = {"trial": evaluation.trial, "prompt": evaluation.prompt, "example": evaluation.example}
     if evaluation.example is not None and evaluation.example < len(dataset):
         line["example_id"] = evaluation.example_id or dataset.ids[evaluation.example]
         if dataset.names is None:

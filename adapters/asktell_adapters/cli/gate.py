@@ -11,26 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asktell import (
-    AsktellError,
-    Budget,
-    EvaluatorError,
-    InvalidArgumentError,
-    ParetoSet,
-    PromptResult,
-    Selector,
-    run,
-)
-from asktell.extend import (
-    Goal,
-    State,
-    at_state,
-    in_words,
-    not_worse,
-    parse_goal,
-    reports,
-    write_atomically,
-)
+from asktell import AsktellError, Budget, EvaluatorError, InvalidArgumentError, ParetoSet, PromptResult, Selector, run
+from asktell.extend import Goal, State, at_state, in_words, not_worse, parse_goal, reports, write_atomically
 from asktell_adapters.cli.gate_estimate import GateEstimate
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.price import confirm

@@ -14,11 +14,7 @@ _ROWS = ("data.rows", "data.ids")
 
 
 def describe(
-    settings: Mapping[str, Any],
-    data: Mapping[str, Any],
-    model: Mapping[str, Any],
-    prompts: Selected,
-    dataset: DataSet,
+    settings: Mapping[str, Any], data: Mapping[str, Any], model: Mapping[str, Any], prompts: Selected, dataset: DataSet
 ) -> dict[str, Any]:
     """The set-up as JSON data: `settings` of the selector, the file's `data`, and what it names."""
     setup = {

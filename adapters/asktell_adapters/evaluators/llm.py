@@ -14,14 +14,7 @@ from asktell.extend import in_words, nearest, short, some
 from asktell_adapters._once import AnsweredOnce
 from asktell_adapters._scores import checked_example
 from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
-from asktell_adapters.llms.base import (
-    LLM,
-    AsyncLLM,
-    Completion,
-    Example,
-    Metric,
-    Request,
-)
+from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, Example, Metric, Request
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics.judge import Answered, Judgement
 from asktell_adapters.prompts import TEMPLATE, Framing, Template, check_fields, fields_of, values_of
@@ -408,12 +401,7 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
         return await self.ascores(answer, example, repeat, prompt=candidate)
 
     async def ascores(
-        self,
-        completion: Completion,
-        example: int | Example | None,
-        repeat: int = 0,
-        *,
-        prompt: Asked | None = None,
+        self, completion: Completion, example: int | Example | None, repeat: int = 0, *, prompt: Asked | None = None
     ) -> dict[str, float]:
         """The same as `scores`; judges are asked without blocking."""
         judges = {name: metric for name, metric in self.metrics.items() if hasattr(metric, "ascore")}

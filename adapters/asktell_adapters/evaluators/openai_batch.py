@@ -208,10 +208,7 @@ class OpenAIBatch:
         try:
             # Not tried again: the first try may have had its effect.
             reply = client.with_options(max_retries=0).batches.with_raw_response.create(
-                input_file_id=file,
-                endpoint="/v1/chat/completions",
-                completion_window="24h",
-                metadata=metadata,
+                input_file_id=file, endpoint="/v1/chat/completions", completion_window="24h", metadata=metadata
             )
             return id_of(_json(reply), "batch")
         except Exception as error:

@@ -139,10 +139,7 @@ def bootstrap_demos(
                 draw.shuffle(examples)
                 most = draw.randint(1, max_bootstrapped)
             optimizer = dspy.BootstrapFewShot(
-                metric=metric,
-                metric_threshold=threshold,
-                max_bootstrapped_demos=most,
-                max_labeled_demos=max_labeled,
+                metric=metric, metric_threshold=threshold, max_bootstrapped_demos=most, max_labeled_demos=max_labeled
             )
             compiled = optimizer.compile(program, teacher=teacher, trainset=examples)
         found.append({name: list(predictor.demos) for name, predictor in compiled.named_predictors()})

@@ -206,10 +206,7 @@ class _Usage(BaseCallback):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _metered(usage: _Usage) -> Iterator[None]:
-    with (
-        dspy.context(callbacks=[*(dspy.settings.callbacks or []), usage]),
-        dspy.track_usage() as tracker,
-    ):
+    with dspy.context(callbacks=[*(dspy.settings.callbacks or []), usage]), dspy.track_usage() as tracker:
         usage.trackers.append(tracker)
         yield
 

@@ -55,12 +55,7 @@ class AsktellPolicy:
     """
 
     def __init__(
-        self,
-        examples: int | None = None,
-        *,
-        same_examples: bool = False,
-        seed: int = 0,
-        method: str | Method = "auto",
+        self, examples: int | None = None, *, same_examples: bool = False, seed: int = 0, method: str | Method = "auto"
     ) -> None:
         self.examples = None if examples is None else whole("examples", examples, 1)
         self.same_examples = same_examples

@@ -154,11 +154,7 @@ class RemoteChat(ABC):
             return bool(state.attempt_number > (min(1, self.max_retries) if nobody else self.max_retries))
 
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_is_transient),
-            stop=enough,
-            wait=self._wait,
-            after=note,
-            reraise=True,
+            retry=tenacity.retry_if_exception(_is_transient), stop=enough, wait=self._wait, after=note, reraise=True
         )
         attempts = 0
         try:

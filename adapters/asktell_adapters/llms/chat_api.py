@@ -99,8 +99,7 @@ class ChatAPI:
             prompt_tokens, completion_tokens, cached_tokens = _usage(_get(reply, "usage", dict))
         except ValueError as error:
             raise CompletionError(
-                f"{source} sent a malformed answer, not a chat completion ({error}): {short(reply)}",
-                attempts=attempts,
+                f"{source} sent a malformed answer, not a chat completion ({error}): {short(reply)}", attempts=attempts
             ) from None
         if cost is None:
             cost = self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0

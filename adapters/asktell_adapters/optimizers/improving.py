@@ -20,18 +20,7 @@ from asktell import (
     Study,
     run,
 )
-from asktell.extend import (
-    Evaluation,
-    Evaluator,
-    MaxFailures,
-    OnTell,
-    State,
-    Worker,
-    in_words,
-    one_line,
-    short,
-    whole,
-)
+from asktell.extend import Evaluation, Evaluator, MaxFailures, OnTell, State, Worker, in_words, one_line, short, whole
 from asktell_adapters.optimizers._generations import (
     MOST_PARENTS,
     Begun,
@@ -375,10 +364,7 @@ def _told(begun: Sequence[Begun], verdicts: Sequence[Verdict], result: Result) -
     ends = [*(each.first for each in begun[1:]), len(result.prompts)]
     return [
         Generation(
-            each.number,
-            result.prompts[each.first : end],
-            [result.prompts[arm].id for arm in each.parents],
-            *verdict,
+            each.number, result.prompts[each.first : end], [result.prompts[arm].id for arm in each.parents], *verdict
         )
         for each, end, verdict in zip(begun, ends, verdicts, strict=True)
     ]
