@@ -41,7 +41,6 @@ class BatchServer:
     Attributes:
         answer: body of a request -> the reply to it; one with a status from 400 on goes to the error file.
         page: batches in one answer of the list.
-        endless: the list has no end: its pages come again ("again"), or are followed by others ("others").
         files: contents by id.
         batches: by id, oldest first.
         faults: what goes wrong next, by "POST /v1/files", "POST /v1/batches", "GET /v1/batches", "GET content".
@@ -50,7 +49,6 @@ class BatchServer:
 
     answer: Callable[[dict[str, Any]], Reply] = lambda body: Reply()
     page: int = 100
-    endless: Literal["again", "others"] | None = None
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, ServedBatch] = field(default_factory=dict)
     faults: dict[str, list[Fault]] = field(default_factory=dict)
@@ -166,12 +164,8 @@ class BatchServer:
         after = query.get("after", [""])[0]
         start = next((place + 1 for place, data in enumerate(newest) if data["id"] == after), 0)
         rows = newest[start : start + min(self.page, int(query.get("limit", ["20"])[0]))]
-        if self.endless == "again":
-            rows = newest[: self.page]
-        elif self.endless == "others":
-            rows = [{**newest[0], "id": f"other-{len(self.calls)}", "metadata": None}]
         last = rows[-1]["id"] if rows else None
-        more = self.endless is not None or start + len(rows) < len(newest)
+        more = start + len(rows) < len(newest)
         return {"object": "list", "data": rows, "first_id": None, "last_id": last, "has_more": more}
 
 

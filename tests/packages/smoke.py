@@ -28,7 +28,6 @@ NEED = {
     "service": ["asktell.service."],
     "postgresql": ["asktell.storages.postgresql"],
     "config": ["asktell_adapters.config", "asktell_adapters.cli.gate"],
-    "openai": ["asktell_adapters.evaluators.batch_list", "asktell_adapters.evaluators.openai_batch"],
     "optuna": ["asktell_adapters.optimizers._optuna", "asktell_adapters.optimizers.optuna"],
     "mlflow": ["asktell_adapters.optimizers.mlflow"],
     "opik": ["asktell_adapters.optimizers.opik"],

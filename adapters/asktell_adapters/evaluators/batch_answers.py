@@ -1,6 +1,7 @@
 """The answers of a batch: read line by line, scored, and told to a study."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -9,7 +10,7 @@ from asktell.extend import AbstractStudy, details_of, goal_scores, short
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
 from asktell_adapters.llms.base import Completion, CompletionError
-from asktell_adapters.llms.openai import MOST_BYTES, OpenAIChat
+from asktell_adapters.llms.openai import OpenAIChat
 
 _NOT_REACHED = ("batch_expired", "batch_cancelled")
 
@@ -58,37 +59,21 @@ class Collected:
         return "\n".join(lines + [f"{count} {what}" for what, count in counts.items() if count])
 
 
-@final
-class Answers:
+def read_answers(files: Iterable[bytes], collected: Collected) -> dict[str, dict[str, Any]]:
     """The lines of a batch's files, by `custom_id`."""
-
-    def __init__(self) -> None:
-        self.by_id: dict[str, dict[str, Any]] = {}
-        self.malformed = 0
-        self.duplicates = 0
-
-    def read(self, data: bytes) -> None:
-        """Take a file's lines."""
-        for text in data.splitlines():
-            if not text.strip():
-                continue
-            try:
-                if len(text) > MOST_BYTES:
-                    raise ValueError("more than an answer can be")
-                line = json.loads(text)
-                id_ = line["custom_id"]
-                if not isinstance(id_, str):
-                    raise TypeError("custom_id is no text")
-            except (ValueError, KeyError, TypeError, RecursionError):
-                self.malformed += 1
-                continue
-            self.duplicates += id_ in self.by_id
-            self.by_id.setdefault(id_, line)
-
-    def trial(self, id_: str) -> int:
-        """The trial that a `custom_id` names, -1 if it is none of ours."""
-        number = id_.partition("-")[0]
-        return int(number) if number.isascii() and number.isdigit() and len(number) < 20 else -1
+    found: dict[str, dict[str, Any]] = {}
+    for text in (line for data in files for line in data.splitlines() if line.strip()):
+        try:
+            line = json.loads(text)
+            id_ = line["custom_id"]
+            if not isinstance(id_, str):
+                raise TypeError("custom_id is no text")
+        except (ValueError, KeyError, TypeError, RecursionError):
+            collected.malformed += 1
+            continue
+        collected.duplicates += id_ in found
+        found.setdefault(id_, line)
+    return found
 
 
 @final

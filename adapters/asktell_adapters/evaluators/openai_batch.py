@@ -18,24 +18,24 @@ import io
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import AbstractStudy, check_extra, import_extra, whole
 from asktell_adapters.cache import CachedLLM
-from asktell_adapters.evaluators.batch_answers import Answers, Collected, Taker
-from asktell_adapters.evaluators.batch_list import ServedBatch, id_of, read_list
+from asktell_adapters.evaluators.batch_answers import Collected, Taker, read_answers
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
 from asktell_adapters.llms._remote import MOST_SAID
-from asktell_adapters.llms.openai import OpenAIChat, parsed
+from asktell_adapters.llms.openai import OpenAIChat
 
 PREFIX = "openai-batch-"
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one batch, by the API
 MOST_ANSWERS = 1_000_000_000  # bytes of a file of answers, for which the API states no limit
 _DAYS_KEPT = 35  # the API deletes the answers after 30
 _SLACK = 3600.0  # seconds between the server's clock and the study's
+_OPEN = ("validating", "in_progress", "finalizing", "cancelling")  # statuses in which answers may still come
 _TIME = "%Y%m%dT%H%M%SZ"
 
 
@@ -137,7 +137,7 @@ class OpenAIBatch:
             batches = self._batches(client, study)
             self._look_after(study, batches, collected)
             for batch in batches:
-                if not batch.is_open:
+                if batch.status not in _OPEN:
                     self._take(study, batch, collected)
         return collected
 
@@ -195,9 +195,7 @@ class OpenAIBatch:
                 study.release(trial, worker=worker)
 
         try:
-            upload = client.files.with_raw_response.create
-            reply = upload(file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch")
-            file = id_of(_json(reply), "file")
+            file = client.files.create(file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch").id
         except BaseException as error:  # Ctrl-C, too: without its file there is no batch
             hand_back()
             raise self._explained("could not upload a batch, whose trials were released", error) from None
@@ -207,17 +205,17 @@ class OpenAIBatch:
         metadata = {"asktell_study": study.name, "asktell_worker": worker, "asktell_lease": str(int(self.lease))}
         try:
             # Not tried again: the first try may have had its effect.
-            reply = client.with_options(max_retries=0).batches.with_raw_response.create(
+            made = client.with_options(max_retries=0).batches.create(
                 input_file_id=file, endpoint="/v1/chat/completions", completion_window="24h", metadata=metadata
             )
-            return id_of(_json(reply), "batch")
+            return str(made.id)
         except Exception as error:
             status = getattr(error, "status_code", None)
             if status is not None and status < 500:
                 hand_back()
                 raise self._explained("refused a batch, whose trials were released", error) from None
             try:
-                found = [batch.id for batch in self._batches(client, study) if batch.worker == worker]
+                found = [batch.id for batch in self._batches(client, study) if _worker(batch) == worker]
             except EvaluatorError:
                 found = []
             if not found:
@@ -227,27 +225,28 @@ class OpenAIBatch:
 
     # Collecting
 
-    def _batches(self, client: Any, study: AbstractStudy) -> list[ServedBatch]:
+    def _batches(self, client: Any, study: AbstractStudy) -> list[Any]:
         """The batches of the study, newest first."""
-
-        def page_after(id_: str | None) -> object:
-            after = {} if id_ is None else {"after": id_}
-            return _json(client.batches.with_raw_response.list(limit=100, **after))
-
+        kept_since, found = self._clock() - _DAYS_KEPT * 86400, []
         try:
-            listed = read_list(page_after, self._clock() - _DAYS_KEPT * 86400)
-            ours = [batch for batch in listed if batch.study == study.name]
+            for batch in client.batches.list(limit=100):
+                if batch.created_at < kept_since:
+                    break
+                if (batch.metadata or {}).get("asktell_study") == study.name and _worker(batch).startswith(PREFIX):
+                    found.append(batch)
         except Exception as error:
             raise self._explained("could not list the batches", error) from None
-        return [batch for batch in ours if batch.worker.startswith(PREFIX)]
+        return found
 
-    def _look_after(self, study: AbstractStudy, batches: Sequence[ServedBatch], collected: Collected) -> None:
+    def _look_after(self, study: AbstractStudy, batches: Sequence[Any], collected: Collected) -> None:
         """Extend the leases of batches that run, and hand back what never became a batch."""
-        known = {batch.worker for batch in batches}
+        known = set(map(_worker, batches))
         for batch in batches:
-            if batch.is_open:
-                study.heartbeat(batch.worker, lease=self.lease)
-                collected.running[batch.id] = f"{batch.status}, {batch.progress}"
+            if batch.status in _OPEN:
+                study.heartbeat(_worker(batch), lease=self.lease)
+                counts = batch.request_counts
+                progress = "?" if counts is None else f"{counts.completed + counts.failed} of {counts.total}"
+                collected.running[batch.id] = f"{batch.status}, {progress}"
         for holding in study.workers():
             worker = holding.worker or ""
             if worker.startswith(PREFIX) and worker not in known:
@@ -263,25 +262,26 @@ class OpenAIBatch:
             return float("inf")
         return self._clock() - begun.timestamp()
 
-    def _take(self, study: AbstractStudy, batch: ServedBatch, collected: Collected) -> None:
-        held = study.heartbeat(batch.worker, lease=self.lease)
-        if not held and self._clock() < batch.created_at + batch.lease - _SLACK:
+    def _take(self, study: AbstractStudy, batch: Any, collected: Collected) -> None:
+        held = study.heartbeat(_worker(batch), lease=self.lease)
+        first_lease = float(batch.metadata.get("asktell_lease", 0))
+        if not held and self._clock() < batch.created_at + first_lease - _SLACK:
             return  # collected before: no lease can have run out since
-        answers = Answers()
         try:
-            for lines in self._files(batch):
-                answers.read(lines)
-        except import_extra("openai", "openai").NotFoundError:
-            collected.problems.append(f"{batch.id}: its answers are gone; they are kept for 30 days")
+            files = [self._content(file) for file in (batch.output_file_id, batch.error_file_id) if file]
         except Exception as error:
             collected.problems.append(f"{batch.id}: {self._explained('could not send its answers', error)}")
             return
+        if None in files:
+            collected.problems.append(f"{batch.id}: its answers are gone; they are kept for 30 days")
         if batch.status == "failed":
-            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(batch.reasons)})")
-        taker = Taker(study, batch.worker, self.evaluator, self._llm, self._paid, collected)
+            errors = (batch.errors and batch.errors.data) or []
+            reasons = "; ".join(f"{each.code or '?'}: {each.message or '?'}" for each in errors) or "no reason given"
+            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(reasons)[:MOST_SAID]})")
+        taker = Taker(study, _worker(batch), self.evaluator, self._llm, self._paid, collected)
         out = _unanswered(study)
-        for id_, line in answers.by_id.items():
-            trial = out.get(answers.trial(id_))
+        for id_, line in read_answers(filter(None, files), collected).items():
+            trial = out.get(_number(id_))
             if trial is not None and custom_id(trial, self._body(trial)) == id_:
                 taker.take(trial, line, batch.id)
                 del out[trial.id]
@@ -291,19 +291,19 @@ class OpenAIBatch:
             if trial.id in out:
                 taker.leave(trial, batch.id, batch.status)
         collected.ended[batch.id] = batch.status
-        collected.malformed += answers.malformed
-        collected.duplicates += answers.duplicates
 
-    def _files(self, batch: ServedBatch) -> Iterator[bytes]:
-        with self._client() as client:
-            for file in batch.files:
-                with client.files.with_streaming_response.content(file) as raw:
-                    data = bytearray()
-                    for part in raw.iter_bytes():
-                        data += part
-                        if len(data) > self.most_answer_bytes:
-                            raise ValueError(f"a file of more than {self.most_answer_bytes} bytes")
-                yield bytes(data)
+    def _content(self, file: str) -> bytes | None:
+        """A file of answers; None if it was deleted."""
+        data = bytearray()
+        try:
+            with self._client() as client, client.files.with_streaming_response.content(file) as raw:
+                for part in raw.iter_bytes():
+                    data += part
+                    if len(data) > self.most_answer_bytes:
+                        raise ValueError(f"a file of more than {self.most_answer_bytes} bytes")
+        except import_extra("openai", "openai").NotFoundError:
+            return None
+        return bytes(data)
 
     def _client(self) -> Any:
         openai = import_extra("openai", "openai")
@@ -323,9 +323,17 @@ def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
     return {trial.id: trial for trial in (*selector.pending, *returned)}
 
 
-def _json(reply: Any) -> object:
-    """The JSON of a raw reply: the SDK's own models make a batch of whatever comes."""
-    return parsed(reply.http_response.content)
+def _worker(batch: Any) -> str:
+    """The worker that holds a batch's trials; empty if it is not ours."""
+    return str((batch.metadata or {}).get("asktell_worker", ""))
+
+
+def _number(id_: str) -> int:
+    """The trial that a `custom_id` names, -1 if none."""
+    try:
+        return int(id_.partition("-")[0])
+    except ValueError:
+        return -1
 
 
 def custom_id(trial: Trial, body: dict[str, Any]) -> str:
