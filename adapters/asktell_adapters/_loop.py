@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, so that one client serves sync callers and any number of event loops."""
+"""An event loop in a thread of its own, and a lock: what holds them can be pickled, and a copy gets its own."""
 
 import asyncio
 import threading
@@ -12,8 +12,28 @@ Closer = Callable[[], Awaitable[object]]
 
 
 @final
+class Lock:
+    """A `threading.Lock` for a `with` block."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type["Lock"], tuple[()]]:
+        return Lock, ()
+
+
+@final
 class LoopThread:
-    """Runs coroutines in a daemon thread that starts with the first one and ends with this object."""
+    """Runs coroutines in a daemon thread that starts with the first one and ends with this object.
+
+    So one client serves sync callers and any number of event loops.
+    """
 
     def __init__(self) -> None:
         self._closers: list[Closer] = []
@@ -44,6 +64,9 @@ class LoopThread:
                 self._finalizer()
                 self._thread.join()
             self._loop = self._thread = None
+
+    def __reduce__(self) -> tuple[type["LoopThread"], tuple[()]]:
+        return LoopThread, ()
 
 
 def _serve(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:

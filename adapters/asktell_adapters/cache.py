@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell import InvalidArgumentError, StorageError
+from asktell_adapters._scores import positive
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.models import Models, llm_of
@@ -118,8 +119,8 @@ class AnswerCache:
         clock: Callable[[], float] = time.time,
     ) -> None:
         for name, number in [("max_bytes", max_bytes), ("max_age", max_age), ("patience", patience)]:
-            if number is not None and not 0 < number < float("inf"):
-                raise InvalidArgumentError(f"{name} must be a positive number, got {number!r}.")
+            if number is not None:
+                positive(name, number)
         self.path = Path(os.path.abspath(cache_dir() / "answers.db" if path is None else Path(path).expanduser()))
         self.max_bytes = max_bytes
         self.max_age = max_age

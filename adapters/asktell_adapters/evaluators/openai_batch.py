@@ -24,6 +24,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import AbstractStudy, check_extra, import_extra, whole
+from asktell_adapters._scores import positive
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.batch_answers import Collected, Taker, read_answers
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
@@ -80,8 +81,7 @@ class OpenAIBatch:
         numbers = {"lease": lease, "settle_after": settle_after, "timeout": timeout, "most_bytes": most_bytes}
         counts = {"most_requests": most_requests, "most_answer_bytes": most_answer_bytes}
         for name, number in {**numbers, **counts}.items():
-            if not 0 < number < float("inf"):
-                raise InvalidArgumentError(f"{name} must be a positive number, got {number!r}.")
+            positive(name, number)
         check_extra("openai", "openai")
         self.evaluator = evaluator
         self.lease = lease
@@ -221,7 +221,7 @@ class OpenAIBatch:
             if not found:
                 what = f"may or may not have a batch of {len(trials)} trials; collect() finds out"
                 raise self._explained(what, error) from None
-            return found[0]
+            return str(found[0])
 
     # Collecting
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asktell import InvalidArgumentError, Result, Trial
 from asktell.extend import Board, Evaluator, MaxFailures, OnTell, import_extra, open_board, whole
+from asktell_adapters._scores import positive
 from asktell_adapters.executors._ray_crew import Crew, Lost
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def run(
     whole("batch_size", batch_size, 1)
     whole("max_attempts", max_attempts, 1)
     whole("max_restarts", max_restarts, 0)
-    if timeout is not None and not 0 < timeout < math.inf:
-        raise InvalidArgumentError(f"timeout must be a positive number of seconds, got {timeout!r}.")
+    if timeout is not None:
+        positive("timeout", timeout, " of seconds")
     if not callable(evaluator_factory):
         raise InvalidArgumentError(
             f"evaluator_factory must be a function that makes an evaluator, got {evaluator_factory!r}."

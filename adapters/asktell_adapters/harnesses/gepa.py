@@ -3,10 +3,11 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
-from asktell_adapters._scores import checked_example
+from asktell_adapters._scores import by_prompt, checked_example, or_alone
 from asktell_adapters.harnesses.gepa_policy import AsktellPolicy
 
 __all__ = ["AsktellPolicy", "Candidate", "GEPAEvaluator"]
@@ -70,14 +71,7 @@ class GEPAEvaluator:
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
         """Scores of each trial, or its exception."""
-        outcomes: dict[int, Mapping[str, Any] | Exception] = {}
-        for prompt, positions in _groups([trial.prompt for trial in trials]):
-            try:
-                found = self._evaluate(prompt, [trials[i].example for i in positions])
-            except Exception as error:
-                found = [error] if len(positions) == 1 else [self._alone(trials[i]) for i in positions]
-            outcomes.update(zip(positions, found, strict=True))
-        return [outcomes[i] for i in range(len(trials))]
+        return by_prompt(trials, lambda prompt, alike: or_alone(partial(self._evaluate, prompt), alike))
 
     def warm_start(self, selector: Any, result: Any) -> int:
         """Tell a selector what GEPA's run has evaluated already; costs no budget.
@@ -108,13 +102,8 @@ class GEPAEvaluator:
                     told += 1
         return told
 
-    def _alone(self, trial: Trial) -> Mapping[str, Any] | Exception:
-        try:
-            return self._evaluate(trial.prompt, [trial.example])[0]
-        except Exception as error:
-            return error
-
-    def _evaluate(self, prompt: str, examples: Sequence[int | None]) -> list[Mapping[str, Any] | Exception]:
+    def _evaluate(self, prompt: str, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
+        examples = [trial.example for trial in trials]
         batch = self._adapter.evaluate(self._fetch(examples), self.candidate(prompt), capture_traces=False)
         objectives = getattr(batch, "objective_scores", None) or [{}] * len(examples)
         if not len(batch.outputs) == len(batch.scores) == len(objectives) == len(examples):
@@ -144,10 +133,3 @@ def _text(candidate: Candidate) -> str:
     if len(candidate) == 1:
         return next(iter(candidate.values()))
     return json.dumps(dict(sorted(candidate.items())), ensure_ascii=False)
-
-
-def _groups(prompts: Sequence[str]) -> list[tuple[str, list[int]]]:
-    groups: dict[str, list[int]] = {}
-    for position, prompt in enumerate(prompts):
-        groups.setdefault(prompt, []).append(position)
-    return list(groups.items())

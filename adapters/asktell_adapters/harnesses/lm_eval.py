@@ -14,7 +14,7 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words
-from asktell_adapters._scores import checked_example, number
+from asktell_adapters._scores import checked_example, number, or_alone
 from asktell_adapters.harnesses.lm_eval_tasks import load_task, per_document_metrics
 from asktell_adapters.harnesses.lm_eval_templates import literal, rendered
 
@@ -101,7 +101,7 @@ class LMEvalTask:
             start = time.perf_counter()
             outcomes: list[Any] = [self._requests(trial, place) for place, trial in enumerate(trials)]
             ready = [place for place, requests in enumerate(outcomes) if isinstance(requests, list)]
-            for place, error in zip(ready, self._answer([outcomes[place] for place in ready]), strict=True):
+            for place, error in zip(ready, or_alone(self._answer, [outcomes[place] for place in ready]), strict=True):
                 outcomes[place] = error or outcomes[place]
             latency = (time.perf_counter() - start) / max(1, len(ready))
             for place in ready:
@@ -164,14 +164,11 @@ class LMEvalTask:
                 fewshot.doc_to_text = before
 
     def _answer(self, documents: list[list[Any]]) -> list[Exception | None]:
+        """Let the model answer; an exception for each document without an answer."""
         try:
             self._ask([request for requests in documents for request in requests])
         except Exception as error:
-            if len(documents) > 1:
-                return [outcome for requests in documents for outcome in self._answer([requests])]
-            failure = EvaluatorError(f"the model failed: {in_words(error)}")
-            failure.__cause__ = error
-            return [failure]
+            raise EvaluatorError(f"the model failed: {in_words(error)}") from error
         return [_unanswered(requests) for requests in documents]
 
     def _ask(self, requests: list[Any]) -> None:

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit, urlunsplit
 from asktell import InvalidArgumentError
 from asktell.extend import import_extra
 from asktell_adapters._loop import LoopThread
+from asktell_adapters._scores import positive
 from asktell_adapters.llms._pace import Pace
-from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, said
+from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, ordinary, said
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
@@ -42,8 +43,7 @@ class RemoteChat(ABC):
             if value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}, got {value!r}.")
         for name, seconds in [("timeout", timeout), ("backoff", backoff), ("max_wait", max_wait)]:
-            if not 0 < seconds < float("inf"):
-                raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {seconds!r}.")
+            positive(name, seconds, " of seconds")
         self.api = api
         self.concurrency = concurrency
         self.timeout = timeout
@@ -132,7 +132,7 @@ class RemoteChat(ABC):
     async def _complete_all(self, requests: Sequence[Request]) -> list[Completion | Exception]:
         self._open()
         answers = await asyncio.gather(*map(self._complete, requests), return_exceptions=True)
-        return [_ordinary(answer) for answer in answers]
+        return [ordinary(answer) for answer in answers]
 
     async def _complete(self, request: Request) -> Completion:
         if request.schema is not None and not self._schemas:
@@ -219,23 +219,13 @@ class RemoteChat(ABC):
         return f"{self.name} failed after {tries}: {words[:MOST_SAID]}{cure}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loop": None, "_client": None, "_slots": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _loop=LoopThread())
+        return {**self.__dict__, "_client": None, "_slots": None}
 
 
 def without_secrets(url: str) -> str:
     """The address without a user's name, a password and a query."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
-
-
-def _ordinary(answer: Completion | BaseException) -> Completion | Exception:
-    """An answer or a failure; what is to stop the program (a cancellation) is raised."""
-    if isinstance(answer, Completion | Exception):
-        return answer
-    raise answer
 
 
 def _timeouts() -> tuple[type[Exception], ...]:

@@ -125,6 +125,13 @@ class Completion:
         object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
 
 
+def ordinary(answer: Completion | BaseException) -> Completion | Exception:
+    """An answer or a failure; what is to stop the program (a cancellation) is raised."""
+    if isinstance(answer, Completion | Exception):
+        return answer
+    raise answer
+
+
 @dataclass(frozen=True)
 class Example:
     """One row of a data set.

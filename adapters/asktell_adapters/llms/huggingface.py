@@ -1,6 +1,5 @@
 """Hugging Face transformers in process, on GPU or CPU: batches of similar length, left padded, greedy."""
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -9,6 +8,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, import_extra
+from asktell_adapters._loop import Lock
 from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import Completion, CompletionError, Request, failure_of, without_system
 
@@ -73,7 +73,7 @@ class HuggingFace:
         self._source: Any = model
         self._model: Any = None
         self._tokenizer: Any = tokenizer
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.device = device
         self.device_map = device_map
         self.dtype = dtype
@@ -261,10 +261,7 @@ class HuggingFace:
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self._source, str | Path):
             raise TypeError("a HuggingFace made from a loaded model cannot be pickled; make it from an id or a path")
-        return {**self.__dict__, "_model": None, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        return {**self.__dict__, "_model": None}
 
     def __repr__(self) -> str:
         name = str(self._source) if isinstance(self._source, str | Path) else type(self._source).__name__

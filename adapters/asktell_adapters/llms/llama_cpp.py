@@ -19,6 +19,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, fresh_after_fork, whole
+from asktell_adapters._scores import positive
 from asktell_adapters.llms._machine import fingerprint, physical_cores
 from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, without_system
 from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format
@@ -90,9 +91,7 @@ class LlamaCpp:
         self.n_threads = physical_cores() if n_threads is None else whole("n_threads", n_threads, 1)
         self.n_gpu_layers = whole("n_gpu_layers", n_gpu_layers, -1)
         self.reuse_prefix = reuse_prefix
-        if not 0 < timeout < float("inf"):
-            raise InvalidArgumentError(f"timeout must be a positive number of seconds, got {timeout!r}.")
-        self.timeout = timeout
+        self.timeout = positive("timeout", timeout, " of seconds")
         self.verbose = verbose
         self._reset()
 

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Any, Literal, final
 
 from asktell import EvaluatorError, InvalidArgumentError
@@ -13,7 +12,6 @@ from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 MOST_BYTES = 16 * 2**20
 """The longest answer that is read: JSON takes several times its size in memory."""
-_MOST_OF_AN_ERROR = 16 * 2**10  # bytes as sent, of which a thousand times as many may become; a message is shorter
 
 
 @final
@@ -124,7 +122,6 @@ class OpenAIChat(RemoteChat):
             base_url=self.base_url,
             timeout=self.timeout,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [_shorten_error]}),
         )
         self._loop.at_close(client.close)
         return client
@@ -160,28 +157,6 @@ class OpenAIChat(RemoteChat):
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.api.model!r}, base_url={self.base_url!r})"
-
-
-async def _shorten_error(response: Any) -> None:
-    """Have httpx read the beginning of an error's body only: the SDK reads it whole, however long it is."""
-    if not response.is_error:
-        return
-    whole = response.stream
-    httpx = import_module(type(response).__module__.partition(".")[0])  # the SDK's, which is not always called httpx
-
-    class Beginning(httpx.AsyncByteStream):  # type: ignore[misc,name-defined]
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            left = _MOST_OF_AN_ERROR
-            async for part in whole:
-                yield part[:left]
-                left -= len(part)
-                if left <= 0:
-                    return
-
-        async def aclose(self) -> None:
-            await whole.aclose()
-
-    response.stream = Beginning()
 
 
 def parsed(data: bytes | bytearray) -> object:

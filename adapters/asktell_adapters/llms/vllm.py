@@ -12,6 +12,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, import_extra
+from asktell_adapters._loop import Lock
 from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, failure_of, said, without_system
 
@@ -68,7 +69,7 @@ class VLLM:
         self.chat_template = chat_template
         self.template_options = dict(template_options or {})
         self._system_turn = True  # until the template refuses one
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
         # Sorted by their texts, the system turn first: what begins alike stands together.
@@ -213,10 +214,7 @@ class VLLM:
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self._name, str):
             raise TypeError("a VLLM made from a vllm.LLM cannot be pickled; make it from the model's name")
-        return {**self.__dict__, "_engine": None, "_processes": [], "_running": None, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        return {**self.__dict__, "_engine": None, "_processes": [], "_running": None}
 
     def __repr__(self) -> str:
         return f"VLLM({self._name if isinstance(self._name, str) else type(self._name).__name__!r})"

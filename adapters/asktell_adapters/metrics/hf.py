@@ -1,12 +1,12 @@
 """Any metric of Hugging Face `evaluate` as a metric here: a loaded module, a local folder, or a hub name."""
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 from asktell import EvaluatorError
 from asktell.extend import import_extra, needs_extra
+from asktell_adapters._loop import Lock
 from asktell_adapters._scores import number
 from asktell_adapters.llms.base import Completion, Example
 
@@ -99,7 +99,7 @@ class _Computed:
         self._source = source
         self._module: Any = None
         self._prediction, self._reference, self._settings = prediction, reference, settings
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._last: tuple[Completion, Example, Mapping[str, Any]] | None = None
 
     def load(self) -> None:
@@ -124,12 +124,6 @@ class _Computed:
     def _load(self) -> None:
         if self._module is None:
             self._module = load_module(self._source)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lock": None, "_last": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
 
 
 def _text(completion: Completion, example: Example) -> str:

@@ -6,17 +6,16 @@ import inspect
 import math
 import random
 import statistics
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
-from asktell_adapters._loop import LoopThread
+from asktell_adapters._loop import Lock, LoopThread
 from asktell_adapters._once import AnsweredOnce
 from asktell_adapters.cache import AnswerCache, CachedLLM
-from asktell_adapters.llms.base import Completion, Example, Request
+from asktell_adapters.llms.base import Completion, Example, Request, ordinary
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 
@@ -154,7 +153,7 @@ class Judge:
             "", max_new_tokens=max_new_tokens, temperature=temperature, repeat=0, schema=self.rubric.schema()
         )
         self._loop = LoopThread()
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.ask(llm, cache)
 
     def ask(self, llm: Any, cache: AnswerCache | None = None) -> None:
@@ -269,7 +268,7 @@ class Judge:
         if not _is_async(_inner(llm, requests)):
             return await asyncio.to_thread(self.complete, llm, requests)
         answers = await asyncio.gather(*map(llm.acomplete, requests), return_exceptions=True)
-        return [_ordinary(answer) for answer in answers]
+        return [ordinary(answer) for answer in answers]
 
     def _judgement(
         self, requests: Sequence[Request] | Exception, replies: Sequence[Iterator[Completion | Exception]]
@@ -336,12 +335,6 @@ class Judge:
             self.spent = Spent(*(getattr(self.spent, name) + getattr(took, name) for name in Spent.__match_args__))
         return took
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loop": None, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _loop=LoopThread(), _lock=threading.Lock())
-
     def __repr__(self) -> str:
         return f"Judge({list(self.llms)!r}, {list(self.rubric.criteria)!r})"
 
@@ -355,10 +348,3 @@ def _inner(llm: Any, requests: Sequence[Request]) -> Any:
 
 def _is_async(llm: Any) -> bool:
     return inspect.iscoroutinefunction(getattr(llm, "acomplete", None))
-
-
-def _ordinary(answer: Completion | BaseException) -> Completion | Exception:
-    """An answer or a failure; what is to stop the program (a cancellation) is raised."""
-    if isinstance(answer, Completion | Exception):
-        return answer
-    raise answer

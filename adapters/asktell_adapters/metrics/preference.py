@@ -2,7 +2,6 @@
 
 import json
 import math
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
+from asktell_adapters._loop import Lock
 from asktell_adapters.llms.base import Completion, Example
 from asktell_adapters.metrics.judge import Answered, Judge, Judgement, Spent
 from asktell_adapters.metrics.rubric import Criterion
@@ -69,7 +69,7 @@ class Preference:
         self._corrections: dict[str, dict[float, float]] = {}
         self._said_by_labels: list[str] = []
         self._counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def spent(self) -> Spent:
@@ -248,12 +248,6 @@ class Preference:
         score = _verdict(math.fsum(opinions) / len(opinions))
         details = {**judged.details, "opinions": opinions, "swayed_by_order": swayed, "verdict": score}
         return Judgement(self._corrections.get(_key(pair[3]), {}).get(score, score), details, judged.cost + paid)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
 
     def __repr__(self) -> str:
         return f"Preference({self.judge!r}, against={short(self.against)})"

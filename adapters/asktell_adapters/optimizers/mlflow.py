@@ -8,9 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, final
 
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult, Result, Selector, Study, run
+from asktell import (
+    BestFeasible,
+    EvaluatorError,
+    InvalidArgumentError,
+    PromptResult,
+    Result,
+    Selector,
+    Study,
+    Trial,
+    run,
+)
 from asktell.extend import Goal, Method, needs_extra, whole
-from asktell_adapters._scores import checked_example, number
+from asktell_adapters._scores import by_prompt, checked_example, number
 from asktell_adapters.llms.base import Example
 from asktell_adapters.optimizers.briefs import Brief, Writer
 from asktell_adapters.optimizers.improving import improve
@@ -173,14 +183,12 @@ class _Rows:
         missing = dict.fromkeys(name for name in _VARIABLE.findall(template) if name not in _variables(text))
         return "\n\n".join([text, *(f"{{{{{name}}}}}" for name in missing)])
 
-    def evaluate_batch(self, trials: Sequence[Any]) -> list[Mapping[str, Any] | Exception]:
-        outcomes: dict[int, Mapping[str, Any] | Exception] = {}
-        for text in dict.fromkeys(trial.prompt for trial in trials):
-            places = [i for i, trial in enumerate(trials) if trial.prompt == text]
-            rows = [self._rows[checked_example(trials[i].example, len(self._rows))] for i in places]
-            for i, record in zip(places, self._eval_fn(self.candidate(text), rows), strict=True):
-                outcomes[i] = _outcome(record)
-        return [outcomes[i] for i in range(len(trials))]
+    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
+        def evaluate(text: str, alike: list[Trial]) -> list[Mapping[str, float] | Exception]:
+            rows = [self._rows[checked_example(trial.example, len(self._rows))] for trial in alike]
+            return list(map(_outcome, self._eval_fn(self.candidate(text), rows)))
+
+        return by_prompt(trials, evaluate)
 
 
 @final

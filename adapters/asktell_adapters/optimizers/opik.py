@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import asktell
 from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import Goal, Method, in_words, needs_extra
-from asktell_adapters._scores import number
+from asktell_adapters._scores import by_prompt, number, or_alone
 
 with needs_extra("opik"):
     from opik_optimizer import AlgorithmResult, BaseOptimizer, ChatPrompt, OptimizationRound, OptimizationTrial
@@ -105,11 +105,7 @@ class _Evaluator:
         self.ids = [str(item["id"]) for item in context.evaluation_dataset.get_items()]
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
-        outcomes: dict[int, dict[str, float] | Exception] = {}
-        for prompt in dict.fromkeys(trial.prompt for trial in trials):
-            alike = [trial for trial in trials if trial.prompt == prompt]
-            outcomes |= {trial.id: found for trial, found in zip(alike, self._evaluate(alike), strict=True)}
-        return [outcomes[trial.id] for trial in trials]
+        return by_prompt(trials, lambda prompt, alike: or_alone(self._evaluate, alike))
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
         context = self._context
@@ -128,9 +124,7 @@ class _Evaluator:
                 allow_tool_use=context.allow_tool_use,
             )
         except Exception as error:  # one that raises ends the whole: look for it
-            if len(trials) == 1:
-                return [EvaluatorError(f"Opik's evaluation raised {in_words(error)}")]
-            return [self._evaluate([trial])[0] for trial in trials]
+            raise EvaluatorError(f"Opik's evaluation raised {in_words(error)}") from error
         context.trials_completed += 1
         scores = {test.test_case.dataset_item_id: _scores(test.score_results) for test in found.test_results}
         return [scores.get(id_, EvaluatorError(f"Opik did not evaluate the item {id_}")) for id_ in ids]

@@ -1,14 +1,13 @@
 """The OpenAI-compatible adapter: against scripted faults, and against a real local server."""
 
 import asyncio
-import importlib
 import json
 import logging
 import pickle
 import socket
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from typing import Any
@@ -29,7 +28,7 @@ from asktell_adapters.evaluators import (
     Request,
 )
 from asktell_adapters.llms._pace import Pace
-from asktell_adapters.llms.openai import MOST_BYTES, _shorten_error
+from asktell_adapters.llms.openai import MOST_BYTES
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 
@@ -398,18 +397,3 @@ def test_a_page_in_place_of_an_api_is_said() -> None:
     with FaultyLLMServer([Reply(status=404, body=b"<html>Not found</html>")]) as server, client(server.base_url) as llm:
         (failed,) = llm.complete([HELLO])
     assert "answered 404, and not as an API does; base_url must be its root, ending in /v1" in str(failed)
-
-
-async def test_of_an_error_that_never_ends_only_the_beginning_is_read() -> None:
-    client = pytest.importorskip("openai").DefaultAsyncHttpxClient()
-    httpx = importlib.import_module(type(client).__mro__[1].__module__.partition(".")[0])
-    await client.aclose()
-
-    class Endless(httpx.AsyncByteStream):  # type: ignore[misc,name-defined]
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            while True:
-                yield b"x" * 1000
-
-    response = httpx.Response(500, stream=Endless())
-    await _shorten_error(response)
-    assert len(await response.aread()) == 16 * 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError
-from asktell_adapters._scores import checked_example
+from asktell_adapters._scores import checked_example, positive
 from asktell_adapters.evaluators.llm import TrialLike
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
@@ -73,8 +73,6 @@ class PromptfooEvaluator:
         node_modules: str | Path | None = None,
         node: str | Path = "node",
     ) -> None:
-        if not 0 < timeout < math.inf:
-            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r}.")
         folder = Path.cwd()
         if not isinstance(config, Mapping):
             path = Path(config).expanduser().absolute()
@@ -91,7 +89,7 @@ class PromptfooEvaluator:
         self._open = {"open": {"config": config, "provider": provider, "code": prompts_are_code}}
         self._worker = NodeWorker(find_node(node), find_promptfoo(node_modules, folder), folder)
         self._lock = threading.Lock()
-        self.timeout = timeout
+        self.timeout = positive("timeout", timeout, " of seconds")
         try:
             self._suite = self._worker.ask(self._open, _GRACE)
             self.prompts = _named(self._suite["prompts"])
