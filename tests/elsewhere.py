@@ -29,11 +29,5 @@ os.open = open_files_only
 """
 """Also `msvcrt`, which Linux lacks: byte locks of processes. `os.name` stays, as pathlib believes it."""
 
-NEITHER = """
-import sys
-sys.modules["fcntl"] = sys.modules["msvcrt"] = None
-"""
-"""A system without any locks for files, such as a browser's."""
-
 FORKING = ["-W", "ignore:This process:DeprecationWarning"]
 """Flags of a Python that forks although it has threads, of which Python 3.12 and newer warn."""

@@ -232,7 +232,7 @@ COMMANDS = (
             _NO_PROGRESS, _YES, _CONFIDENCE,
         ),
     ),
-    Command("serve", "serving:serve_studies", "serve studies over HTTP",
+    Command("serve", "studies:serve_studies", "serve studies over HTTP",
         "Serve the studies at URL until SIGTERM or Ctrl-C, for workers on other machines and in other languages.\n"
         "Every request needs the token in ASKTELL_TOKEN, or, for reading only, the one in ASKTELL_READ_TOKEN. Without\n"
         "tokens only this machine is served. TLS is the reverse proxy's task. GET /openapi.json describes the API.",
@@ -255,7 +255,7 @@ COMMANDS = (
             _a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder"),
         ),
     ),
-    Command("cache", "answers:cache", "inspect or clear the answer cache",
+    Command("cache", "studies:cache", "inspect or clear the answer cache",
         "`info` prints the number of cached answers and their size, `clear` removes them all.",
         "example: asktell cache info\n         asktell cache clear summarize.toml",
         (

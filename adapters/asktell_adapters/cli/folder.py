@@ -11,22 +11,29 @@
 """
 
 import contextlib
+import errno
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asktell import FolderBusyError, InvalidStateError, Selector, Study, StudyNotFoundError
 from asktell.extend import Evaluation, write_atomically
-from asktell_adapters.cli.locks import is_locked, try_lock
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from asktell_adapters.config.data import DataSet
 
 FORMAT, VERSION = "asktell.run", 1
 
+_BEYOND = 2**30  # Windows lets nobody read a locked byte, and the file says who holds it
 _SECONDS_FOR_LOCK = 0.5  # `asktell status` holds it for a moment
 
 
@@ -67,7 +74,7 @@ class RunFolder:
         except OSError:
             return None
         try:
-            return _owner(handle) if is_locked(handle) else None
+            return None if _try_lock(handle, shared=True) else _owner(handle)
         finally:
             os.close(handle)
 
@@ -164,7 +171,7 @@ def _lock(path: Path) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if try_lock(handle):
+            if _try_lock(handle):
                 if os.path.samestat(os.fstat(handle), os.stat(path)):  # and not of a folder that was set aside
                     os.lseek(handle, 0, os.SEEK_SET)
                     os.ftruncate(handle, 0)
@@ -193,3 +200,22 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise InvalidStateError(f"{path} is not whole JSON: {error}") from error
+
+
+def _try_lock(handle: int, *, shared: bool = False) -> bool:
+    """Lock the open file until it is closed or this process ends; False if another process has locked it.
+
+    A shared lock is invisible to other processes, except on Windows.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        else:
+            msvcrt = import_module("msvcrt")
+            os.lseek(handle, _BEYOND, os.SEEK_SET)
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+            raise  # it was not another process that kept us from it
+        return False
+    return True

@@ -6,17 +6,21 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from asktell import InvalidArgumentError, Result, Study
-from asktell.extend import aligned, describe_spending
-from asktell_adapters.cli.answers import from_cache
+from asktell.extend import aligned, describe_spending, serve
+from asktell_adapters.cache import AnswerCache
 from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.growth import growth_of
 from asktell_adapters.cli.output import overview, save_plot, show
 from asktell_adapters.cli.places import AnyStudy, Place, location, names, open_study
+from asktell_adapters.cli.process import signals
 
 _SHOWN = 20
+_MOST_COUNTED = 100_000
 
 
 def list_studies(arguments: argparse.Namespace) -> int:
@@ -156,3 +160,52 @@ def batch(arguments: argparse.Namespace) -> int:
                 show(line)
             show(f"{study.name}: {describe_spending(study)}, {len(study.pending)} pending")
     return 0
+
+
+# The answer cache
+
+
+def cache(arguments: argparse.Namespace) -> int:
+    answers = _cache_of(arguments.where)
+    if arguments.action == "clear":
+        size = answers.path.stat().st_size if answers.path.exists() else 0
+        count = answers.clear()
+        show(f"{answers.path}: {count} answers removed" + (", a damaged file" if size and not count else ""))
+        return 0
+    info = answers.info()
+    show(f"{info.path}: {info.answers} answers, {_megabytes(info.bytes)} of at most {_megabytes(info.max_bytes)}")
+    if info.oldest is not None:
+        show(f"the oldest of {datetime.fromtimestamp(info.oldest):%Y-%m-%d %H:%M}")
+    return 0
+
+
+def _cache_of(where: Path | None) -> AnswerCache:
+    if where is None or where.suffix != ".toml":
+        return AnswerCache(where)
+    from asktell_adapters.config import load_cache
+
+    found = load_cache(where)
+    if found is None:
+        raise InvalidArgumentError(f"{where.name} has no table [cache]: its answers are not kept.")
+    return found
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def from_cache(study: AnyStudy) -> str | None:
+    """How many of a study's evaluations were answered by a cache, in words; None if none was.
+
+    Of a very long study, and of one at a service, they are not counted: all evaluations would have to be read.
+    """
+    if not isinstance(study, Study) or study.spent > _MOST_COUNTED:
+        return None
+    count = sum(bool((evaluation.details or {}).get("cached")) for evaluation in study.evaluations())
+    return f"{count} of {study.spent} evaluations were answered by the cache, for nothing." if count else None
+
+
+def serve_studies(arguments: argparse.Namespace) -> int:
+    arguments.url = str(location(arguments.url))
+    with signals():
+        return serve(arguments)

@@ -22,12 +22,12 @@ from asktell import (
 )
 from asktell.extend import changes, describe_spending, safe
 from asktell_adapters.cli import growth
-from asktell_adapters.cli.answers import from_cache
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.places import AnyStudy, is_service, open_study
 from asktell_adapters.cli.price import confirm, say_estimate
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
+from asktell_adapters.cli.studies import from_cache
 from asktell_adapters.evaluators.llm import Asked, asked_of
 from asktell_adapters.optimizers.improving import Improvement, improve
 

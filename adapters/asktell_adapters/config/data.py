@@ -12,8 +12,7 @@ from typing import Any, Literal, TypeAlias, final
 from asktell import Candidates
 from asktell.extend import one_line
 from asktell_adapters import datasets
-from asktell_adapters.config.loaders import call_named
-from asktell_adapters.config.tables import Table, key
+from asktell_adapters.config.tables import Table, call_named, key
 from asktell_adapters.llms.base import Example
 
 Prompts: TypeAlias = list[str] | dict[str, str]

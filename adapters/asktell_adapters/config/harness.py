@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from asktell_adapters.config.data import DataSet, Prompts
-from asktell_adapters.config.loaders import call_named
-from asktell_adapters.config.tables import Table, key, listed
+from asktell_adapters.config.tables import Table, call_named, key, listed
 from asktell_adapters.llms.base import Example
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from asktell import Budget
-from asktell_adapters.config.loaders import call_named
 from asktell_adapters.config.model import ModelTable, read_model
-from asktell_adapters.config.tables import Table, key
+from asktell_adapters.config.tables import Table, call_named, key
 from asktell_adapters.llms.base import Example
 from asktell_adapters.optimizers._generations import MOST_PARENTS
 from asktell_adapters.optimizers.briefs import Writer

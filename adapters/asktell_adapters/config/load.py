@@ -1,20 +1,20 @@
 """A run described in a TOML file, read and checked."""
 
+import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from asktell import Adaptive, Budget, ConfigError, Race, Selector
+from asktell import Adaptive, Budget, ConfigError, InvalidArgumentError, Race, Selector
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.config.cache import CacheTable
 from asktell_adapters.config.candidates import CandidatesTable, LLMTables, read_candidates, read_models
 from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, Selected, read_examples, read_prompts
-from asktell_adapters.config.evaluator import make_evaluator
 from asktell_adapters.config.goal import GoalTable
 from asktell_adapters.config.harness import EvaluatorTable, Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
+from asktell_adapters.config.judges import with_llm
 from asktell_adapters.config.metrics import read_metrics
 from asktell_adapters.config.model import read_model
 from asktell_adapters.config.profile import ProfileTable
@@ -24,6 +24,8 @@ from asktell_adapters.config.tables import Table, expected, key
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
 from asktell_adapters.llms.llama_cpp import SLOTS
+from asktell_adapters.llms.models import Models
+from asktell_adapters.metrics import Rouge
 from asktell_adapters.optimizers.improving import check_method
 from asktell_adapters.prompts import check_fields
 
@@ -114,6 +116,14 @@ class BudgetTable(Table, table="budget"):
     max_cost_per_evaluation: float | None = key(None, "Kept back instead: with it the cost is never exceeded.")
 
 
+class CacheTable(Table, table="cache"):
+    """Keeps answers on disk."""
+
+    file: str | None = key(None, "File of the answers.", said="one for all runs, in the user's cache folder")
+    max_mb: float = key(1000, "Largest size; answers that were not used for longest are removed first.")
+    max_age_days: float | None = key(None, "Older answers are asked for again.", said="for ever")
+
+
 _NOT_WITH_EVALUATOR = ("candidates", "data", "model", "models", "metrics", "cache", "improve", "confirm_above")
 
 
@@ -172,10 +182,40 @@ class Config:
         """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`."""
         if self.models is None:
             raise ConfigError(f"{self.path.name}: this goes with [model], and not with [evaluator].")
-        model = read_model(self.path, "model", self.models.first)
-        priced, seed = not self.models.unpriced(), self.selector.state.problem.seed
-        given = model, self.models.make, priced, self.examples, self.metrics, self.concurrency, seed, self.cache
-        return make_evaluator(*given, self.fields, self.selector.prompts.candidates)
+        # Before the model, which takes longer to load: a package that a metric lacks is missed now.
+        for metric in self.metrics.values():
+            if isinstance(metric, Rouge):
+                metric.score("a", "a")
+        model = read_model(self.path, "model", self.models.first)  # what is the same for all
+        with model.named():
+            llm = self.models.make(self.concurrency)
+            computed = {name: with_llm(each, llm, self.concurrency, self.cache) for name, each in self.metrics.items()}
+            made = llm.made.values() if isinstance(llm, Models) else [llm]
+            is_async = all(inspect.iscoroutinefunction(getattr(each, "acomplete", None)) for each in made)
+            kind: type[LLMEvaluator | AsyncLLMEvaluator] = AsyncLLMEvaluator if is_async else LLMEvaluator
+            evaluator = kind(
+                llm,
+                self.examples,
+                computed,
+                system=model.system,
+                template=model.template,
+                max_new_tokens=model.max_new_tokens,
+                with_cost="cost" not in computed and not self.models.unpriced(),
+                temperature=model.temperature,
+                seed=self.selector.state.problem.seed,
+                cache=self.cache,
+                fields=self.fields,
+                keep_answers=True,
+            )
+        if (candidates := self.selector.prompts.candidates) is not None:
+            try:
+                evaluator.check_prompts(dict(zip(candidates.ids, candidates, strict=True)))
+            except InvalidArgumentError as error:
+                raise ConfigError(f"{self.path.name}: [candidates]: {error}") from error
+        with model.named():
+            if callable(load := getattr(llm, "load", None)):
+                load()
+        return evaluator
 
 
 def output_folder(path: Path) -> Path:
@@ -272,7 +312,15 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
 
 
 def _cache(top: TopTable) -> AnswerCache | None:
-    return None if top.cache is None else CacheTable.read(top.config_file, "cache", top.cache).make()
+    if top.cache is None:
+        return None
+    table = CacheTable.read(top.config_file, "cache", top.cache)
+    with table.named():
+        return AnswerCache(
+            None if table.file is None else table.beside(table.file),
+            max_bytes=int(table.max_mb * 10**6),
+            max_age=None if table.max_age_days is None else table.max_age_days * 86400.0,
+        )
 
 
 def _harness(top: TopTable) -> Harness:

@@ -8,8 +8,7 @@ from asktell.extend import nearest, short
 from asktell_adapters import metrics
 from asktell_adapters.config.candidates import LLMTables
 from asktell_adapters.config.judges import JudgeTable, PreferenceTable, read_judge
-from asktell_adapters.config.loaders import LoaderTable, call_named, import_named
-from asktell_adapters.config.tables import Table, key, listed, options_table
+from asktell_adapters.config.tables import LoaderTable, Table, call_named, import_named, key, listed, options_table
 from asktell_adapters.llms.base import Example, Metric
 
 

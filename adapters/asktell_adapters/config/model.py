@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest
-from asktell_adapters.config.loaders import LoaderTable, call_named
-from asktell_adapters.config.tables import Table, key, listed, options_table
+from asktell_adapters.config.tables import LoaderTable, Table, call_named, key, listed, options_table
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace

@@ -15,8 +15,7 @@ from typing import Any
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words
 from asktell_adapters._scores import checked_example, number, or_alone
-from asktell_adapters.harnesses.lm_eval_tasks import load_task, per_document_metrics
-from asktell_adapters.harnesses.lm_eval_templates import literal, rendered
+from asktell_adapters.harnesses.lm_eval_tasks import literal, load_task, per_document_metrics, rendered
 
 SYSTEM, DESCRIPTION, DOC_TO_TEXT = INSERTS = ("system", "description", "doc_to_text")
 

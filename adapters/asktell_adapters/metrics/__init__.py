@@ -4,7 +4,6 @@ from asktell_adapters.metrics.correction import CorrectedMean, corrected_mean
 from asktell_adapters.metrics.hf import HuggingFaceMetric
 from asktell_adapters.metrics.judge import Judge, Judgement, JudgementError, Spent
 from asktell_adapters.metrics.preference import Preference
-from asktell_adapters.metrics.ranges import range_of
 from asktell_adapters.metrics.rouge import Rouge
 from asktell_adapters.metrics.rubric import PAIRWISE, POINTWISE, Criterion, Shot
 from asktell_adapters.metrics.text import (
@@ -14,10 +13,11 @@ from asktell_adapters.metrics.text import (
     latency,
     normalize,
     output_tokens,
+    range_of,
     split_sentences,
     token_f1,
+    tool_call,
 )
-from asktell_adapters.metrics.tools import tool_call
 
 __all__ = [
     "PAIRWISE",

@@ -1,11 +1,13 @@
-"""Metrics that need no package: brevity, exact match, token F1, output tokens, latency and cost."""
+"""Metrics that need no package: brevity, exact match, token F1, output tokens, latency, cost and calls of tools."""
 
+import json
+import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from asktell import InvalidArgumentError
 from asktell_adapters.llms.base import Completion, Example
@@ -102,3 +104,62 @@ def _bag_f1(text: str, reference: str) -> float:
     if not ours or not theirs:
         return float(ours == theirs)
     return 2 * (ours & theirs).total() / (ours.total() + theirs.total())
+
+
+# Calls of tools
+
+
+def tool_call(completion: Completion, example: Example, /) -> float:
+    """1 if the LLM calls what a reference says, and nothing else, else 0. Larger is better.
+
+    A reference is the name of a tool, whose arguments do not count then; or JSON: a call,
+    `{"name": ..., "arguments": {...}}`, or a list of calls in any order, `[]` for none. Arguments are compared as JSON
+    data; a call without any in the reference may have any.
+    """
+    return float(any(_are(completion.tool_calls, _wanted(reference)) for reference in example.references))
+
+
+tool_call.range = (0.0, 1.0)  # type: ignore[attr-defined]
+
+
+def _wanted(reference: str) -> list[Mapping[str, Any]]:
+    try:
+        found = json.loads(reference)
+    except (ValueError, RecursionError):
+        found = None
+    calls = found if isinstance(found, list) else [found]
+    if all(isinstance(call, dict) and "name" in call for call in calls):
+        return calls
+    return [{"name": reference.strip()}]
+
+
+def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) -> bool:
+    if len(calls) != len(wanted):
+        return False
+    left = sorted(wanted, key=lambda call: "arguments" not in call)  # what is particular finds its call first
+    rest = list(calls)
+    for call in left:
+        same = next((i for i, made in enumerate(rest) if _is(made, call)), None)
+        if same is None:
+            return False
+        del rest[same]
+    return True
+
+
+def _is(made: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    if made["name"] != wanted["name"]:
+        return False
+    return "arguments" not in wanted or bool(made["arguments"] == wanted["arguments"])
+
+
+def range_of(metric: object) -> tuple[float, float] | None:
+    """A metric's attribute `range`, its lowest and highest score; None if it declares none.
+
+    Ours in [0, 1] do; one of your own may: `my_metric.range = (0, 1)`.
+    """
+    span = getattr(metric, "range", None)
+    if not isinstance(span, tuple | list) or len(span) != 2:
+        return None
+    if not all(isinstance(end, int | float) and math.isfinite(end) for end in span) or not span[0] < span[1]:
+        return None
+    return float(span[0]), float(span[1])

@@ -1,4 +1,4 @@
-"""The lock of an output folder: on Linux, as Windows has it, and without any."""
+"""The lock of an output folder: on Linux, and as Windows has it."""
 
 import logging
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from asktell.errors import FolderBusyError
 from asktell_adapters.cli.folder import RunFolder
-from tests.elsewhere import NEITHER, WINDOWS
+from tests.elsewhere import WINDOWS
 
 HOLD = """
 import sys
@@ -83,14 +83,6 @@ def test_the_system_lets_go_when_the_holder_is_killed(
     runner, mine = run(preamble + TRY, tmp_path, system)
     assert runner == "None"
     assert mine.startswith("mine")
-
-
-def test_without_locks_everybody_gets_it_and_is_warned(tmp_path: Path) -> None:
-    code = NEITHER + "import logging; logging.basicConfig(stream=sys.stdout)\n" + TRY
-    runner, warning, mine = run(code, tmp_path, "neither")
-    assert runner == "None"
-    assert "WARNING:asktell:This system has no locks for files" in warning
-    assert mine == "mine"
 
 
 def test_a_refusal_leaves_no_file_open(tmp_path: Path) -> None:
