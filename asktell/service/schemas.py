@@ -63,7 +63,7 @@ Key = Annotated[
 class StrictRequest(BaseModel):
     """A request, in which unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -83,13 +83,10 @@ Level = Text | StrictBool | StrictInt | Number | None
 class CandidatesModel(StrictRequest):
     """Candidates that differ in several factors; see `asktell.Candidates`."""
 
-    factors: Annotated[
-        dict[Text, dict[Text, Level]], Field(description="Factor to its levels: the name of a level to its value.")
-    ]
-    candidates: Annotated[
-        list[list[Text]] | None,
-        Field(description="Of each candidate the names of its levels, in the order of the factors; null for all."),
-    ] = None
+    factors: dict[Text, dict[Text, Level]]
+    """Factor to its levels: the name of a level to its value."""
+    candidates: list[list[Text]] | None = None
+    """Of each candidate the names of its levels, in the order of the factors; null for all."""
 
 
 Prompts = Annotated[
@@ -129,16 +126,14 @@ class GoalModel(StrictRequest):
     type: Literal["best-feasible", "pareto-set"] = "best-feasible"
     maximize: Text | list[Text] = []
     minimize: Text | list[Text] = []
-    worst_segment: Annotated[list[Text], Field(description="Objectives whose worst segment counts.")] = []
+    worst_segment: list[Text] = []
+    """Objectives whose worst segment counts."""
     at_least: dict[Text, Number | BoundModel] = {}
     at_most: dict[Text, Number | BoundModel] = {}
-    ranges: Annotated[
-        dict[Text, Span], Field(description="Metric to [low, high], its smallest and largest possible scores.")
-    ] = {}
-    sure: Annotated[
-        float | None,
-        Field(description="Probability with which the answer must keep its bounds; null: more likely than not."),
-    ] = None
+    ranges: dict[Text, Span] = {}
+    """Metric to [low, high], its smallest and largest possible scores."""
+    sure: float | None = None
+    """Probability with which the answer must keep its bounds; null: more likely than not."""
 
     def goal(self) -> Goal:
         """The goal as the engine takes it.
@@ -173,58 +168,34 @@ class NewStudy(StrictRequest):
     name: Name
     prompts: Prompts
     goal: GoalModel
-    budget: Annotated[
-        StrictInt | BudgetModel,
-        Field(description="Maximum evaluations, a maximum cost, or both."),
-    ]
+    budget: StrictInt | BudgetModel
+    """Maximum evaluations, a maximum cost, or both."""
     method: Text = "auto"
-    confidence: Annotated[
-        Number | None,
-        Field(
-            description="For auto and race: stop as soon as the answer is right with this probability, such as 0.95."
-        ),
-    ] = None
-    tolerance: Annotated[
-        Number | None, Field(description="With `confidence`: a loss, in the metrics' units, that is as good as none.")
-    ] = None
-    examples: Annotated[
-        StrictInt | list[Text] | None,
-        Field(description="Number of examples, or their distinct ids; null if the evaluator draws its own."),
-    ] = None
+    confidence: Number | None = None
+    """For auto and race: stop as soon as the answer is right with this probability, such as 0.95."""
+    tolerance: Number | None = None
+    """With `confidence`: a loss, in the metrics' units, that is as good as none."""
+    examples: StrictInt | list[Text] | None = None
+    """Number of examples, or their distinct ids; null if the evaluator draws its own."""
     features: list[list[Number]] | Literal["text"] | None = None
     seed: StrictInt = 0
     sampling: Text = "shared"
-    on_failure: Annotated[
-        Literal["skip"] | dict[Text, Number],
-        Field(
-            description="A failed evaluation is a missing value (`skip`), or counts as these scores, one per metric."
-        ),
-    ] = "skip"
-    max_failure_rate: Annotated[
-        Number,
-        Field(description="A prompt is eliminated if its failure rate is above this with 99 % probability; 1: never."),
-    ] = 0.5
-    baseline: Annotated[
-        AnyPrompt | None, Field(description="Id or text of the prompt in use, which is never eliminated.")
-    ] = None
-    repeats: Annotated[
-        StrictInt, Field(description="Maximum evaluations of a prompt on the same example; above 1 for noisy scores.")
-    ] = 1
-    profile: Annotated[
-        dict[Text, Any] | None,
-        Field(
-            description="Earlier studies' knowledge of the examples, as written by asktell.ExampleProfile.to_json()."
-        ),
-    ] = None
-    segments: Annotated[
-        list[Text] | None, Field(description="Label of each example's segment, such as its language.")
-    ] = None
-    max_attempts: Annotated[
-        StrictInt, Field(description="A trial fails when its lease has expired this many times.")
-    ] = 3
-    exist_ok: Annotated[
-        StrictBool, Field(description="Use an existing study of this name if it has the same definition.")
-    ] = False
+    on_failure: Literal["skip"] | dict[Text, Number] = "skip"
+    """A failed evaluation is a missing value (`skip`), or counts as these scores, one per metric."""
+    max_failure_rate: Number = 0.5
+    """A prompt is eliminated if its failure rate is above this with 99 % probability; 1: never."""
+    baseline: AnyPrompt | None = None
+    """Id or text of the prompt in use, which is never eliminated."""
+    repeats: StrictInt = 1
+    """Maximum evaluations of a prompt on the same example; above 1 for noisy scores."""
+    profile: dict[Text, Any] | None = None
+    """Earlier studies' knowledge of the examples, as written by asktell.ExampleProfile.to_json()."""
+    segments: list[Text] | None = None
+    """Label of each example's segment, such as its language."""
+    max_attempts: StrictInt = 3
+    """A trial fails when its lease has expired this many times."""
+    exist_ok: StrictBool = False
+    """Use an existing study of this name if it has the same definition."""
 
     def selector(self) -> Selector:
         """The study's selector in its first state."""
@@ -276,10 +247,8 @@ class Ask(StrictRequest):
         list[StrictInt],
         Field(max_length=10_000, description="Ids of trials that the worker is busy with; it wants n others."),
     ] = []
-    process: Annotated[
-        Text | None,
-        Field(description="The worker's process, as asktell writes it; on the service's machine its end is noticed."),
-    ] = None
+    process: Text | None = None
+    """The worker's process, as asktell writes it; on the service's machine its end is noticed."""
 
 
 Details = Annotated[
@@ -293,9 +262,8 @@ class Score(StrictRequest):
 
     trial: AnyTrial
     scores: Scores
-    cost: Annotated[
-        Number | None, Field(description="Cost of the evaluation, always in the same unit; summed up in the result.")
-    ] = None
+    cost: Number | None = None
+    """Cost of the evaluation, always in the same unit; summed up in the result."""
     details: Details = None
 
 
@@ -317,8 +285,10 @@ class Observe(StrictRequest):
 
     prompt: AnyPrompt
     scores: Scores | None
-    example: Annotated[StrictInt | Text | None, Field(description="The example's position or id.")] = None
-    cost: Annotated[Number | None, Field(description="Cost to add to the study's.")] = None
+    example: StrictInt | Text | None = None
+    """The example's position or id."""
+    cost: Number | None = None
+    """Cost to add to the study's."""
 
 
 class Release(StrictRequest):
@@ -365,9 +335,8 @@ class Extend(StrictRequest):
 
     evaluations: StrictInt | None = None
     cost: Number | None = None
-    examples: Annotated[
-        StrictInt | list[Text] | None, Field(description="Number of additional examples, or their ids.")
-    ] = None
+    examples: StrictInt | list[Text] | None = None
+    """Number of additional examples, or their ids."""
     key: Key = None
 
 
@@ -385,14 +354,14 @@ class EvaluationsQuery(StrictRequest):
 class CompareQuery(StrictRequest):
     """Two prompts to compare."""
 
-    a: Annotated[str | None, Field(description="Id or text of a prompt.")] = None
-    b: Annotated[
-        str | None, Field(description="Id or text of the other prompt; by default the baseline, or else the answer.")
-    ] = None
-    a_id: Annotated[str | None, Field(description="Instead of `a`: an id that equals the text of another prompt.")] = (
-        None
-    )
-    b_id: Annotated[str | None, Field(description="Instead of `b`.")] = None
+    a: str | None = None
+    """Id or text of a prompt."""
+    b: str | None = None
+    """Id or text of the other prompt; by default the baseline, or else the answer."""
+    a_id: str | None = None
+    """Instead of `a`: an id that equals the text of another prompt."""
+    b_id: str | None = None
+    """Instead of `b`."""
     confidence: float = 0.95
     tolerance: float = 0.0
 
@@ -412,95 +381,107 @@ class Heartbeat(StrictRequest):
     """A sign of life from a worker."""
 
     worker: Name
-    trial: Annotated[
-        StrictInt | Text | TrialReference | None,
-        Field(description="The trial whose lease to extend; null for all of the worker's."),
-    ] = None
+    trial: StrictInt | Text | TrialReference | None = None
+    """The trial whose lease to extend; null for all of the worker's."""
     lease: Lease = None
 
 
 # Answers
 
 
-class Names(BaseModel):
+class Answer(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Names(Answer):
     """The names of all studies, in the order in which they were made."""
 
     studies: list[str]
 
 
-class Info(BaseModel):
+class Info(Answer):
     """A study's progress."""
 
     name: str
-    metrics: Annotated[list[str], Field(description="In the order of score vectors.")]
+    metrics: list[str]
+    """In the order of score vectors."""
     goal: str
-    budget: Annotated[int, Field(description="Maximum evaluations; 100000000 if unlimited.")]
-    spent_cost: Annotated[float, Field(description="Sum of the costs told.")]
-    max_cost: Annotated[float | None, Field(description="Maximum cost; null if unlimited.")]
-    spent: Annotated[int, Field(description="Evaluations told so far.")]
-    pending: Annotated[int, Field(description="Trials that were asked and not told.")]
-    active: Annotated[int, Field(description="Prompts that are not eliminated.")]
-    done: Annotated[bool, Field(description="True when no more trials will be asked.")]
-    paused: Annotated[bool, Field(description="True when no trials are handed out until the study is resumed.")]
-    examples: Annotated[int | None, Field(description="Number of examples; null if the evaluator draws its own.")]
-    repeats: Annotated[int, Field(description="Maximum evaluations of a prompt on the same example.")]
-    baseline: Annotated[int | str | None, Field(description="Id of the prompt in use; null if not given.")]
-    definition: Annotated[dict[str, Any], Field(description="Goal and method, as in a saved selector.")]
+    budget: int
+    """Maximum evaluations; 100000000 if unlimited."""
+    spent_cost: float
+    """Sum of the costs told."""
+    max_cost: float | None
+    """Maximum cost; null if unlimited."""
+    spent: int
+    """Evaluations told so far."""
+    pending: int
+    """Trials that were asked and not told."""
+    active: int
+    """Prompts that are not eliminated."""
+    done: bool
+    """True when no more trials will be asked."""
+    paused: bool
+    """True when no trials are handed out until the study is resumed."""
+    examples: int | None
+    """Number of examples; null if the evaluator draws its own."""
+    repeats: int
+    """Maximum evaluations of a prompt on the same example."""
+    baseline: int | str | None
+    """Id of the prompt in use; null if not given."""
+    definition: dict[str, Any]
+    """Goal and method, as in a saved selector."""
 
 
-class ExampleIds(BaseModel):
+class ExampleIds(Answer):
     """Ids of the examples by position (a trial's `example`); null if they have none."""
 
     ids: list[str] | None
 
 
-class TrialModel(BaseModel):
+class TrialModel(Answer):
     """A prompt to evaluate on an example. If `example` is null, draw one yourself."""
 
     id: int
     prompt_id: int | str
     prompt: str
     example: int | None
-    candidate: Annotated[
-        dict[str, Any] | None, Field(description="Factor to value; null if the study is of prompts.")
-    ] = None
+    candidate: dict[str, Any] | None = None
+    """Factor to value; null if the study is of prompts."""
 
 
-class Trials(BaseModel):
+class Trials(Answer):
     """Trials to evaluate."""
 
     trials: list[TrialModel]
-    repeats: Annotated[
-        list[int],
-        Field(description="Earlier evaluations of each trial's prompt on its example; omitted if all are 0."),
-    ] = []
-    done: Annotated[
-        bool, Field(description="True when the selection has ended. If false and there are no trials, ask again later.")
-    ]
-    paused: Annotated[
-        bool, Field(description="True if there are no trials because the study is paused; omitted if not.")
-    ] = False
+    repeats: list[int] = []
+    """Earlier evaluations of each trial's prompt on its example; omitted if all are 0."""
+    done: bool
+    """True when the selection has ended. If false and there are no trials, ask again later."""
+    paused: bool = False
+    """True if there are no trials because the study is paused; omitted if not."""
 
 
-class Held(BaseModel):
+class Held(Answer):
     """The trials that a worker still holds, oldest first."""
 
     trials: list[TrialModel]
 
 
-class Taken(BaseModel):
+class Taken(Answer):
     """True if this request recorded something; false if it was known already, or another worker has the trial."""
 
     taken: bool
 
 
-class Joined(BaseModel):
+class Joined(Answer):
     """Ids of the added prompts, in the order of the request."""
 
     ids: list[int | str]
 
 
-class ProblemModel(BaseModel):
+class ProblemModel(Answer):
     """An error, as problem details (RFC 9457)."""
 
     model_config = ConfigDict(extra="allow")
@@ -511,20 +492,20 @@ class ProblemModel(BaseModel):
     detail: str
 
 
-class Outcome(BaseModel):
+class Outcome(Answer):
     """The outcome for one trial: recorded or not, or the error."""
 
     taken: bool
     problem: ProblemModel | None = None
 
 
-class Outcomes(BaseModel):
+class Outcomes(Answer):
     """The outcome for each trial, in the order of the request."""
 
     outcomes: list[Outcome]
 
 
-class HoldingModel(BaseModel):
+class HoldingModel(Answer):
     """A pending trial and the worker that holds it."""
 
     trial: TrialModel
@@ -533,13 +514,13 @@ class HoldingModel(BaseModel):
     attempt: int
 
 
-class Workers(BaseModel):
+class Workers(Answer):
     """The pending trials, oldest first."""
 
     holdings: list[HoldingModel]
 
 
-class DifferenceModel(BaseModel):
+class DifferenceModel(Answer):
     """The difference of two prompts in one metric, in its own units; see `asktell.Difference`."""
 
     estimate: float | None
@@ -549,13 +530,11 @@ class DifferenceModel(BaseModel):
     pairs: int
     verdict: Literal["better", "worse", "equal", "undecided"]
     guaranteed: bool
-    new: Annotated[
-        tuple[float, float | None, float | None, float] | None,
-        Field(description="Estimate, low, high and p_better for new examples like those given."),
-    ]
+    new: tuple[float, float | None, float | None, float] | None
+    """Estimate, low, high and p_better for new examples like those given."""
 
 
-class ComparisonModel(BaseModel):
+class ComparisonModel(Answer):
     """Prompt `a` against prompt `b`; see `asktell.Comparison`."""
 
     a: int | str
@@ -564,18 +543,20 @@ class ComparisonModel(BaseModel):
     tolerance: float
     guaranteed: bool
     examples: int | None
-    unless: Annotated[str, Field(description="Conditions under which the intervals do not hold, in words.")] = ""
+    unless: str = ""
+    """Conditions under which the intervals do not hold, in words."""
     differences: dict[str, DifferenceModel]
 
 
-class ResultModel(BaseModel):
+class ResultModel(Answer):
     """The current answer, final if `done`; see `asktell.Result`."""
 
     goal: str
     metrics: list[str]
     selected: list[PromptResult]
     prompts: list[PromptResult]
-    verdict: Annotated[Verdict, Field(description="What to do with the answer, and how sure that is.")]
+    verdict: Verdict
+    """What to do with the answer, and how sure that is."""
     spent: int
     budget: int
     spent_cost: float
@@ -583,25 +564,23 @@ class ResultModel(BaseModel):
     done: StrictBool
     stopped_early: StrictBool
     finished_early: StrictBool = False
-    failures: Annotated[list[FailureGroup], Field(description="Grouped by reason, most frequent first.")] = []
+    failures: list[FailureGroup] = []
+    """Grouped by reason, most frequent first."""
     notes: list[str]
     feasible: bool | None
     examples: int | None
-    example_ids: Annotated[
-        list[str] | None, Field(description="Ids of the examples by position; omitted if they have none.")
-    ] = None
-    repeats: Annotated[
-        int, Field(description="Maximum evaluations of a prompt on the same example; above 1 for noisy scores.")
-    ] = 1
+    example_ids: list[str] | None = None
+    """Ids of the examples by position; omitted if they have none."""
+    repeats: int = 1
+    """Maximum evaluations of a prompt on the same example; above 1 for noisy scores."""
     baseline: int | str | None
-    factors: Annotated[
-        dict[str, dict[str, dict[str, tuple[float, float | None]]]],
-        Field(description="Factor -> level -> metric -> estimate and error; omitted if there are no factors."),
-    ] = {}
-    comparison: Annotated[ComparisonModel | None, Field(description="The answer against the baseline.")]
+    factors: dict[str, dict[str, dict[str, tuple[float, float | None]]]] = {}
+    """Factor -> level -> metric -> estimate and error; omitted if there are no factors."""
+    comparison: ComparisonModel | None
+    """The answer against the baseline."""
 
 
-class EvaluationModel(BaseModel):
+class EvaluationModel(Answer):
     """One evaluation: its scores, or the error if it failed."""
 
     trial: int
@@ -610,17 +589,18 @@ class EvaluationModel(BaseModel):
     scores: dict[str, float] | None
     cost: float | None
     error: str | None
-    details: Annotated[dict[str, Any] | None, Field(description="Anything else that was told with the scores.")]
+    details: dict[str, Any] | None
+    """Anything else that was told with the scores."""
     example_id: str | None
 
 
-class Evaluations(BaseModel):
+class Evaluations(Answer):
     """Evaluations in the order in which they were told. If there are fewer than `n`, these are the latest."""
 
     evaluations: list[EvaluationModel]
 
 
-class Report(BaseModel):
+class Report(Answer):
     """The data of a report. Only `format` and `version` are stable."""
 
     model_config = ConfigDict(extra="allow")
@@ -629,7 +609,7 @@ class Report(BaseModel):
     version: int
 
 
-class Saved(BaseModel):
+class Saved(Answer):
     """A saved selector, as `Selector.to_json` writes it."""
 
     model_config = ConfigDict(extra="allow")
@@ -638,7 +618,7 @@ class Saved(BaseModel):
     version: int
 
 
-class Health(BaseModel):
+class Health(Answer):
     """The service runs, and its storage responds."""
 
     status: Literal["ok"]
