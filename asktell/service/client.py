@@ -1,7 +1,6 @@
 """RemoteStudy: a study in a service, used like one that is here."""
 
 import json
-import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,6 @@ from asktell.problem.checks import (
     check_features,
     check_name,
     check_reason,
-    check_seconds,
     short,
     whole,
 )
@@ -256,9 +254,6 @@ class RemoteStudy(AbstractStudy):
     def workers(self) -> list[Holding]:
         holdings = self._get("workers")["holdings"]
         return [Holding(h["worker"], Trial(**h["trial"]), h["seconds_left"], h["attempt"]) for h in holdings]
-
-    def wait(self, seconds: float = 1.0) -> None:
-        time.sleep(check_seconds("seconds", seconds))
 
     # Going on. Each request has a key, which is kept with the study: sent again, even after the service was restarted,
     # it is done once.

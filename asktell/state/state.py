@@ -116,11 +116,6 @@ class State(NamedTuple):
         has_limit = self.problem.allowance.cost is not None
         return (self.plan_is_empty or (has_limit and not self.pending)) and not self.finished
 
-    @property
-    def may_starve(self) -> bool:
-        """True if an ask may return nothing and wait for other scores."""
-        return self.plan_is_empty or self.problem.allowance.cost is not None
-
     def fits(self, arm: int) -> bool:
         """True if the cost budget allows one more pull of an arm besides all pending ones; see `asktell.Budget`."""
         allowance = self.problem.allowance

@@ -1,6 +1,5 @@
 """What a study needs of a storage. A storage knows names, bytes and positions, and nothing of selections."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -136,19 +135,6 @@ class AbstractStorage(ABC):
     @abstractmethod
     def now(self) -> float:
         """Seconds since 1970, by the one clock that all processes share that use this storage."""
-
-    def wait(self, key: int, after: int, seconds: float) -> None:
-        """Wait until a log goes on after a position, or so many seconds, whatever comes first.
-
-        A storage that is not told of what others append lets the time pass.
-        """
-        time.sleep(seconds)
-
-    notifies = False
-    """True if `wake` ends a `wait` early; otherwise nobody calls it."""
-
-    def wake(self, key: int) -> None:  # noqa: B027 - for storages that notify
-        """Tell those who `wait` that the log has gone on. Called after lines that somebody may wait for only."""
 
     @abstractmethod
     def check(self, patience: float = 1.0) -> None:

@@ -12,8 +12,6 @@ TCP (`tcp_user_timeout`, keepalives), and one that takes too long ends the state
 
 import atexit
 import math
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, local
@@ -23,11 +21,11 @@ from asktell._util.extras import needs_extra
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
 from asktell.storages.base import Line, details_taken, no_study, position_taken, study_exists, study_gone
-from asktell.storages.sql import APPEND, ATTACH, READ, SQLStorage, SQLTransaction, tables
+from asktell.storages.sql import APPEND, ATTACH, SQLStorage, SQLTransaction, tables
 
 with needs_extra("postgresql"):
     import psycopg
-    from psycopg import errors, sql
+    from psycopg import errors
     from psycopg.conninfo import conninfo_to_dict
     from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
@@ -56,7 +54,6 @@ _BEGIN = b"""
 """
 _SYNC = b"SELECT pg_logical_emit_message(true, 'asktell', '')"  # who writes nothing waits for no disk
 _DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial = ANY(?)"
-_CHANNEL = "asktell_%d"
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -66,8 +63,8 @@ class _Transaction(SQLTransaction):
     def __init__(
         self, connection: Connection, key: int, durable: bool, where: str, clock: Callable[[], float] | None
     ) -> None:
-        super().__init__(key)
         self._connection = connection
+        self._key = key
         self._durable = durable
         self._where = where
         self._clock = clock
@@ -128,8 +125,6 @@ class Connections:
         self._patience = patience
         self._pool: ConnectionPool[Connection] | None = None
         self._lock = Lock()
-        self._listener: Connection | None = None  # beside the pool: who waits must not keep others from telling
-        self._listening = Lock()
         fresh_after_fork(self, Connections._renew)
 
     @contextmanager
@@ -149,44 +144,10 @@ class Connections:
                 self._close(pool)
             pool.putconn(connection)
 
-    def listen(self, channel: str, is_due: Callable[[Connection], bool], seconds: float) -> None:
-        """Wait for a notification, unless it has come already. One thread listens; others let the time pass.
-
-        Args:
-            channel: of `pg_notify`.
-            is_due: whether what is waited for is there; asked when nothing can be missed any more.
-            seconds: to wait at most.
-        """
-        if not self._listening.acquire(blocking=False):
-            time.sleep(seconds)
-            return
-        try:
-            if self._listener is None or self._listener.closed:
-                self._listener = psycopg.connect(self._url, **self._options(self._patience))
-                self._configure(self._listener)
-            connection = self._listener
-            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-            if not is_due(connection):
-                deque(connection.notifies(timeout=seconds, stop_after=1), maxlen=0)
-            connection.execute("UNLISTEN *")
-        except BaseException:  # nobody knows what it would hear next
-            self._hang_up()
-            raise
-        finally:
-            self._listening.release()
-
-    def _hang_up(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-
     def close(self) -> None:
         """Close the connections. Whoever still needs one gets a new one."""
         if self._pool is not None:
             self._close(self._pool)
-        if self._listening.acquire(blocking=False):  # otherwise whoever listens soon has its answer, and keeps it
-            self._hang_up()
-            self._listening.release()
 
     def _opened(self, patience: float) -> ConnectionPool[Connection]:
         pool = self._pool
@@ -246,18 +207,15 @@ class Connections:
 
     def _renew(self) -> None:
         """In a forked process: leave the parent's connections alone, and make own ones when they are needed."""
-        self._lock, self._listening = Lock(), Lock()
-        if self._listener is not None:
-            _inherited.append(self._listener)
-            self._listener = None
+        self._lock = Lock()
         if self._pool is not None:
             _inherited.append(self._pool)
             self._pool, self.prepared = None, False
 
 
 _places: dict[tuple[str, float, int], Connections] = {}
-_inherited: list[ConnectionPool[Connection] | Connection] = []
-"""Pools and connections of the process that this one was forked from: closing them would end the parent's sessions."""
+_inherited: list[ConnectionPool[Connection]] = []
+"""Pools of the process that this one was forked from: closing them would end the parent's sessions."""
 
 
 @atexit.register
@@ -334,20 +292,6 @@ class PostgreSQLStorage(SQLStorage):
 
     def now(self) -> float:
         return float(self._query(_NOW)[0][0]) if self._clock is None else self._clock()
-
-    def wait(self, key: int, after: int, seconds: float) -> None:
-        """See AbstractStorage. A thread of each process is told by the server; others let the time pass."""
-
-        def goes_on(connection: Connection) -> bool:
-            return bool(_execute(connection, READ, (key, after, 1)))
-
-        with self._translated(self._patience):
-            self._connections.listen(_CHANNEL % key, goes_on, seconds)
-
-    notifies = True
-
-    def wake(self, key: int) -> None:
-        self._query("SELECT pg_notify(?, '')", _CHANNEL % key)
 
     def check(self, patience: float = 1.0) -> None:
         with (

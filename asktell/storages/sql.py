@@ -42,8 +42,7 @@ def tables(key: LiteralString, integer: LiteralString, blob: LiteralString, by_k
 class SQLTransaction(ABC):
     """The snapshot of a study, in a transaction."""
 
-    def __init__(self, key: int) -> None:
-        self._key = key
+    _key: int
 
     @abstractmethod
     def _execute(self, sql: LiteralString, *values: object) -> list[Any]:

@@ -15,12 +15,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import starmap
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from asktell.errors import StorageBusyError, StorageError, StudyNotFoundError
+from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.base import MOST, Line, details_taken, position_taken, study_exists, study_gone
 from asktell.storages.sql import APPEND, ATTACH, READ, SQLStorage, SQLTransaction, tables
 
@@ -54,8 +55,8 @@ def _identity(path: str) -> _Identity:
 
 class _Transaction(SQLTransaction):
     def __init__(self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage") -> None:
-        super().__init__(key)
         self._connection = connection
+        self._key = key
         self._where = storage.where
         self.now = storage.now
 
@@ -63,20 +64,23 @@ class _Transaction(SQLTransaction):
         return self._connection.execute(sql, values).fetchall()
 
     def read(self, after: int) -> Sequence[Line]:
-        return [Line(*row) for row in self._execute(READ, self._key, after, MOST)]
+        return list(starmap(Line, self._connection.execute(READ, (self._key, after, MOST))))
 
     def append(self, line: Line) -> None:
-        self._insert(APPEND, position_taken(line.position, self._where), *line)
+        try:
+            self._connection.execute(APPEND, (self._key, *line))
+        except sqlite3.IntegrityError as error:
+            raise self._refused(error, position_taken(line.position, self._where)) from error
 
     def attach(self, trial: int, details: str) -> None:
-        self._insert(ATTACH, details_taken(trial, self._where), trial, details)
-
-    def _insert(self, sql: str, taken: StorageError, *values: object) -> None:
         try:
-            self._execute(sql, self._key, *values)
+            self._connection.execute(ATTACH, (self._key, trial, details))
         except sqlite3.IntegrityError as error:
-            is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
-            raise (taken if is_key else study_gone(self._where)) from error  # its foreign key leads nowhere
+            raise self._refused(error, details_taken(trial, self._where)) from error
+
+    def _refused(self, error: sqlite3.IntegrityError, taken: StorageError) -> AsktellError:
+        is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+        return taken if is_key else study_gone(self._where)  # its foreign key leads nowhere
 
 
 class SQLiteStorage(SQLStorage):

@@ -1,12 +1,13 @@
 """What a `Study` and a `RemoteStudy` have in common: a selection that several workers share."""
 
+import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem.candidates import Tell, Trial
-from asktell.problem.checks import check_name, check_trials, whole
+from asktell.problem.checks import check_name, check_seconds, check_trials, whole
 from asktell.problem.goals import Scores
 from asktell.running.board import SelectionWorker
 from asktell.selector import Selection, Selector
@@ -189,15 +190,13 @@ class AbstractStudy(Selection):
     def workers(self) -> list[Holding]:
         """The pending trials, oldest first, and who holds them."""
 
-    @abstractmethod
     def wait(self, seconds: float = 1.0) -> None:
-        """Wait until others have done something, or so many seconds: for whoever asked and got nothing.
-
-        With PostgreSQL the server says when; elsewhere the time passes.
+        """Let so many seconds pass, for whoever asked and got nothing.
 
         Raises:
             InvalidArgumentError: the seconds are not a number above 0.
         """
+        time.sleep(check_seconds("seconds", seconds))
 
     @abstractmethod
     def pause(self) -> None:

@@ -5,11 +5,9 @@ by whoever asks next: the trial is `Expired`, and handed out again under the sam
 """
 
 import hashlib
-import math
 import os
 import re
 import socket
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +16,7 @@ from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import check_name, check_seconds, short
+from asktell.problem.checks import check_name, check_seconds
 from asktell.state import Event, Failed, Released, Told
 
 SECONDS = 600.0
@@ -81,21 +79,16 @@ class Reissue(NamedTuple):
     teller: str | None = None
 
 
-_NONE: "Map[int, None]" = Map()
-
-
 class Leases(NamedTuple):
     """Everything about leases that follows from the log so far."""
 
     by_trial: "Map[int, Lease]" = Map()
-    by_worker: "Map[str, Map[int, None]]" = Map()  # its trials
     reissued: "Map[int, Reissue]" = Map()  # by trial; kept after its end, to judge late scores
-    earliest: float = math.inf  # no lease runs out before
     paused: float | None = None  # since when, by the storage's clock
 
-    def held(self, worker: str) -> tuple[int, ...]:
+    def held(self, worker: str | None) -> tuple[int, ...]:
         """The trials that a worker holds, oldest first."""
-        return tuple(sorted(self.by_worker.get(worker, _NONE)))
+        return tuple(sorted(trial for trial, lease in self.by_trial.items() if lease.worker == worker))
 
     def holder(self, trial: int) -> str | None:
         """Who holds a trial."""
@@ -104,31 +97,32 @@ class Leases(NamedTuple):
 
     def attempt(self, trial: int) -> int:
         """Number of the attempt at a trial, from 1."""
-        reissue = self.reissued.get(trial)
-        return 1 if reissue is None else 1 + reissue.expired
+        return 1 + self.reissued.get(trial, Reissue()).expired
 
     def overdue(self, now: float) -> list[int]:
-        """The trials whose leases have run out, oldest first; O(1) as long as none has."""
-        if now < self.earliest:
-            return []
+        """The trials whose leases have run out, oldest first."""
         return sorted(trial for trial, lease in self.by_trial.items() if lease.deadline <= now)
 
     def gone(self, worker: str | None) -> list[int]:
-        """The trials of processes that have ended for certain, but for those of this worker, oldest first."""
-        known = {lease.process for lease in self.by_trial.values() if lease.process and lease.worker != worker}
-        ended = {process for process in known if is_gone(process)}
-        leases = self.by_trial.items() if ended else ()
-        return sorted(trial for trial, lease in leases if lease.process in ended and lease.worker != worker)
+        """The trials of processes that have ended for certain, but for those of the worker that asks, oldest first.
 
-    def tightened(self) -> "Leases":
-        """The same with `earliest` exact: it is a lower bound, since leases end early."""
-        return self._replace(earliest=min((lease.deadline for lease in self.by_trial.values()), default=math.inf))
+        What it held before a restart is its own, and not an attempt that failed.
+        """
+        others = {trial: lease.process for trial, lease in self.by_trial.items() if lease.worker != worker}
+        ended = {process for process in set(others.values()) if process is not None and is_gone(process)}
+        return sorted(trial for trial, process in others.items() if process in ended)
 
 
 def follow(leases: Leases, entry: Entry) -> Leases:
     """The leases after an entry of the log."""
     if isinstance(entry, Leased):
-        return _leased(leases, entry)
+        new = {}
+        for trial in entry.trials:
+            before, process = leases.by_trial.get(trial), entry.process
+            if process is None and before is not None and before.worker == entry.worker:
+                process = before.process  # the one that was known stays
+            new[trial] = Lease(entry.worker, entry.deadline, process)
+        return leases._replace(by_trial=leases.by_trial.update(new))
     if isinstance(entry, Paused | Resumed):
         return leases._replace(paused=entry.since if isinstance(entry, Paused) else None)
     if not isinstance(entry, _ENDINGS):
@@ -143,37 +137,10 @@ def follow(leases: Leases, entry: Entry) -> Leases:
         known = known._replace(teller=leases.holder(trial))
     if known is not None:
         leases = leases._replace(reissued=leases.reissued.set(trial, known))
-    return without(leases, trial)
+    return leases._replace(by_trial=leases.by_trial.delete(trial)) if trial in leases.by_trial else leases
 
 
 _ENDINGS = (Told, Released, Failed, Expired)
-
-
-def _leased(leases: Leases, entry: Leased) -> Leases:
-    worker, deadline, trials, process = entry
-    new = dict.fromkeys(trials, Lease(worker, deadline, process))
-    for trial in trials:
-        before = leases.by_trial.get(trial)
-        if before is not None and before.worker != worker:
-            leases = without(leases, trial)
-        elif before is not None and process is None:  # the one that was known stays
-            new[trial] = Lease(worker, deadline, before.process)
-    by_trial, by_worker, reissued, earliest, paused = leases
-    by_trial = by_trial.update(new)
-    held = by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
-    by_worker = by_worker.set(worker, held) if held else by_worker
-    return Leases(by_trial, by_worker, reissued, min(earliest, deadline), paused)
-
-
-def without(leases: Leases, trial: int) -> Leases:
-    """The same, but for the one on a trial, if there is one."""
-    by_trial, by_worker, reissued, earliest, paused = leases
-    lease = by_trial.get(trial)
-    if lease is None:
-        return leases
-    rest = by_worker[lease.worker].delete(trial)
-    by_worker = by_worker.set(lease.worker, rest) if rest else by_worker.delete(lease.worker)
-    return Leases(by_trial.delete(trial), by_worker, reissued, earliest, paused)
 
 
 def check_worker(worker: str | None) -> None:
@@ -184,8 +151,8 @@ def check_worker(worker: str | None) -> None:
 
 def check_lease(worker: str | None, lease: float | None, process: str | None = None) -> float:
     """Seconds for which a lease lasts, 600 by default; checks its process, too."""
-    if process is not None and not is_process(process):
-        raise InvalidArgumentError(f"process must be what this_process() gave, got {short(process)}.")
+    if process is not None:
+        check_name("process", process)
     if lease is None:
         return SECONDS
     if worker is None:
@@ -207,11 +174,6 @@ def this_process() -> str | None:
     pid = os.getpid()
     machine, stat = _machine(pid), _stat(pid)
     return None if machine is None or stat is None else f"{machine}:{pid}:{stat[0]}"
-
-
-def is_process(text: object) -> bool:
-    """Whether a text can have come from `this_process`."""
-    return isinstance(text, str) and _PROCESS.fullmatch(text) is not None
 
 
 def is_gone(process: str) -> bool:
@@ -236,12 +198,10 @@ def _machine(pid: int) -> str | None:
         if os.readlink("/proc/self") != str(pid):  # it is mounted from another namespace
             return None
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        spaces = [os.readlink("/proc/self/ns/pid")]
+        space = os.readlink("/proc/self/ns/pid")
     except (OSError, ValueError):
         return None
-    with suppress(OSError):  # kernels before 5.6 have none
-        spaces.append(os.readlink("/proc/self/ns/time"))
-    return hashlib.sha256("\n".join([boot, socket.gethostname(), *spaces]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([boot, socket.gethostname(), space]).encode()).hexdigest()[:16]
 
 
 def _stat(pid: int) -> tuple[str, bool] | None:
@@ -251,5 +211,4 @@ def _stat(pid: int) -> tuple[str, bool] | None:
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the name before may hold anything
-    state, threads, start = fields[0], fields[17], fields[19]
-    return start, state in "ZX" and int(threads) <= 1
+    return fields[19], fields[0] in "ZX"

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from asktell import serialization
 from asktell.errors import InvalidStateError
@@ -57,7 +57,7 @@ from asktell.state import (
 from asktell.state.growth import check_growth, prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
 from asktell.studies import details as details_codec
-from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow, is_process
+from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow
 
 GROWTH = (Added, Retired, Extended)
 _MOST_TRIALS = 2**62
@@ -96,11 +96,8 @@ def decode(line: str | bytes, problem: Problem) -> list[Entry]:
 
 
 def _decode(line: str | bytes, problem: Problem) -> list[Entry]:
-    items = json.loads(line)
-    if type(items) is not list:
-        raise InvalidStateError(f"A line of a study's log must be a list, got {line[:80]!r}.")
     entries: list[Entry] = []
-    for item in items:
+    for item in serialization.items("A line of a study's log", json.loads(line)):
         entry = _load(item, problem)
         entries.append(entry)
         if isinstance(entry, GROWTH):
@@ -119,9 +116,8 @@ def _load(item: Any, problem: Problem) -> Entry:
     if kind == "l" and n in (4, 5):
         if type(item[1]) is not str or type(item[2]) not in (int, float) or not math.isfinite(item[2]):
             raise InvalidStateError(f"A lease must have a worker and a deadline, got {short(item)}.")
-        if n == 5 and not is_process(item[4]):
-            raise InvalidStateError(f"A lease's process is malformed: {short(item[4])}.")
-        return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]), *item[4:])
+        process = serialization.typed("a process", item[4], str) if n == 5 else None
+        return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]), process)
     if kind in ("r", "x") and n == 2:
         return (Released if kind == "r" else Expired)(_trial(item[1]))
     if kind == "f" and n in (3, 4) and type(item[2]) is str:
@@ -203,11 +199,8 @@ def _check_decided(state: State, decided: Decided) -> None:
         raise InvalidStateError(f"Decision {decided.round} plans {n_planned} pulls, more than the budget allows.")
 
 
-class Mark(NamedTuple):
-    """Where it stands, to go back to."""
-
-    state: State
-    leases: Leases
+Mark: TypeAlias = tuple[State, Leases]
+"""Where a selector stands, to go back to."""
 
 
 class LoggedSelector:
@@ -256,12 +249,11 @@ class LoggedSelector:
 
     def mark(self) -> Mark:
         """The place to which `go_back` returns: where it stands now."""
-        return Mark(self.selector._state, self.leases)
+        return self.selector._state, self.leases
 
     def go_back(self, mark: Mark) -> None:
         """Stand where the mark was made."""
-        self.selector._state = mark.state
-        self.leases = mark.leases
+        self.selector._state, self.leases = mark
 
     def replay(self, lines: Iterable[str | bytes]) -> int:
         """Fold lines of the log, whole or not at all; their number of entries.
@@ -272,8 +264,7 @@ class LoggedSelector:
         told: Counter[str] = Counter()
         state, leases, n_entries = serialization.checked("A line of the study's log", lambda: self._folded(lines, told))
         self.told.update(told)
-        self.selector._state = state
-        self.leases = leases
+        self.go_back((state, leases))
         return n_entries
 
     def _folded(self, lines: Iterable[str | bytes], told: "Counter[str]") -> tuple[State, Leases, int]:
@@ -347,21 +338,8 @@ class LoggedSelector:
 
     # Leases
 
-    def expire(self, now: float, max_attempts: int) -> None:
-        """End the leases that have run out: their trials are asked again, or fail after so many attempts."""
-        self._end(self.leases.overdue(now), max_attempts)
-        self.leases = self.leases.tightened()
-
-    def expire_gone(self, asking: str | None, max_attempts: int) -> bool:
-        """The same with the leases of processes that are gone; whether there were any.
-
-        What the worker that asks held before a restart is its own, and not an attempt that failed.
-        """
-        gone = self.leases.gone(asking)
-        self._end(gone, max_attempts)
-        return bool(gone)
-
-    def _end(self, trials: Iterable[int], max_attempts: int) -> None:
+    def expire(self, trials: Iterable[int], max_attempts: int) -> None:
+        """End the leases of these trials: they are asked again, or fail after so many attempts."""
         for id_ in trials:
             worker = self.leases.holder(id_)
             self.note(Expired(id_))

@@ -16,7 +16,7 @@ from asktell.selector import Selector
 from asktell.state import State
 from asktell.storages import AbstractStorage, Line
 from asktell.studies import log, snapshots
-from asktell.studies.log import LoggedSelector, Mark
+from asktell.studies.log import LoggedSelector
 
 _T = TypeVar("_T")
 Clock: TypeAlias = Callable[[], float]
@@ -119,7 +119,7 @@ class Replica:
             try:
                 with self.storage.transaction(self.key, durable) as transaction:
                     self._catch_up(transaction.read)
-                    mark = Mark(logged.selector._state, logged.leases)
+                    mark = logged.selector._state, logged.leases
                     yield logged, transaction.now
                     if logged.new:
                         line = Line(self._position + 1, log.encode(logged.new))
@@ -129,9 +129,6 @@ class Replica:
                 if logged.new:
                     self._position, self._last = line
                     self._unsaved += len(logged.new)
-                    if self.storage.notifies and mark.state.may_starve:
-                        with suppress(StorageError):  # those who wait will look again all the same
-                            self.storage.wake(self.key)
             except BaseException:
                 # If it was committed all the same, it is read back like what others did.
                 if mark is not None:
@@ -142,10 +139,6 @@ class Replica:
                 self._details.clear()
             if self._unsaved >= self._next_save:
                 self.save()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until others have done something, or so long."""
-        self.storage.wait(self.key, self._position, seconds)
 
     def attach(self, trial: int, details: str | None) -> None:
         """Keep details, in the transaction that is being written; the last thing an operation does."""
@@ -219,7 +212,7 @@ class Replica:
         found = self.storage.snapshot(self.key)
         if found is not None and snapshots.read_covered(found.head) is not None:
             origin = self.logged.state.origin
-            self.logged.go_back(Mark(*snapshots.load(found.head, found.parts, origin)))
+            self.logged.go_back(snapshots.load(found.head, found.parts, origin))
             self._position = found.position
             self._next_save = _entries_until(found.head)
 

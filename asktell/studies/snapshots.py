@@ -17,9 +17,8 @@ from immutables import Map
 
 from asktell import serialization
 from asktell.errors import InvalidStateError
-from asktell.problem.checks import short
 from asktell.state import Problem, State
-from asktell.studies.leases import Lease, Leases, Reissue, is_process
+from asktell.studies.leases import Lease, Leases, Reissue
 
 VERSION = 1
 
@@ -126,31 +125,25 @@ def _dump_leases(leases: Leases) -> dict[str, Any]:
         "paused": leases.paused,
         "held": [
             [worker, [[trial, *leases.by_trial[trial][1:]] for trial in leases.held(worker)]]
-            for worker in sorted(leases.by_worker)
+            for worker in sorted({lease.worker for lease in leases.by_trial.values()})
         ],
         "reissued": [[trial, *reissue] for trial, reissue in sorted(leases.reissued.items())],
     }
 
 
 def _load_leases(data: dict[str, Any], state: State) -> Leases:
-    by_trial: dict[int, Lease] = {}
-    by_worker: dict[str, Map[int, None]] = {}
-    for worker, held in data["held"]:
-        mine = {int(trial): Lease(str(worker), float(end), process) for trial, end, process in held}
-        if not all(lease.process is None or is_process(lease.process) for lease in mine.values()):
-            raise InvalidStateError(f"The study's snapshot has malformed processes of worker {short(worker)}.")
-        if not mine or not all(trial in state.pending for trial in mine):
-            raise InvalidStateError(
-                f"The study's snapshot has leases of {short(worker)} on trials that are not pending."
-            )
-        by_trial.update(mine)
-        by_worker[str(worker)] = Map(dict.fromkeys(mine))
+    by_trial = {
+        int(trial): Lease(str(worker), float(end), None if process is None else str(process))
+        for worker, held in data["held"]
+        for trial, end, process in held
+    }
+    if not all(trial in state.pending for trial in by_trial):
+        raise InvalidStateError("The study's snapshot has leases on trials that are not pending.")
     reissued = {
         int(trial): Reissue(int(expired), None if teller is None else str(teller))
         for trial, expired, teller in data["reissued"]
     }
-    paused = None if data["paused"] is None else float(data["paused"])
-    return Leases(Map(by_trial), Map(by_worker), Map(reissued), paused=paused).tightened()
+    return Leases(Map(by_trial), Map(reissued), None if data["paused"] is None else float(data["paused"]))
 
 
 def _compress(data: dict[str, Any]) -> bytes:

@@ -4,24 +4,24 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import partial, wraps
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.methods import Method
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, Tell, Trial, all_taken
-from asktell.problem.checks import check_name, check_seconds, short, whole
+from asktell.problem.checks import check_name, short, whole
 from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
-from asktell.selector import Features, NewPrompts, Selector
+from asktell.selector import Selector
 from asktell.state.lookup import AnyTrial
 from asktell.storages import AbstractStorage, Location, opened, opening
 from asktell.studies import export as documents
@@ -34,6 +34,8 @@ from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker
 
 _Self = TypeVar("_Self", bound="Study")
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 class Attendance(NamedTuple):
@@ -71,6 +73,17 @@ def _committed(name: str) -> Any:
             return getattr(logged.selector, name)
 
     return property(read, doc=getattr(AbstractStudy, name).__doc__)
+
+
+def _logged(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The selector's own method; what it does is on the disk when it returns."""
+
+    @wraps(method, updated=())
+    def change(self: "Study", /, *args: Any, **kwargs: Any) -> Any:
+        with self._replica.writing(durable=True) as (logged, _):
+            return getattr(logged.selector, method.__name__)(*args, **kwargs)
+
+    return change  # type: ignore[return-value]
 
 
 class Study(AbstractStudy):
@@ -213,14 +226,14 @@ class Study(AbstractStudy):
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
-            if now >= logged.leases.earliest:
-                logged.expire(now, self._max_attempts)
-            if worker is not None and worker in logged.leases.by_worker:
+            if logged.leases.by_trial:
+                logged.expire(logged.leases.overdue(now), self._max_attempts)
                 ids = [id_ for id_ in logged.leases.held(worker) if id_ not in besides][:n]
                 trials = [logged.trial(id_) for id_ in ids]
             held = len(trials)
             trials += logged.selector._ask(n - held)
-            if len(trials) < n and logged.expire_gone(worker, self._max_attempts):
+            if len(trials) < n and (gone := logged.leases.gone(worker)):
+                logged.expire(gone, self._max_attempts)
                 trials += logged.selector._ask(n - len(trials))
             if worker is not None and trials:
                 logged.note(Leased(worker, round(now + seconds, 3), tuple(map(attrgetter("id"), trials)), process))
@@ -267,15 +280,7 @@ class Study(AbstractStudy):
             self._replica.attach(id_, text)
         return is_new
 
-    def observe(
-        self,
-        prompt: AnyPrompt,
-        scores: Scores | None,
-        example: int | str | None = None,
-        cost: float | None = None,
-    ) -> bool:
-        with self._replica.writing(durable=True) as (logged, _):
-            return logged.selector.observe(prompt, scores, example, cost)
+    observe = _logged(AbstractStudy.observe)
 
     def fail(
         self,
@@ -319,13 +324,11 @@ class Study(AbstractStudy):
 
     def workers(self) -> list[Holding]:
         with self._replica.reading() as logged:
-            now = self._replica.storage.now()
-            holdings = []
-            for trial in logged.selector.pending:
-                lease, attempt = logged.leases.by_trial.get(trial.id), logged.leases.attempt(trial.id)
-                worker, left = (None, None) if lease is None else (lease.worker, lease.deadline - now)
-                holdings.append(Holding(worker, trial, left, attempt))
-            return holdings
+            prompts, (now, out, _) = logged.selector.prompts, self.attendance()
+        return [
+            Holding(lease and lease.worker, prompts.trial(id_, *cell), lease and lease.deadline - now, attempt)
+            for id_, cell, lease, attempt in out
+        ]
 
     def attendance(self) -> Attendance:
         """Who holds what, as `workers`, and how much each has told; for pages that poll."""
@@ -337,33 +340,12 @@ class Study(AbstractStudy):
             ]
             return Attendance(self._replica.storage.now(), out, dict(logged.told))
 
-    def wait(self, seconds: float = 1.0) -> None:
-        self._replica.wait(check_seconds("seconds", seconds))
-
     # Going on
 
-    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
-        with self._replica.writing(durable=True) as (logged, _):
-            return logged.selector.add(prompts, features, key=key)
-
-    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
-        with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.retire(prompt, reason, key=key)
-
-    def extend(
-        self,
-        evaluations: int | None = None,
-        cost: float | None = None,
-        examples: int | Sequence[str] | None = None,
-        *,
-        key: str | None = None,
-    ) -> None:
-        with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.extend(evaluations, cost, examples, key=key)
-
-    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
-        with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.remark(text, topic=topic, doubtful=doubtful)
+    add = _logged(AbstractStudy.add)
+    retire = _logged(AbstractStudy.retire)
+    extend = _logged(AbstractStudy.extend)
+    remark = _logged(AbstractStudy.remark)
 
     def pause(self) -> None:
         with self._replica.writing(durable=True) as (logged, clock):

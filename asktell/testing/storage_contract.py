@@ -9,7 +9,6 @@ pytest is needed to run them, and not to import this module's package.
 """
 
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -214,18 +213,6 @@ class StorageContract:
         before = storage.now()
         assert before > 1.7e9
         assert storage.now() >= before
-
-    def test_waiting_ends(self, storage: AbstractStorage, connect: Connect) -> None:
-        key = storage.create("x", b"", ["one"])
-        start = time.monotonic()
-        storage.wait(key, 1, 0.05)
-        with connect().transaction(key, durable=True) as transaction:
-            transaction.read(0)
-            transaction.append(Line(2, "two"))
-        connect().wake(key)
-        storage.wait(key, 1, 0.05)
-        assert time.monotonic() - start < 60
-        assert [line.text for line in storage.read(key, 0)] == ["one", "two"]
 
     def test_a_position_is_taken_once(self, storage: AbstractStorage) -> None:
         key = storage.create("x", b"", ["one"])

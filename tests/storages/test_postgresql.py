@@ -17,7 +17,6 @@ from asktell.storages import AbstractStorage, Line, postgresql
 from asktell.storages.postgresql import CONNECTIONS, PostgreSQLStorage
 from asktell.testing.storage_contract import Connect, StorageContract
 from tests.elsewhere import FORKING
-from tests.storages.test_failures import terminate
 
 
 @pytest.fixture
@@ -241,54 +240,3 @@ def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
             connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
             connection.execute("SELECT pg_reload_conf()")
     assert len(storage.read(key, 0)) == 22
-
-
-# Being told
-
-
-def test_who_waits_is_told(open_storage: Callable[..., Any]) -> None:
-    storage, other = open_storage(connections=1), open_storage(connections=2)
-    key = storage.create("s", b"", ["one"])
-    start = time.monotonic()
-    storage.wait(key, 0, 60.0)  # it is there already
-    with ThreadPoolExecutor(1) as thread:
-        for position in (2, 3):  # with the same connection again
-            waiting = thread.submit(storage.wait, key, position - 1, 60.0)
-            time.sleep(0.3)
-            assert not waiting.done()
-            with other.transaction(key, durable=False) as transaction:
-                transaction.read(0)
-                transaction.append(Line(position, "more"))
-            other.wake(key)
-            waiting.result(timeout=30)
-        storage.wait(key, 3, 0.1)  # nothing comes
-        waiting = thread.submit(storage.wait, key, 3, 60.0)
-        time.sleep(0.3)
-        storage.wait(key, 3, 0.1)  # another thread only lets the time pass
-        other.wake(key)
-        waiting.result(timeout=30)
-    assert time.monotonic() - start < 60
-
-
-def test_a_worker_that_waits_goes_on_as_soon_as_another_has_told(postgresql_url: str) -> None:
-    selector = Selector(["x", "y"], BestFeasible("a"), 4, "csr", examples=10)
-    with Study.create(postgresql_url, "s", selector) as study, Study.open(postgresql_url, "s") as other:
-        trials = study.ask(4)
-        assert other.ask() is None
-        with ThreadPoolExecutor(1) as thread:
-            waiting = thread.submit(other.wait, 60.0)
-            time.sleep(0.3)
-            study.tell_many([(trial, [1.0]) for trial in trials])
-            waiting.result(timeout=30)
-
-
-def test_a_listener_that_was_cut_off_listens_anew(open_storage: Callable[..., Any], postgresql_url: str) -> None:
-    storage = open_storage()
-    key = storage.create("s", b"")
-    storage.wait(key, 0, 0.01)
-    terminate(postgresql_url)
-    with pytest.raises(StorageError, match="try again"):
-        storage.wait(key, 0, 0.01)
-    storage.wait(key, 0, 0.01)
-    storage.close()
-    storage.wait(key, 0, 0.01)

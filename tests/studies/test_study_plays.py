@@ -82,7 +82,7 @@ def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
 def facts(study: Study) -> Any:
     """All that a study knows."""
     logged = study._replica.logged
-    return logged.selector.to_json(), logged.state.returned, logged.leases.tightened()
+    return logged.selector.to_json(), logged.state.returned, logged.leases
 
 
 def length(storage: MemoryStorage) -> int:
@@ -153,7 +153,7 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> Non
     state = study._replica.logged.state
     with storage.transaction(1, durable=True) as transaction:
         end = transaction.read(0)[-1].position
-        leases = Leases(Map({trial.id: Lease("A", 1.8e9)}), Map({"A": Map({trial.id: None})}), earliest=1.8e9)
+        leases = Leases(Map({trial.id: Lease("A", 1.8e9)}))
         transaction.save(end, *snapshots.dump(state, leases, snapshots.Covered()))
     with pytest.raises(asktell.InvalidStateError, match="not pending"):
         Study.open(storage, "s")
