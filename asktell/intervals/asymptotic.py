@@ -18,14 +18,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.base import (
-    Error,
-    Floats,
-    Interval,
-    checked_error,
-    checked_observations,
-    checked_population,
-)
+from asktell.intervals.base import Error, Floats, Interval
 
 _UNSEEN = 3  # the rule of three
 _TIGHTEST_AT = 64  # observations; a judgement
@@ -42,26 +35,22 @@ class Asymptotic:
 
     population: int | None = None
 
-    def __post_init__(self) -> None:
-        checked_population(self.population)
-
-    def interval(self, observations: npt.ArrayLike, error: Error, scale: npt.ArrayLike = 0.0) -> Interval:
+    def interval(self, observations: Floats, error: Error, scale: npt.ArrayLike = 0.0) -> Interval:
         """(..., n) observations -> two bounds each, wrong with `error` together; infinite where nothing supports one.
 
         `scale`: how far from the mean an observation may lie at least, in their units.
         """
-        errors = checked_error(error)
+        errors = np.asarray(error)
         return self._interval(observations, scale, errors, lambda root: root / errors)
 
-    def lower(self, observations: npt.ArrayLike, error: Error, scale: npt.ArrayLike = 0.0) -> Floats:
+    def lower(self, observations: Floats, error: Error, scale: npt.ArrayLike = 0.0) -> Floats:
         """(..., n) observations -> (...) lower bounds, wrong with `error`."""
-        errors = checked_error(error)
+        errors = np.asarray(error)
         return self._interval(observations, scale, 2 * errors, lambda root: 1 + root / (2 * errors)).low
 
     def _interval(
-        self, observations: npt.ArrayLike, scale: npt.ArrayLike, error: Floats, odds: Callable[[Floats], Floats]
+        self, values: Floats, scale: npt.ArrayLike, error: Floats, odds: Callable[[Floats], Floats]
     ) -> Interval:
-        values = checked_observations(observations, self.population)
         n = values.shape[-1]
         if n < _FEWEST and n != self.population:
             everything = np.full(values.shape[:-1], np.inf)

@@ -23,7 +23,7 @@ from typing import TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.base import AbstractBounded, Error, Floats, Interval, checked_error
+from asktell.intervals.base import AbstractBounded, Error, Floats, Interval
 
 # A bet of sqrt(2 log(1 / error) / (n variance)) is the best one for evidence that takes n observations (second order).
 _EVIDENCE = 8.0  # 2 log(1 / error): 6 for an error of .05, 14 for one of .001
@@ -51,34 +51,31 @@ class Betting(AbstractBounded):
     high: float
     population: int | None = None
 
-    def lower(self, observations: npt.ArrayLike, error: Error) -> Floats:
+    def lower(self, observations: Floats, error: Error) -> Floats:
         """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any of n looks."""
-        needed = -np.log(checked_error(error))
-        values = self.checked(observations, self.population)
-        log_capital, prices = self._bets(values, None), self._prices_of(values)
-        refuted, open_ = self.certain(values)
+        needed = -np.log(error)
+        log_capital, prices = self._bets(observations, None), self._prices_of(observations)
+        refuted, open_ = self.certain(observations)
         for _ in range(_HALVINGS):
             middle = (refuted + open_) / 2
             out = log_capital(prices(middle)).max(axis=-1, initial=0.0) >= needed
             refuted, open_ = np.where(out, middle, refuted), np.where(out, open_, middle)
         return refuted
 
-    def certain(self, observations: npt.ArrayLike) -> Interval:
+    def certain(self, observations: Floats) -> Interval:
         """(..., n) observations -> what holds whatever the others are: exact once the population is exhausted."""
-        values = self.checked(observations, self.population)
-        n = values.shape[-1]
+        n = observations.shape[-1]
         if self.population is None or n == 0:
-            return super().certain(values)
-        total, left = values.sum(axis=-1), self.population - n
+            return super().certain(observations)
+        total, left = observations.sum(axis=-1), self.population - n
         return Interval(*((total + left * end) / self.population for end in (self.low, self.high)))
 
-    def log_capital(self, observations: npt.ArrayLike, mean: npt.ArrayLike) -> Floats:
+    def log_capital(self, observations: Floats, mean: npt.ArrayLike) -> Floats:
         """(..., n) observations, (...) claims -> (..., n): logarithm of the capital after each, bet on higher ones.
 
         It reaches log(1 / error) with probability at most `error` if the mean is at most the claim.
         """
-        values = self.checked(observations, self.population)
-        return self._bets(values, None)(self._prices_of(values)(np.asarray(mean, dtype=np.float64)))
+        return self._bets(observations, None)(self._prices_of(observations)(np.asarray(mean, dtype=np.float64)))
 
     def log_capital_at(self, observations: Floats, prices: Floats, bets: Bets) -> Floats:
         """(..., n) observations, prices and whether there is a bet -> (..., n): the same, at prices named one by one.

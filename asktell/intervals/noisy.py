@@ -27,8 +27,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from asktell.errors import InvalidArgumentError
-from asktell.intervals.base import AbstractBounded, Error, Floats, checked_error
+from asktell.intervals.base import AbstractBounded, Error, Floats
 from asktell.intervals.betting import Betting
 
 _FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement
@@ -52,11 +51,6 @@ class NoisyBetting(AbstractBounded):
     population: int
     repeats: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.repeats < 1:
-            raise InvalidArgumentError(f"repeats must be at least 1, got {self.repeats!r}.")
-
     @property
     def looks(self) -> list[int]:
         """After how many observations the bound is moved."""
@@ -66,11 +60,11 @@ class NoisyBetting(AbstractBounded):
             found.append(min(most, math.ceil(found[-1] * _FACTOR)))
         return found
 
-    def lower(self, observations: npt.ArrayLike, error: Error) -> Floats:
+    def lower(self, observations: Floats, error: Error) -> Floats:
         """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any look."""
-        y = self.scaled(self.checked(observations, None))
+        y = self.scaled(observations)
         looks = [n for n in self.looks if n <= y.shape[-1]]
-        needed = -np.log(checked_error(error))
+        needed = -np.log(error)
         refuted, open_ = np.zeros(y.shape[:-1]), np.ones(y.shape[:-1])
         for _ in range(_HALVINGS if looks else 0):
             middle = (refuted + open_) / 2
@@ -78,13 +72,13 @@ class NoisyBetting(AbstractBounded):
             refuted, open_ = np.where(out, middle, refuted), np.where(out, open_, middle)
         return np.asarray(self.low + (self.high - self.low) * refuted)
 
-    def refutes(self, observations: npt.ArrayLike, claim: float, error: Error) -> npt.NDArray[np.bool_]:
+    def refutes(self, observations: Floats, claim: float, error: Error) -> npt.NDArray[np.bool_]:
         """(..., n) observations in their order -> (...) whether a mean of at most `claim` is refuted."""
-        y = self.scaled(self.checked(observations, None))
+        y = self.scaled(observations)
         looks = [n for n in self.looks if n <= y.shape[-1]]
         if claim < self.low or not looks:
             return np.full(y.shape[:-1], claim < self.low)
-        needed = -np.log(checked_error(error))
+        needed = -np.log(error)
         mean = np.full(y.shape[:-1], (claim - self.low) / (self.high - self.low))
         return np.asarray(self._most_log_capital(y, looks, mean) >= needed)
 

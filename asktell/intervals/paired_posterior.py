@@ -19,7 +19,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.base import Floats, checked_observations
+from asktell.intervals.base import Floats
 
 _EFFECTS = np.array([0.06, 0.25, 1.0, 4.0])
 """Typical sizes of a mean difference, in standard deviations of a difference; why these, says the text above."""
@@ -34,7 +34,7 @@ def p_positive(differences: npt.ArrayLike, population: int | None = None, *, two
 
     The mean is that over `population` members, of which n were seen, or the expectation (None).
     """
-    x = checked_observations(differences, population)
+    x = np.asarray(differences, dtype=np.float64)
     rest = np.inf if population is None else population - len(x)
     if not x.any():
         return 0.5

@@ -88,11 +88,7 @@ class Adaptive:
                 raise InvalidArgumentError(f"{name} of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
-        """Check that a stop by confidence is not asked for in segments; else any goal, any budget.
-
-        Raises:
-            IncompatibleMethodError: it is.
-        """
+        """Check that a stop by confidence is not asked for in segments; else any goal, any budget."""
         if self.confidence is not None:
             check_no_segments(problem.goal, "Adaptive(confidence=...)")
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct
+from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct, is_binary
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, basis, levels_of, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
-from asktell.state import Failures, Problem, State
+from asktell.state import Failures, History, Problem, State
 
 _SOME = 0.5  # probability from which a prompt is taken as feasible; and that anybody is, from which a set is the answer
 
@@ -69,21 +69,17 @@ def believe(state: State, most_draws: int, averaged: bool, among: Indices | None
     `among`: only these arms are rivals, None: all in the race. The last ones are kept: states that differ only in what
     is out share them.
     """
-    return _belief(most_draws, state.problem, _Known(state, among), averaged) if len(state.history) else None
+    return _belief(most_draws, state.problem, _known(state, among), averaged) if len(state.history) else None
 
 
 def stated(state: State) -> Statement | None:
     """What a result may state now, None if nothing is known. The last ones are kept."""
-    return _stated(state.problem, _Known(state, None)) if len(state.history) else None
+    return _stated(state.problem, _known(state)) if len(state.history) else None
 
 
 @lru_cache(maxsize=4)
-def _stated(problem: Problem, known: "_Known") -> Statement:
-    cells, n_rows = _cells(problem, known)
-    return statement(
-        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, problem.n_examples, n_rows, problem.seed,
-        problem.segments,
-    )  # fmt: skip
+def _stated(problem: Problem, known: "Known") -> Statement:
+    return statement(_model(problem, known))
 
 
 def by_chance(problem: Problem, arms: Indices) -> Indices:
@@ -91,47 +87,52 @@ def by_chance(problem: Problem, arms: Indices) -> Indices:
     return arms[counters.chance_order(problem.seed, arms)]
 
 
-class _Known:
-    """What a belief follows from, as a key for the last ones: states that differ only in what is out share it."""
+class Known:
+    """The scores and failures, and who is out, as a key for what follows from them.
 
-    def __init__(self, state: State, among: Indices | None) -> None:
-        self.history = state.history
-        self.missing = state.missing if state.problem.goal.counts_failures else Failures()
-        others = () if among is None else np.setdiff1d(state.active, among).tolist()
-        self.out = (*state.no_rivals(), *others)
+    States that differ only in what is pending share it.
+    """
+
+    def __init__(self, history: History, missing: Failures, out: tuple[int, ...] = ()) -> None:
+        self.history, self.missing, self.out = history, missing, out
+        self._key = id(history), len(missing), out
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Known) or self.history is not other.history:
-            return False
-        return self.out == other.out and len(self.missing) == len(other.missing)
+        return isinstance(other, Known) and self._key == other._key
 
     def __hash__(self) -> int:
-        return id(self.history)
+        return hash(self._key)
 
 
-def _alive(problem: Problem, known: _Known) -> Indices:
+def _known(state: State, among: Indices | None = None) -> Known:
+    missing = state.missing if state.problem.goal.counts_failures else Failures()
+    others = () if among is None else np.setdiff1d(state.active, among).tolist()
+    return Known(state.history, missing, (*state.no_rivals(), *others))
+
+
+def _alive(problem: Problem, known: Known) -> Indices:
     """Excludes failed and retired prompts, unless all are."""
     alive = np.setdiff1d(np.arange(problem.n_arms), known.out)
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
-def _cells(problem: Problem, known: _Known) -> tuple[Cells, int]:
-    """The cells told, and the number of scores by which draws differ: repeats that agree change nothing."""
+def _model(problem: Problem, known: Known) -> draws.Model:
     history = known.history
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
-    n_rows = len(history) if problem.is_noisy else len(cells.arms)
-    return cells.with_failures(known.missing.arms(), known.missing.examples()) if known.missing else cells, n_rows
+    n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change no draw
+    if known.missing:
+        cells = cells.with_failures(known.missing.arms(), known.missing.examples())
+    return draws.Model(
+        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, problem.n_examples, n_rows, problem.seed,
+        problem.segments,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4)
-def _belief(most_draws: int, problem: Problem, known: _Known, averaged: bool) -> Belief:
+def _belief(most_draws: int, problem: Problem, known: Known, averaged: bool) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
-    cells, n_rows = _cells(problem, known)
-    among, of_prompts, told = problem.n_examples, _basis(problem), cells.of_column(0)
-    drawn = draws.joint(
-        cells, goal, problem.shapes, of_prompts, n_arms, among, n_rows, most_draws, problem.seed, averaged,
-        segments=problem.segments,
-    )  # fmt: skip
+    model = _model(problem, known)
+    told, drawn = model.cells.of_column(0), draws.joint(model, most_draws, averaged)
     values, kept, n_objectives = drawn.values, drawn.kept, len(goal.objectives)
     n_draws = len(values)
     alive = _alive(problem, known)
@@ -194,11 +195,9 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
         return None
     seen = distinct(cells.examples[cells.examples >= 0])
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
-    told = dict[
-        int, Vector
-    ]()  # of metrics that tell what their examples seen here divide, 1 for one that nobody has seen
+    told: dict[int, Vector] = {}  # by metric, what its examples seen here divide; 1 for one that nobody has seen
     for j, fit in enumerate(fits):
-        if j < len(problem.goal.metrics) and _is_binary(scores[:, j]):
+        if j < len(problem.goal.metrics) and is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
             told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
     if problem.tells is None:
@@ -209,11 +208,6 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
         own[seen] = told.get(j, 1.0)
         units += own if shape is None else shape.tells**fit.trust * own
     return design.Informative(problem.telling_place, units / len(problem.shapes))
-
-
-def _is_binary(scores: Vector) -> bool:
-    """True if the scores are only 0 and 1, and both occur."""
-    return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
 
 
 @lru_cache(maxsize=4)

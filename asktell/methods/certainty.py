@@ -18,7 +18,7 @@ misses one of C constraints, K C: it does one of the two, so only the other can 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values
 from asktell.posterior.two_way import Cells
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet, check_no_segments
 from asktell.state import Added, Failures, Problem, State
-from asktell.state.history import in_turns, repeated, turns_out
+from asktell.state.history import History, in_turns, repeated, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
@@ -38,10 +38,8 @@ FEW = 6
 """Prompts, at most, for whom a race does not pay if there is a tolerance; by simulation."""
 
 
-class Column(NamedTuple):
-    """A column of the goal's values: the lowest and the highest there can be, None if unknown."""
-
-    limits: tuple[float, float] | None
+Limits: TypeAlias = tuple[float, float] | None
+"""The lowest and the highest value there can be in a column of the goal's values; None if unknown."""
 
 
 @final
@@ -56,7 +54,7 @@ class Evidence:
 
     problem: Problem
     error: float
-    columns: tuple[Column, ...]
+    columns: tuple[Limits, ...]
     counts: Counts  # (K,)
     known: Counts  # (K,) how many of the first examples have a score or have failed, unless scores are noisy
     means: Means  # (K, q), NaN without scores
@@ -70,19 +68,21 @@ class Evidence:
     def of(
         cls,
         problem: Problem,
+        history: History,
         missing: Failures,
-        trials: Indices,
-        arms: Indices,
-        examples: Indices,
-        values: Values,
-        columns: tuple[Column, ...],
         reach: int | None,
-        error: float,
+        columns: tuple[Limits, ...] | None = None,
+        rows: Indices | None = None,
     ) -> "Evidence":
-        """The evidence in rows of scores.
+        """The evidence in the scores told, or in some `rows` of them, without an error yet.
 
-        `reach`: the first place in the order of all pulls (without one, the first trial) that is out.
+        `reach`: the first place in the order of all pulls (without one, the first trial) that is out. `columns`: by
+        default as the ranges of metrics and the scores of 0 and 1 say.
         """
+        told_rows = history.trials(), history.arms(), history.examples(), history.scores()
+        trials, arms, examples, scores = told_rows if rows is None else (column[rows] for column in told_rows)
+        values = problem.goal.values(scores)
+        columns = columns_of(problem.goal, scores) if columns is None else columns
         if problem.population is None:
             order = np.lexsort((trials, arms))
             usable = order if reach is None else order[trials[order] < reach]
@@ -103,12 +103,12 @@ class Evidence:
         totals = np.stack([np.bincount(arms, column, minlength=problem.n_arms) for column in values.T], axis=1)
         means = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
         rate = _Failed.of(problem, missing, keys, reach) if problem.goal.counts_failures and missing else None
-        return cls(problem, error, columns, counts, known, means, starts, places, values, rate)
+        return cls(problem, 0.0, columns, counts, known, means, starts, places, values, rate)
 
     def for_best(self, error: float, tolerance: float) -> "Evidence":
         """The same with an error divided among what could make the best feasible prompt wrong."""
         n_others, n_constraints = self.problem.n_arms - 1, len(self.columns) - 1
-        races = self.problem.rounds is None and not n_constraints and self.columns[0].limits is not None
+        races = self.problem.rounds is None and not n_constraints and self.columns[0] is not None
         if not races or (tolerance and n_others < FEW):
             return replace(self, error=error / max(1, n_others + n_constraints))
         if tolerance:
@@ -124,7 +124,7 @@ class Evidence:
             part = slice(self._starts[arm], self._starts[arm + 1])
             n_told = int(np.searchsorted(self._places[part], n))
             row[self._places[part][:n_told]] = self._values[part][:n_told, 0]
-        low, high = self.columns[0].limits or (0.0, 1.0)
+        low, high = self.columns[0] or (0.0, 1.0)
         betting = Betting(low - high, high - low, self.problem.population)
         stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
         joined = _joined(state)[arms]
@@ -133,7 +133,7 @@ class Evidence:
 
     def ahead(self, arms: Indices, others: Indices, column: int, claim: float, or_equal: bool = False) -> Mask:
         """(P,) whether each arm is certainly ahead of the other of its pair by more than the claim."""
-        limits = self.columns[column].limits
+        limits = self.columns[column]
         width = None if limits is None else limits[1] - limits[0]
         pairs = [self._pair(int(i), int(j), column) for i, j in zip(arms, others, strict=True)]
         return self._above(pairs, None if width is None else (-width, width), claim, column, or_equal)
@@ -143,12 +143,12 @@ class Evidence:
         kept = np.ones(len(arms), dtype=bool)
         for q in columns:
             own = [self._own(int(arm), q) for arm in arms[kept]]
-            kept[kept] = self._above(own, self.columns[q].limits, 0.0, q, or_equal=True)
+            kept[kept] = self._above(own, self.columns[q], 0.0, q, or_equal=True)
         return kept
 
     def below(self, arms: Indices, column: int) -> Mask:
         """(A,) whether an arm's mean is certainly below 0."""
-        limits = self.columns[column].limits
+        limits = self.columns[column]
         mirrored = None if limits is None else (-limits[1], -limits[0])
         return self._above([-self._own(int(arm), column) for arm in arms], mirrored, 0.0, column, or_equal=False)
 
@@ -256,21 +256,19 @@ def _joined(state: State) -> Counts:
     return joined
 
 
-def columns_of(goal: Goal, scores: Values) -> tuple[Column, ...]:
+def columns_of(goal: Goal, scores: Values) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values, where they are known."""
     limits: dict[str, tuple[float, float]] = dict(goal.ranges)
     for metric, x in zip(goal.columns, scores.T, strict=True):
-        if metric in limits and len(x) and not limits[metric][0] <= x.min() <= x.max() <= limits[metric][1]:
-            del limits[metric]  # told before ranges were enforced
         if metric not in limits and len(x) and np.isin(x, (0.0, 1.0)).all():
             limits[metric] = (0.0, 1.0)
     return columns_in(goal, limits)
 
 
-def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
+def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values, from the ranges of metrics."""
     ends = goal.values(np.array([[ranges.get(m, (np.nan, np.nan))[k] for m in goal.columns] for k in (0, 1)]))
-    return tuple(Column(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b)))) for a, b in ends.T)
+    return tuple(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b))) for a, b in ends.T)
 
 
 _FEW_VALUES = 8  # of a metric, such as grades or 0 and 1: what it was so far is taken for its range
@@ -304,12 +302,8 @@ class Proofs:
         counted = self.goal.counts_failures and state.missing
         self._failed = _Failed.of(problem, state.missing, told, None) if counted else None
         columns = columns_in(self.goal, self.goal.ranges)
-        self._ranges = [_range(column, values) for column, values in zip(columns, self._values.T, strict=True)]
-        self.columns = tuple(Column((r.low, r.high) if np.isfinite(r.high) else None) for r in self._ranges)
-
-    def count(self, arm: int) -> int:
-        """The number of examples that a prompt has seen."""
-        return int(self._ends[arm + 1] - self._ends[arm])
+        self._ranges = [_range(limits, values) for limits, values in zip(columns, self._values.T, strict=True)]
+        self.columns = tuple((r.low, r.high) if np.isfinite(r.high) else None for r in self._ranges)
 
     def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
         """True if a bound on the lead of one prompt over another is proven."""
@@ -372,12 +366,12 @@ class Range(NamedTuple):
         return self._replace(low=self.low - self.high, high=self.high - self.low)
 
 
-def _range(column: Column, values: Vector) -> Range:
+def _range(limits: Limits, values: Vector) -> Range:
     seen, counts = np.unique(values, return_counts=True)
     spread = float(np.ptp(seen)) if len(seen) else 0.0
     largest = float(np.abs(seen).max(initial=0.0))
-    if column.limits is not None and len(seen) and column.limits[0] <= seen[0] and seen[-1] <= column.limits[1]:
-        return Range(*column.limits, spread, largest)
+    if limits is not None:
+        return Range(*limits, spread, largest)
     # Few scores are of few values too: each has to have come again.
     if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
         return Range(float(seen[0]), float(seen[-1]), spread, largest)
@@ -402,20 +396,17 @@ def unproven(state: State, answer: list[int], means: Means, error: float, tolera
     return _unproven_front(evidence, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
 
 
-def _in_order(state: State, columns: tuple[Column, ...]) -> Evidence:
+def _in_order(state: State, columns: tuple[Limits, ...]) -> Evidence:
     """The evidence in the first examples of each prompt, up to one that is out, or was not asked for."""
     problem, history = state.seen, state.history
-    trials, arms, examples = history.trials(), history.arms(), history.examples()
-    values = problem.goal.values(history.scores())
     if problem.population is None:
         out = [pull.trial for pull in (*state.pending.values(), *state.returned) if pull.trial is not None]
-        reach = min(out, default=None)
-        return Evidence.of(problem, state.missing, trials, arms, examples, values, columns, reach, 0.0)
-    known = Evidence.of(problem, state.missing, trials, arms, examples, values, columns, None, 0.0).known
+        return Evidence.of(problem, history, state.missing, min(out, default=None), columns)
+    arms, examples = history.arms(), history.examples()
+    known = Evidence.of(problem, history, state.missing, None, columns).known
     told = np.flatnonzero(examples >= 0)
     told = told[problem.place[examples[told]] < known[arms[told]]]
-    rows = trials[told], arms[told], examples[told], values[told]
-    return Evidence.of(problem, state.missing, *rows, columns, None, 0.0)
+    return Evidence.of(problem, history, state.missing, None, columns, told)
 
 
 def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
@@ -494,15 +485,12 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
     """
     problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
     check_no_segments(goal, "a gate")
-    scores, scaled = history.scores(), isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
+    scaled = isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
     out = turns_out(problem, history, state.missing, (*state.pending.values(), *state.returned))
-    rows = (history.trials(), history.arms(), history.examples(), goal.values(scores), columns_of(goal, scores))
     margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
     margins |= {str(constraint): None for constraint in goal.constraints}
-    sure, surer = (
-        Evidence.of(problem, state.missing, *rows, min(out, default=None), level)
-        for level in (error, error / len(margins))
-    )
+    evidence = Evidence.of(problem, history, state.missing, min(out, default=None))
+    sure, surer = replace(evidence, error=error), replace(evidence, error=error / len(margins))
     if repeated(problem, history).has_drifted:
         return dict.fromkeys(margins)
     arm, other, found = np.array([candidate]), np.array([baseline]), dict[str, bool | None]()

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asktell.methods.certainty import Column, Evidence
+from asktell.methods.certainty import Evidence
 from asktell.numerics.arrays import Counts, Mask, Matrix
 from asktell.state import Problem
 
@@ -48,7 +48,7 @@ def when_decided(
         counts = np.diff(starts)
         means = values.reshape(-1, n).mean(axis=1)[:, None]
         sure, surer = (
-            Evidence(problem, level, (Column((0.0, 1.0)),), counts, counts, means, starts, places, values)
+            Evidence(problem, level, ((0.0, 1.0),), counts, counts, means, starts, places, values)
             for level in (error, error / n_claims)
         )
         failed[open_] = surer.ahead(arms + 1, arms, 0, margin)

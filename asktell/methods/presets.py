@@ -90,11 +90,7 @@ PARTS: dict[str, type] = {
 
 
 def stopping(name: str, confidence: float | None, tolerance: float | None) -> str | Adaptive | Race:
-    """The method of that name that ends once its answer is right with that probability; the name, if both are None.
-
-    Raises:
-        InvalidArgumentError: the method never ends early, or a number cannot be used.
-    """
+    """The method of that name that ends once its answer is right with that probability; the name, if both are None."""
     given = {"confidence": confidence, "tolerance": tolerance}
     found: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not found:
@@ -137,11 +133,7 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
 
 
 def check_method(method: Method, event: Growth) -> None:
-    """Check that a method supports growth; every method supports retired prompts.
-
-    Raises:
-        IncompatibleMethodError: it has planned its rounds for the prompts and the budget that there were.
-    """
+    """Check that a method supports growth; every method supports retired prompts."""
     if isinstance(method, Elimination) and not isinstance(event, Retired):
         what = "add()" if isinstance(event, Added) else "extend()"
         raise IncompatibleMethodError(

@@ -19,7 +19,8 @@ import numpy as np
 
 from asktell.elimination import rule_of
 from asktell.errors import InvalidArgumentError
-from asktell.methods.certainty import Evidence, columns_of
+from asktell.methods.belief import Known
+from asktell.methods.certainty import Evidence
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
@@ -67,11 +68,7 @@ class Race:
         whole("block of Race", self.block, 1, MOST_EXAMPLES)
 
     def check(self, problem: Problem) -> None:
-        """Check that the goal asks for no probability, and for no segments; else any goal, any budget.
-
-        Raises:
-            IncompatibleMethodError: the goal does.
-        """
+        """Check that the goal asks for no probability, and for no segments; else any goal, any budget."""
         check_not_sure(problem.goal, "Race")
         check_no_segments(problem.goal, "Race")
 
@@ -115,7 +112,7 @@ class Race:
         else:
             behind = turns_out(state.problem, state.history, state.missing, out)
         reach = min(behind, default=None)
-        evidence, goal = _gathered(state.seen, _Rows(state), reach), state.problem.goal
+        evidence, goal = _gathered(state.seen, Known(state.history, state.missing), reach), state.problem.goal
         if isinstance(goal, BestFeasible):
             return evidence.for_best(1 - self.confidence, self.tolerance)
         n_arms = state.problem.n_arms
@@ -285,9 +282,9 @@ def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tup
 def _worse(evidence: Evidence, state: State) -> dict[int, str]:
     """Who is certainly not in the answer, and why."""
     goal, active = state.problem.goal, state.active
-    reasons: dict[int, str] = {}
     if evidence.race:
         return dict.fromkeys(np.intersect1d(active, evidence.worse(state)).tolist(), _WORSE)
+    reasons: dict[int, str] = {}
     for q, constraint in zip(_slacks(goal), goal.constraints, strict=True):
         missed = active[evidence.below(active, q)]
         reasons |= {arm: f"certainly misses {constraint}" for arm in missed.tolist() if arm not in reasons}
@@ -332,33 +329,6 @@ def _most_dominating(means: Values, may: Mask) -> Indices:
     return found
 
 
-class _Rows:
-    """The scores, as a key for the last evidence: states that differ only in what is out share it."""
-
-    def __init__(self, state: State) -> None:
-        self.history, self.missing = state.history, state.missing
-
-    def __eq__(self, other: object) -> bool:
-        same = isinstance(other, _Rows) and self.history is other.history
-        return same and len(self.missing) == len(other.missing)  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        return id(self.history)
-
-
 @lru_cache(maxsize=4)
-def _gathered(problem: Problem, rows: _Rows, reach: int | None) -> Evidence:
-    history = rows.history
-    scores = history.scores()
-    columns = columns_of(problem.goal, scores)
-    return Evidence.of(
-        problem,
-        rows.missing,
-        history.trials(),
-        history.arms(),
-        history.examples(),
-        problem.goal.values(scores),
-        columns,
-        reach,
-        0.0,
-    )
+def _gathered(problem: Problem, known: Known, reach: int | None) -> Evidence:
+    return Evidence.of(problem, known.history, known.missing, reach)

@@ -63,6 +63,11 @@ def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
 
 
+def is_binary(scores: Vector) -> bool:
+    """True if the scores are only 0 and 1, and both occur."""
+    return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
+
+
 def counted(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(n,) whole numbers, ascending, each once, and how often each came."""
     ordered = np.sort(values)

@@ -47,36 +47,27 @@ class Joint(NamedTuple):
     in_segments: Draws | None = None  # (columns by segment x G, S, K) draws of the means in every segment
 
 
-def joint(
-    cells: Cells,
-    goal: Goal,
-    shapes: Sequence[Shape | None],
-    basis: Basis | None,
-    n_arms: int,
-    n_examples: int | None,
-    n_rows: int,
-    most_draws: int,
-    seed: int,
-    averaged: bool,
-    instead: Mapping[int, Draws] | None = None,
-    segments: Segments | None = None,
-) -> Joint:
-    """Draw from the posteriors of all metrics, given the cells told.
+class Model(NamedTuple):
+    """What was told, and of what."""
 
-    Args:
-        cells: what was told.
-        goal: its metrics are drawn, its values returned.
-        shapes: in what the examples differ, by metric, as far as earlier studies know.
-        basis: (K, q) functions of the prompts' features.
-        n_arms: K.
-        n_examples: N, or None if they are endless.
-        n_rows: of all scores, by which draws differ from decision to decision.
-        most_draws: S, fewer for large pools.
-        seed: of the draws.
-        averaged: over what the variances may be, or given the most likely ones.
-        instead: draws (S, K) of metrics that have another model, by metric.
-        segments: of the examples, if the goal speaks of them.
+    cells: Cells
+    goal: Goal  # its columns are drawn, its values returned
+    shapes: Sequence[Shape | None]  # by column, as far as earlier studies know in what the examples differ
+    basis: Basis | None  # functions of the prompts' features and factors
+    n_arms: int
+    n_examples: int | None  # None or `ENDLESS`: what is drawn are means over new examples
+    n_rows: int  # of all scores, by which draws differ from decision to decision
+    seed: int
+    segments: Segments | None
+
+
+def joint(model: Model, most_draws: int, averaged: bool, instead: Mapping[int, Draws] | None = None) -> Joint:
+    """Draw from the posteriors of all metrics.
+
+    There are fewer than `most_draws` for large pools. `averaged`: over what the variances may be, or given the most
+    likely ones. `instead`: draws (S, K) of columns that have another model.
     """
+    cells, goal, shapes, basis, n_arms, n_examples, n_rows, seed, segments = model
     n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
     instead = instead or {}
     fits = []
@@ -85,44 +76,29 @@ def joint(
         fits.append(posterior(known, j, n_arms, n_examples, None, goal.limits(name), wide, basis, shapes[j]))
     means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
     told = cells.of_column(0)
-    own = told.examples >= 0
-    if (len(told.arms) if n_examples is None else len(np.unique(told.examples[own])) + int((~own).sum())) < 2:
+    given = told.examples >= 0
+    if (len(told.arms) if n_examples is None else len(np.unique(told.examples[given])) + int((~given).sum())) < 2:
         errors[errors > 0] = np.nan  # of one example nothing tells how far another is from it
-    some = [normals(seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)]
-    mixed = correlated(some, of_metrics(told, n_arms))
+    independent = [normals(seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)]
+    mixed = correlated(independent, of_metrics(told, n_arms))
     # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
     for j, own_draws in instead.items():
         draws[j] = own_draws[:n_draws]
     in_segments: Draws | None = None
     if segments is not None and n_examples is not None and goal.by_segment and (cells.examples >= 0).any():
-        in_segments = _in_segments(cells, goal, segments, n_arms, n_examples, n_rows, n_draws, seed, averaged)
+        found, n = [], len(segments.names)
+        for number, j in enumerate(goal.by_segment):
+            fit = pairs(cells, j, n_arms, segments, n_examples, averaged)
+            own = normals(seed, "segments", (n_draws, fit.n_normals), n_rows, number)
+            found.append(np.moveaxis(fit.draws(own).reshape(n_draws, n_arms, n), 2, 0))
+        in_segments = np.concatenate(found)
         draws = np.concatenate((draws, in_segments))
     values = _values(goal, draws)
     if n_examples is not None and n_examples >= ENDLESS:
         n_examples = None
     _hold_unvarying(goal, cells, n_examples, draws, values)
     return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values), in_segments)
-
-
-def _in_segments(
-    cells: Cells,
-    goal: Goal,
-    segments: Segments,
-    n_arms: int,
-    n_examples: int,
-    n_rows: int,
-    n_draws: int,
-    seed: int,
-    averaged: bool,
-) -> Draws:
-    """(columns by segment x G, S, K) draws of the prompts' means in every segment."""
-    found, n = [], len(segments.names)
-    for number, j in enumerate(goal.by_segment):
-        fit = pairs(cells, j, n_arms, segments, n_examples, averaged)
-        own = normals(seed, "segments", (n_draws, fit.n_normals), n_rows, number)
-        found.append(np.moveaxis(fit.draws(own).reshape(n_draws, n_arms, n), 2, 0))
-    return np.concatenate(found)
 
 
 def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:

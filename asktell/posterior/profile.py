@@ -218,11 +218,7 @@ class ExampleProfile:
 
     @classmethod
     def from_data(cls, data: object) -> "ExampleProfile":
-        """The profile that `to_data` made `data` of.
-
-        Raises:
-            InvalidStateError: the data are malformed, foreign, or of an unknown version.
-        """
+        """The profile that `to_data` made `data` of."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidStateError(f"This is no profile of examples: {short(data)}.")
         if data.get("version") != VERSION:

@@ -8,17 +8,15 @@ think prompts reach, so the level that all prompts share is likely to be near it
 least Brier score of P(feasible) on recorded tables (`python -m benchmarks.selection.verdicts`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from asktell.numerics.arrays import Draws, Masks, Matrix, Means, Vector
-from asktell.posterior.basis import Basis
-from asktell.posterior.draws import ENDLESS, Joint, joint
+from asktell.numerics.arrays import Draws, Masks, Matrix, Means, Vector, is_binary
+from asktell.posterior.draws import ENDLESS, Joint, Model, joint
 from asktell.posterior.rasch import Rasch
 from asktell.posterior.segments import Segments, pairs
-from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, Posterior, posterior
 from asktell.problem.goals import Goal
 
@@ -46,31 +44,21 @@ class Statement(NamedTuple):
     in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments of the examples given, their errors
 
 
-def statement(
-    cells: Cells,
-    goal: Goal,
-    shapes: Sequence[Shape | None],
-    basis: Basis | None,
-    n_arms: int,
-    n_examples: int | None,
-    n_rows: int,
-    seed: int,
-    segments: Segments | None = None,
-) -> Statement:
-    """Draw what can be stated of the cells told; arguments as of `asktell.posterior.draws.joint`."""
+def statement(model: Model) -> Statement:
+    """Draw what can be stated of the cells told."""
+    cells, goal, shapes, basis, n_arms, n_examples, n_rows, seed, segments = model
     of_given, of_new = dict[int, Draws](), dict[int, Draws]()
     rng = np.random.default_rng([seed & 0xFFFFFFFFFFFFFFFF, n_rows])
     has_factors = basis is not None and basis.blocks is not None  # which that model does not know
     suits = n_arms <= _MOST_ARMS and not has_factors
     for j, name in enumerate(goal.columns):
         told = cells.of_column(j)
-        if suits and shapes[j] is None and told.noisy is None and _is_binary(told.scores[:, j]):
+        if suits and shapes[j] is None and told.noisy is None and is_binary(told.scores[:, j]):
             others, minimized = _others(cells, goal, j, n_arms, n_examples), _sign(goal, name) < 0
-            model = Rasch(told.arms, told.examples, told.scores[:, j], n_arms, n_examples, others, minimized)
-            of_given[j], of_new[j] = model.draws(_DRAWS, rng)
-    like = cells, goal, shapes, basis, n_arms
-    given = joint(*like, n_examples, n_rows, _DRAWS, seed, True, of_given, segments)
-    new = given if n_examples is None else joint(*like, ENDLESS, n_rows, _DRAWS, seed, True, of_new, segments)
+            abilities = Rasch(told.arms, told.examples, told.scores[:, j], n_arms, n_examples, others, minimized)
+            of_given[j], of_new[j] = abilities.draws(_DRAWS, rng)
+    given = joint(model, _DRAWS, True, of_given)
+    new = given if n_examples is None else joint(model._replace(n_examples=ENDLESS), _DRAWS, True, of_new)
     means, errors, new_errors = given.means.copy(), given.errors.copy(), new.errors.copy()
     for j, own in of_given.items():
         known = np.isfinite(errors[:, j])
@@ -106,11 +94,6 @@ def _of_segments(cells: Cells, goal: Goal, n_arms: int, segments: Segments | Non
         found.append((fit.mean.reshape(n_arms, -1), fit.sd.reshape(n_arms, -1)))
     means, errors = (np.stack(part, axis=1) for part in zip(*found, strict=True))
     return means, errors
-
-
-def _is_binary(scores: Vector) -> bool:
-    """True if the scores are only 0 and 1, and both occur."""
-    return bool(np.isin(scores, (0.0, 1.0)).all()) and 0.0 < scores.mean() < 1.0
 
 
 def _sign(goal: Goal, metric: str) -> float:

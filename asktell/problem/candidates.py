@@ -65,11 +65,7 @@ class Tell(NamedTuple):
 
     @classmethod
     def of(cls, item: object) -> "Tell":
-        """One of the items of `tell_many`.
-
-        Raises:
-            InvalidArgumentError: it is none.
-        """
+        """One of the items of `tell_many`."""
         if isinstance(item, Trial) or not isinstance(item, tuple | list) or not 2 <= len(item) <= 4:
             raise InvalidArgumentError(
                 f"tell_many() takes tuples (trial, scores), (trial, scores, cost) or (trial, scores, cost, details); "
@@ -79,11 +75,7 @@ class Tell(NamedTuple):
 
 
 def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
-    """What became of a batch of scores, if none was refused.
-
-    Raises:
-        TellManyError: some were.
-    """
+    """What became of a batch of scores, if none was refused."""
     refused = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, Exception)]
     if not refused:
         return [bool(outcome) for outcome in outcomes]
@@ -177,12 +169,7 @@ class Candidates(Sequence[dict[str, Value]]):
         return Candidates.__new__(Candidates)._set(self.factors, [self.levels[i] for i in places])
 
     def joined(self, more: "Candidates") -> "Candidates":
-        """These, and more of them behind, which may have other levels.
-
-        Raises:
-            InvalidArgumentError: the factors are others, a level's name stands for another value, or a candidate is
-                there already.
-        """
+        """These, and more of them behind, which may have other levels."""
         if list(more.factors) != list(self.factors):
             raise InvalidArgumentError(
                 f"Candidates that join have the factors of those that are there, {some(list(self.factors))}, in this "
@@ -200,11 +187,7 @@ class Candidates(Sequence[dict[str, Value]]):
 
     @classmethod
     def from_data(cls, data: object) -> "Candidates":
-        """The candidates that `to_data` made `data` of; without `candidates` in it, all combinations.
-
-        Raises:
-            InvalidArgumentError: the data are malformed.
-        """
+        """The candidates that `to_data` made `data` of; without `candidates` in it, all combinations."""
         factors = data.get("factors") if isinstance(data, Mapping) else None
         if not isinstance(data, Mapping) or not isinstance(factors, Mapping) or not set(data) <= _DATA:
             raise InvalidArgumentError(f"Candidates as data have `factors` and `candidates`, got {short(data)}.")
@@ -305,11 +288,7 @@ class Prompts:
 
     @classmethod
     def of(cls, given: object) -> "Prompts":
-        """Prompts or candidates, as users give them.
-
-        Raises:
-            InvalidArgumentError: they are none, or one is given twice.
-        """
+        """Prompts or candidates, as users give them."""
         if isinstance(given, Candidates):
             return cls(given.ids, given.texts, given)
         return cls(*check_prompts(given))
@@ -325,12 +304,7 @@ class Prompts:
         return Prompts(ids, [self.texts[arm] for arm in arms])
 
     def joined(self, more: "Prompts") -> "Prompts":
-        """The prompts with more of them behind.
-
-        Raises:
-            InvalidArgumentError: a text, an id or a candidate is there already, there are ids where there were none, or
-                none; or one are candidates and the others are not.
-        """
+        """The prompts with more of them behind."""
         if self.candidates is not None and more.candidates is not None:
             return Prompts.of(self.candidates.joined(more.candidates))
         if (self.candidates is None) != (more.candidates is None):
@@ -366,12 +340,7 @@ class Prompts:
         return Trial(id_, self.ids[arm], self.texts[arm], example, candidate)
 
     def arm(self, prompt: object, what: str = "") -> int:
-        """The arm of a prompt as a caller names it; `what` it is said to be, for the error's message.
-
-        Raises:
-            InvalidArgumentError: there is none, it is the id of one prompt and the text of another, or the text of
-                several candidates.
-        """
+        """The arm of a prompt as a caller names it; `what` it is said to be, for the error's message."""
         arm = self.find(prompt)
         if arm is None:
             raise InvalidArgumentError(what + self.unknown(prompt))
@@ -381,9 +350,6 @@ class Prompts:
         """The arm of a prompt as a caller names it (`AnyPrompt`), None if there is none.
 
         An id that is a position may be given as text, as a command line and an address have it.
-
-        Raises:
-            InvalidArgumentError: it is the id of one prompt and the text of another, or the text of several candidates.
         """
         id_: object = prompt
         if not isinstance(prompt, str | int):
@@ -412,11 +378,7 @@ class Prompts:
         return self._by_id.get(id_)
 
     def with_text(self, text: str) -> int | None:
-        """The arm of the prompt with this text, None if there is none.
-
-        Raises:
-            InvalidArgumentError: several candidates have this text.
-        """
+        """The arm of the prompt with this text, None if there is none."""
         if self._by_text is None:
             self._by_text = {}
             for arm, each in enumerate(self.texts):

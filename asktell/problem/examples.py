@@ -44,19 +44,11 @@ class Examples:
         return len(self.ids)
 
     def with_more(self, ids: Sequence[str]) -> "Examples":
-        """These, and further ones after them.
-
-        Raises:
-            InvalidArgumentError: an id is no text, empty, given twice, or there already.
-        """
+        """These, and further ones after them."""
         return Examples((*self.ids, *ids))
 
     def position(self, id_: str) -> int:
-        """The position of the example with an id.
-
-        Raises:
-            InvalidArgumentError: there is none.
-        """
+        """The position of the example with an id."""
         found = self._positions.get(id_)
         if found is None:
             raise InvalidArgumentError(
@@ -67,11 +59,7 @@ class Examples:
 
 
 def numbered(examples: object) -> tuple[int | None, Examples | None]:
-    """How many examples there are, and their ids, from what users pass in: a number, a list of ids, or None.
-
-    Raises:
-        InvalidArgumentError: it is neither; or ids are not distinct texts.
-    """
+    """How many examples there are, and their ids, from what users pass in: a number, a list of ids, or None."""
     if examples is None:
         return None, None
     if callable(getattr(examples, "tolist", None)) and getattr(examples, "ndim", 0) == 1:  # numpy's, pandas'
@@ -87,11 +75,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
 
 
 def check_examples(what: str, n: int | None, ids: Examples | None, given: object) -> None:
-    """Refuse `given` examples that are not those of a selection: `n` of them, with `ids` if it has some; None: any.
-
-    Raises:
-        InvalidArgumentError: there are other ones, and which; `what` has those of before.
-    """
+    """Refuse `given` examples that are not those of a selection: `n` of them, with `ids` if it has some; None: any."""
     if given is None:
         return
     n_given, given_ids = numbered(given)

@@ -22,11 +22,13 @@ from asktell._util.threads import one_thread
 from asktell.methods import Method
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import Candidates, Prompts
+from asktell.problem.goals import ParetoSet
 from asktell.reports import words
-from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, ranking, spending
+from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, spending
 from asktell.results import PromptResult, Result
 from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of
+from asktell.results.result import ranking
 from asktell.results.summary import limits_of, summarize
 from asktell.state import State
 
@@ -75,8 +77,7 @@ def document(
     baseline = None if result.baseline is None else place[result.baseline]
     rivals = [place[entry.id] for entry in result.unresolved] if answer else []
     metrics = result.goal.columns
-    means = [[entry.estimate[metric] for metric in metrics] for entry in result.prompts]
-    order = ranking(state, means, [entry.feasible for entry in result.prompts], answer)
+    order = ranking(result)
     pairs = _pairs(result, answer, baseline, rivals, order.tolist())
     extras = Extras(
         evaluations_of(state, prompts.ids) if evaluations is None else evaluations,
@@ -143,7 +144,7 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
     objectives = {o.metric: "min" if o.minimize else "max" for o in goal.objectives}
     return {
         "text": str(goal),
-        "kind": "pareto" if len(goal.objectives) > 1 or type(goal).__name__ == "ParetoSet" else "best",
+        "kind": "pareto" if isinstance(goal, ParetoSet) else "best",
         "metrics": [
             {
                 "name": metric,

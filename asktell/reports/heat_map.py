@@ -1,12 +1,11 @@
 """Pictures of prompts x examples and of the spending, binned to the size of a screen."""
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Matrix, Means, Vector
+from asktell.numerics.arrays import Indices, Means, Vector
 from asktell.state import FAILED, RETIRED, Problem, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together
@@ -193,29 +192,6 @@ def _decisions(state: State) -> list[dict[str, Any]]:
         })  # fmt: skip
         between = 0
     return found
-
-
-def ranking(
-    state: State, means: Sequence[Sequence[float | None]], feasible: Sequence[bool | None], answer: Sequence[int]
-) -> Indices:
-    """All arms: the answer, then by the estimates, feasible ones first; those without an estimate last."""
-    goal = state.problem.goal
-    rows: Means = np.array([[np.nan if x is None else x for x in row] for row in means], dtype=np.float64)
-    values = goal.values(rows.reshape(len(means), len(goal.columns)))
-    n_objectives = len(goal.objectives)
-    misses = np.array([keeps is False for keeps in feasible])
-    slack = np.where(misses, np.minimum(values[:, n_objectives:], 0.0).sum(axis=1), 0.0)
-    key = values[:, 0] if n_objectives == 1 else _standardized(values[:, :n_objectives]).mean(axis=1)
-    place = np.full(len(means), len(answer))
-    place[list(answer)] = np.arange(len(answer))
-    unknown = np.isnan(key)
-    return np.lexsort((np.where(unknown, 0.0, -key), np.where(unknown, 0.0, -slack), misses, unknown, place))
-
-
-def _standardized(values: Matrix) -> Matrix:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = np.nanstd(values, axis=0) if len(values) and not np.isnan(values).all() else np.ones(values.shape[1])
-    return values / np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
 
 
 def _row_means(grid: Grid, metric: int) -> Vector:

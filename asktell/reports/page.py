@@ -28,11 +28,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def write(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write the page of a document, replacing an existing file atomically.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the page of a document, replacing an existing file atomically."""
     write_atomically(Path(path), render(document))
 
 

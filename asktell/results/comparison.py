@@ -168,15 +168,9 @@ def compare(
         rounds: how often all examples may be taken, if scores are noisy; None if they are not. Scores are given round
             by round: all examples in their order, and again. What counts is the mean over the examples of the expected
             difference, so no number of them makes that known exactly.
-
-    Raises:
-        InvalidArgumentError: an argument cannot be used; a score is outside its limits.
     """
     a, b = np.asarray(scores_a, dtype=np.float64), np.asarray(scores_b, dtype=np.float64)
-    _check(a, b, confidence, tolerance)
     scores = np.concatenate([a, b])
-    if limits is not None:
-        _check_limits(scores, limits)
     n, differences = len(a), decimal(a - b, float(np.abs(scores).max(initial=0.0)))
     noisy = rounds is not None
     exhausted = n > 0 and n == population and not noisy
@@ -198,10 +192,8 @@ def compare(
         if noisy and population is not None and n > population:  # a new example is one, however often it is repeated
             places = np.arange(n) % population
             drawn = np.bincount(places, differences) / np.bincount(places)
-        p_new, bounds = (
-            p_positive(drawn, None, two_valued=two_valued),
-            _interval(drawn, scores, None, limits, confidence),
-        )
+        p_new = p_positive(drawn, None, two_valued=two_valued)
+        bounds = _interval(drawn, scores, None, limits, confidence)
         new = OfNew(estimate, *_shown(*bounds, scores, limits), 1 - p_new if minimize else p_new)
     return Difference(
         estimate,
@@ -251,34 +243,17 @@ def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:
     return UNDECIDED
 
 
-def _mean(differences: npt.NDArray[np.float64], largest: float) -> float:
+def _mean(differences: Vector, largest: float) -> float:
     mean = math.fsum(differences.tolist()) / len(differences)
     # Sums of decimal fractions that are equal differ by some units in the last place.
     return 0.0 if abs(mean) <= _ROUNDING * largest else mean
 
 
-def _check(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], confidence: float, tolerance: float) -> None:
-    if a.ndim != 1 or a.shape != b.shape:
-        raise InvalidArgumentError(
-            f"compare() takes two lists of scores of the same examples, got shapes {a.shape} and {b.shape}."
-        )
-    check_confidence(confidence, tolerance)
-
-
-def check_confidence(confidence: object, tolerance: object) -> None:
-    """Check `confidence` and `tolerance`."""
+def _check(confidence: object, tolerance: object) -> None:
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
         raise InvalidArgumentError(f"The confidence must be between 0 and 1, as 0.95 is; got {short(confidence)}.")
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
         raise InvalidArgumentError(f"The tolerance must be a finite number from 0, got {short(tolerance)}.")
-
-
-def _check_limits(scores: npt.NDArray[np.float64], limits: tuple[float, float]) -> None:
-    if not -math.inf < limits[0] < limits[1] < math.inf:
-        raise InvalidArgumentError(f"The limits of scores are two finite numbers, low < high; got {limits}.")
-    outside = scores[(scores < limits[0]) | (scores > limits[1])]
-    if outside.size:
-        raise InvalidArgumentError(f"A score, {outside[0]}, is outside its range {limits}.")
 
 
 _UNSEEN = 3.0  # the rule of three: what n examples did not show is at most 3 / n of all, with a probability of 95 %
@@ -398,13 +373,10 @@ class Pairs:
         (arm_a, id_a), (arm_b, id_b) = a, b
         of_a, of_b, places, in_order = self._common(arm_a, arm_b)
         compared = goal.columns[: len(goal.columns) - goal.counts_failures]  # of which an evaluation has scores
-        n_metrics = len(compared)
-        each = confidence if n_metrics == 1 else 1 - (1 - confidence) / n_metrics
+        each = confidence if len(compared) == 1 else 1 - (1 - confidence) / len(compared)
         differences: dict[str, Difference] = {}
         for j, metric in enumerate(compared):
             x, y, limits = of_a[:, j], of_b[:, j], goal.ranges.get(metric)
-            if limits is not None and not all((limits[0] <= z).all() and (z <= limits[1]).all() for z in (x, y)):
-                limits = None  # told before ranges were enforced
             if (weights := self._weights(j, places)) is not None:
                 x, y, limits = weights * x, weights * y, None
             differences[metric] = compare(
@@ -465,7 +437,7 @@ def compare_two(
     tolerance: float,
 ) -> Comparison:
     """Two prompts as somebody named them; see `Result.compare`. `default` is the arm that stands for b if b is None."""
-    check_confidence(confidence, tolerance)
+    _check(confidence, tolerance)
     one = prompts.arm(a)
     other = default if b is None else prompts.arm(b)
     if other is None:

@@ -1,7 +1,7 @@
 """Convergence history: the answer recomputed at checkpoints of the run."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from immutables import Map
 
 from asktell.methods import Adaptive, Method
 from asktell.methods.belief import stated
+from asktell.numerics.arrays import spread_evenly
 from asktell.problem.goals import BestFeasible
 from asktell.results.verdict import chances, members
 from asktell.state import FAILED, RETIRED, Departure, Retired, State, grown, initial
@@ -27,28 +28,24 @@ def settling(
 ) -> list[dict[str, Any]]:
     """Points of the run: evaluations and money by then, the answer, its estimates, how likely it is right.
 
-    Args:
-        state: of now.
-        method: that was used.
-        answer: of now.
-        costs: of trials, as far as they are known.
-        patience: seconds for recomputing; moments are taken from coarse to fine, and the last one always.
-
-    "p_right" is the posterior probability that the answer is the best feasible prompt, "agreement" the expected F1 of
-    the answer and the true front; None for methods that state neither.
+    `costs` are those of trials, as far as they are known. Recomputing takes `patience` seconds at most; the last moment
+    is always there. "p_right" is the posterior probability that the answer is the best feasible prompt, "agreement" the
+    expected F1 of the answer and the true front; None for methods that state neither.
     """
-    n_rows = len(state.history)
+    n_rows, costs = len(state.history), costs or {}
     if not n_rows:
         return []
-    costs = costs or {}
     spent = np.cumsum([costs.get(trial, 0.0) for trial in state.history.trials().tolist()])
     found = {n_rows: _point(state, method, answer)}
     stop = time.monotonic() + patience
-    for rows in _from_coarse_to_fine(n_rows):
+    n = min(CHECKPOINTS, n_rows)
+    marks = sorted({round(n_rows * i / n) for i in range(1, n)} - {0, n_rows})
+    for place in np.argsort(
+        spread_evenly(len(marks)), kind="stable"
+    ):  # however many there is time for, they lie evenly
         if time.monotonic() > stop:
             break
-        then = at(state, rows)
-        found[rows] = _point(then, method, None)
+        found[marks[place]] = _point(at(state, marks[place]), method, None)
     return [{"evaluations": rows, "cost": float(spent[rows - 1]), **found[rows]} for rows in sorted(found)]
 
 
@@ -87,21 +84,6 @@ def at(state: State, rows: int) -> State:
         decisions=decisions,
         remarks=state.remarks,
     )
-
-
-def _from_coarse_to_fine(n_rows: int) -> Iterator[int]:
-    """Numbers of rows below all of them, spread evenly: the middle, the quarters, and so on."""
-    n = min(CHECKPOINTS, n_rows)
-    marks = sorted({round(n_rows * i / n) for i in range(1, n)} - {0, n_rows})
-    seen: set[int] = set()
-    parts = 2
-    while len(seen) < len(marks):
-        for i in range(1, parts):
-            mark = marks[min(len(marks) - 1, len(marks) * i // parts)]
-            if mark not in seen:
-                seen.add(mark)
-                yield mark
-        parts *= 2
 
 
 def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, Any]:

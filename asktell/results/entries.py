@@ -3,11 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from asktell.problem.candidates import Value
-from asktell.problem.goals import Goal
-from asktell.results.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -58,35 +56,6 @@ class PromptResult:
             for name, metrics in data.get("segments", {}).items()
         }
         return cls(**{**data, "segments": segments})
-
-
-class Shown(Protocol):
-    """A result, as far as pictures and tables of it go."""
-
-    @property
-    def goal(self) -> Goal: ...  # noqa: D102
-    @property
-    def selected(self) -> list[PromptResult]: ...  # noqa: D102
-    @property
-    def prompts(self) -> list[PromptResult]: ...  # noqa: D102
-    @property
-    def unresolved(self) -> list[PromptResult]: ...  # noqa: D102
-    @property
-    def verdict(self) -> Verdict: ...  # noqa: D102
-    @property
-    def baseline(self) -> str | int | None: ...  # noqa: D102
-    @property
-    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def spent(self) -> int: ...  # noqa: D102
-    @property
-    def budget(self) -> int: ...  # noqa: D102
-    @property
-    def spent_cost(self) -> float: ...  # noqa: D102
-    @property
-    def max_cost(self) -> float | None: ...  # noqa: D102
-    @property
-    def sentence(self) -> str | None: ...  # noqa: D102
 
 
 # What differs from evaluation to evaluation: names, numbers.

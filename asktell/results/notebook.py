@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import one_line, safe, with_doubt, with_error
 from asktell.results.comparison import Comparison
-from asktell.results.entries import Shown
 from asktell.results.evaluations import column_names
 
 if TYPE_CHECKING:
     import pandas
 
+    from asktell.results.result import Result
+
 _ROWS = 10
 
 
-def as_html(result: Shown, heading: list[str], above: str = "") -> str:
+def as_html(result: "Result", heading: list[str], above: str = "") -> str:
     """The verdict first, and below it the table of the answer and those that may be better.
 
     Args:
@@ -59,12 +60,8 @@ def comparison_as_html(comparison: Comparison) -> str:
     return f"<div>{said}{_table(head, rows)}{_lines([comparison.premise] if comparison.premise else [])}</div>"
 
 
-def as_frame(result: Shown) -> "pandas.DataFrame":
-    """A row per prompt.
-
-    Raises:
-        MissingExtraError: pandas is missing.
-    """
+def as_frame(result: "Result") -> "pandas.DataFrame":
+    """A row per prompt."""
     with needs_extra("analysis"):
         import pandas
     metrics, chosen = result.goal.columns, {entry.id for entry in result.selected}

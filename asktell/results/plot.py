@@ -1,13 +1,10 @@
-"""Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs, how it settled.
-
-The files that need matplotlib are this one and `lettering`.
-"""
+"""Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs, how it settled."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,10 +12,11 @@ from asktell._util.extras import needs_extra
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.budget import describe_spending
 from asktell.problem.goals import Goal, ParetoSet
-from asktell.results.entries import PromptResult, Shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from asktell.results.result import Result
 
 
 MOST_LABELS = 15
@@ -26,6 +24,9 @@ _DEFAULT = "DejaVu Sans"
 _LONGEST = 28
 _OFFSETS = ((6, 5), (6, -13), (-6, 5), (-6, -13), (0, 10), (0, -18), (12, 18), (12, -26), (-12, 18), (-12, -26))
 """In points from the marked place; to the left of it, text ends there."""
+
+
+Point: TypeAlias = tuple[float, float]
 
 
 class Label(NamedTuple):
@@ -142,7 +143,7 @@ _MOST_LABELS_OF_MANY = 5  # in each of several planes
 _BESIDE = 40  # labels tried for the places there are
 
 
-def draw(result: Shown, x: str | None, y: str | None, ax: "Axes | None") -> "Axes":
+def draw(result: "Result", x: str | None, y: str | None, ax: "Axes | None") -> "Axes":
     """Draw the metrics x and y, or what fits the goal; the axes, of several planes the first."""
     with needs_extra("plot"):
         import matplotlib.pyplot as plt
@@ -161,7 +162,7 @@ def draw(result: Shown, x: str | None, y: str | None, ax: "Axes | None") -> "Axe
     return ax
 
 
-def _draw_pairs(result: Shown) -> "Axes":
+def _draw_pairs(result: "Result") -> "Axes":
     import matplotlib.pyplot as plt
 
     pairs = list(combinations(result.goal.columns, 2))
@@ -185,46 +186,71 @@ def _draw_pairs(result: Shown) -> "Axes":
     return first
 
 
-def _draw_plane(ax: "Axes", result: Shown, x: str, y: str) -> list[Label]:
+def _draw_plane(ax: "Axes", result: "Result", x: str, y: str) -> list[Label]:
     """The plane; the names to be written in it."""
     goal = result.goal
     drawn = [e for e in result.prompts if e.estimate[x] is not None and e.estimate[y] is not None]
-    for entries, color, marker, label in _groups(result, drawn):
-        _points(ax, entries, [e.estimate[x] or 0.0 for e in entries], [e.estimate[y] or 0.0 for e in entries],
-                [e.standard_error[x] or 0.0 for e in entries], [e.standard_error[y] or 0.0 for e in entries],
-                color, marker, label, len(drawn))  # fmt: skip
-    for entry in drawn:
-        if entry.id == result.baseline:
-            _ring(ax, entry, entry.estimate[x] or 0.0, entry.estimate[y] or 0.0)
+    places = {e.id: (e.estimate[x] or 0.0, e.estimate[y] or 0.0) for e in drawn}
+    errors = {e.id: (e.standard_error[x] or 0.0, e.standard_error[y] or 0.0) for e in drawn}
+    names = _draw_points(ax, result, places, errors, _MOST_BARS)
     for metric, along_x in ((x, True), (y, False)):
         _thresholds(ax, goal, metric, along_x)
-    if any(bound.in_every_segment or goal.columns[bound.column] not in (x, y) for bound in goal.bounds):
-        _crosses(ax, [e for e in drawn if e.feasible is False], x, y)
+    missing = [places[e.id] for e in drawn if e.feasible is False]
+    hidden = any(bound.in_every_segment or goal.columns[bound.column] not in (x, y) for bound in goal.bounds)
+    if missing and hidden:  # by a constraint that the plane does not show
+        label = f"misses a constraint ({len(missing)})"
+        ax.plot(*zip(*missing, strict=True), "x", color=_RED, markersize=7, mew=1.0, zorder=5, label=label)
     if isinstance(goal, ParetoSet) and sorted((x, y)) == sorted(o.metric for o in goal.objectives):
         _front(ax, result, x, y)
     write(ax.xaxis.label, _label(goal, x))
     write(ax.yaxis.label, _label(goal, y))
     ax.grid(alpha=0.25)
-    return _names(result, drawn, [(e.estimate[x] or 0.0, e.estimate[y] or 0.0) for e in drawn])
+    return names
 
 
-def _draw_ranked(ax: "Axes", result: Shown, metric: str) -> list[Label]:
+def _draw_ranked(ax: "Axes", result: "Result", metric: str) -> list[Label]:
     """One metric: from best to worst, with two standard errors."""
     sign = -1.0 if metric in result.goal.minimized else 1.0
     drawn = [e for e in result.prompts if e.estimate[metric] is not None]
     drawn.sort(key=lambda e: -sign * (e.estimate[metric] or 0.0))
-    place = {e.id: i + 1 for i, e in enumerate(drawn)}
-    for entries, color, marker, label in _groups(result, drawn):
-        _points(ax, entries, [place[e.id] for e in entries], [e.estimate[metric] or 0.0 for e in entries],
-                None, [2.0 * (e.standard_error[metric] or 0.0) for e in entries], color, marker, label, 0)  # fmt: skip
-    for entry in drawn:
-        if entry.id == result.baseline:
-            _ring(ax, entry, place[entry.id], entry.estimate[metric] or 0.0)
+    places = {e.id: (i + 1.0, e.estimate[metric] or 0.0) for i, e in enumerate(drawn)}
+    errors = {e.id: (0.0, 2.0 * (e.standard_error[metric] or 0.0)) for e in drawn}
+    names = _draw_points(ax, result, places, errors, len(drawn))
     _thresholds(ax, result.goal, metric, False)
     write(ax.xaxis.label, "prompts, the best first")
     write(ax.yaxis.label, _label(result.goal, metric))
     ax.grid(alpha=0.25, axis="y")
-    return _names(result, drawn, [(place[e.id], e.estimate[metric] or 0.0) for e in drawn])
+    return names
+
+
+def _draw_points(
+    ax: "Axes", result: "Result", places: dict[str | int, Point], errors: dict[str | int, Point], most_bars: int
+) -> list[Label]:
+    """The prompts, coloured by what may become of them, and the baseline's ring; their names, what matters most first.
+
+    Of more prompts than `most_bars` only the selected ones have bars.
+    """
+    chosen, open_ = ([entry.id for entry in each] for each in (result.selected, result.unresolved))
+    behind = [id_ for id_ in places if id_ not in {*chosen, *open_}]
+    for ids, color, marker, size, label in (
+        (behind, _GREY, "o", 4.5, "behind"),
+        (open_, _AMBER, "^", 5.5, "may be better"),
+        (chosen, _BLUE, "D", 6.0, "selected"),
+    ):
+        if ids := [id_ for id_ in ids if id_ in places]:
+            many, bare = len(ids) > _MOST_BARS, len(places) > most_bars and ids[0] not in chosen
+            bars = (None, None) if bare else np.transpose([errors[id_] for id_ in ids])
+            ax.errorbar(
+                *np.transpose([places[id_] for id_ in ids]), xerr=bars[0], yerr=bars[1], fmt=marker, color=color,
+                ecolor=color, elinewidth=0.8, alpha=0.5 if many else 0.85, markersize=2.5 if many else size,
+                label=f"{label} ({len(ids)})", zorder=4 if marker == "D" else 3,
+            )  # fmt: skip
+    baseline = [id_ for id_ in (result.baseline,) if id_ is not None and id_ in places]
+    for id_ in baseline:
+        ax.plot(*places[id_], "o", markersize=13, mfc="none", color=_RED, zorder=5, label=f"baseline: {id_}")
+    colors = dict.fromkeys(open_, _AMBER) | dict.fromkeys(chosen, _BLUE) | dict.fromkeys(baseline, _RED)
+    named = [id_ for id_ in dict.fromkeys([*chosen[:1], *baseline, *chosen[1:], *open_]) if id_ in places]
+    return [Label(str(id_), *places[id_], colors[id_]) for id_ in named[:_BESIDE]]
 
 
 def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, title: str, ax: "Axes | None") -> "Axes":
@@ -263,53 +289,6 @@ def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, t
     return ax
 
 
-def _groups(result: Shown, drawn: list[PromptResult]) -> list[tuple[list[PromptResult], str, str, str]]:
-    """Who is drawn alike: entries, colour, marker, name."""
-    chosen, open_ = ({entry.id for entry in each} for each in (result.selected, result.unresolved))
-    return [
-        ([e for e in drawn if e.id not in chosen | open_], _GREY, "o", "behind"),
-        ([e for e in drawn if e.id in open_ - chosen], _AMBER, "^", "may be better"),
-        ([e for e in drawn if e.id in chosen], _BLUE, "D", "selected"),
-    ]
-
-
-def _points(
-    ax: "Axes", entries: list[PromptResult], x: Sequence[float], y: Sequence[float], x_errors: Sequence[float] | None,
-    y_errors: Sequence[float], color: str, marker: str, label: str, n_drawn: int,
-) -> None:  # fmt: skip
-    if not entries:
-        return
-    bare = n_drawn > _MOST_BARS and marker != "D"
-    size = {"D": 6.0, "^": 5.5}.get(marker, 4.5) if len(entries) <= _MOST_BARS else 2.5
-    ax.errorbar(
-        x, y, xerr=None if bare else x_errors, yerr=None if bare else y_errors,
-        fmt=marker, color=color, ecolor=color, elinewidth=0.8, alpha=0.85 if len(entries) <= _MOST_BARS else 0.5,
-        markersize=size, label=f"{label} ({len(entries)})", zorder=4 if marker == "D" else 3,
-    )  # fmt: skip
-
-
-def _ring(ax: "Axes", entry: PromptResult, x: float, y: float) -> None:
-    ax.plot([x], [y], "o", markersize=13, mfc="none", color=_RED, zorder=5, label=f"baseline: {entry.id}")
-
-
-def _crosses(ax: "Axes", entries: list[PromptResult], x: str, y: str) -> None:
-    """Mark who misses a constraint that the plane does not show."""
-    at = [[e.estimate[metric] or 0.0 for e in entries] for metric in (x, y)]
-    if entries:
-        ax.plot(*at, "x", color=_RED, markersize=7, mew=1.0, zorder=5, label=f"misses a constraint ({len(entries)})")
-
-
-def _names(result: Shown, drawn: list[PromptResult], at: list[tuple[float, float]]) -> list[Label]:
-    """The names that matter most first: the answer, the baseline, those that may be better."""
-    place = {entry.id: point for entry, point in zip(drawn, at, strict=True)}
-    chosen, open_ = [entry.id for entry in result.selected], [entry.id for entry in result.unresolved]
-    baseline = [] if result.baseline is None else [result.baseline]
-    colors: dict[str | int, str] = dict.fromkeys(open_, _AMBER) | dict.fromkeys(chosen, _BLUE)
-    colors |= dict.fromkeys(baseline, _RED)
-    ids = [id_ for id_ in dict.fromkeys([*chosen[:1], *baseline, *chosen[1:], *open_]) if id_ in place]
-    return [Label(str(id_), *place[id_], colors[id_]) for id_ in ids[:_BESIDE]]
-
-
 def _thresholds(ax: "Axes", goal: Goal, metric: str, along_x: bool) -> None:
     for constraint, (column, bound, is_most, *_) in zip(goal.constraints, goal.bounds, strict=True):
         if goal.columns[column] != metric:
@@ -322,7 +301,7 @@ def _thresholds(ax: "Axes", goal: Goal, metric: str, along_x: bool) -> None:
         (ax.set_xlim if along_x else ax.set_ylim)(min(low, bound), max(high, bound))
 
 
-def _front(ax: "Axes", result: Shown, x: str, y: str) -> None:
+def _front(ax: "Axes", result: "Result", x: str, y: str) -> None:
     """The staircase below which (in the directions of the objectives) everything is dominated."""
     goal = result.goal
     selected = [e for e in result.selected if None not in e.estimate.values() and e.feasible is not False]
@@ -352,7 +331,7 @@ def _letter(legend: Any) -> None:
         write(text, text.get_text())
 
 
-def _title(result: Shown) -> str:
+def _title(result: "Result") -> str:
     return f"{result.goal}\n{describe_spending(result)}, {len(result.prompts)} prompts"
 
 

@@ -43,9 +43,6 @@ def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
     """Exact volume that the rows (n, q) dominate above `reference` (q,), for any q.
 
     A row that is not above it in every column adds nothing.
-
-    Raises:
-        MissingExtraError: pymoo is missing.
     """
     with needs_extra("analysis"):
         from pymoo.indicators.hv import HV
@@ -57,9 +54,6 @@ def layers(values: Values) -> list[Indices]:
     """Positions of the rows (n, q) by layer, ascending in each: the front, the front of the others, and so on.
 
     Rows that are equal are in the same layer.
-
-    Raises:
-        MissingExtraError: pymoo is missing.
     """
     with needs_extra("analysis"):
         from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
@@ -67,9 +61,6 @@ def layers(values: Values) -> list[Indices]:
     return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []
 
 
-FINISHED_EARLY = "finished early: the prompts left have seen every example"
-_AS_OFTEN = " as often as it may be repeated"
-STOPPED_EARLY = "stopped early: the method is as sure as was asked of it"
 CONFIDENCE = 0.95
 """The confidence of what is said about the baseline."""
 _LEVELS_SHOWN = 6
@@ -229,9 +220,12 @@ class Result:
     @property
     def early(self) -> str:
         """Why budget was left over, in words; empty if none was."""
-        if self.stopped_early or not self.finished_early:
-            return STOPPED_EARLY if self.stopped_early else ""
-        return FINISHED_EARLY + (_AS_OFTEN if self.repeats > 1 else "")
+        if self.stopped_early:
+            return "stopped early: the method is as sure as was asked of it"
+        if not self.finished_early:
+            return ""
+        often = " as often as it may be repeated" if self.repeats > 1 else ""
+        return f"finished early: the prompts left have seen every example{often}"
 
     @property
     def missed(self) -> str:
@@ -381,7 +375,12 @@ class Result:
         if not self.selected:
             said = [self.verdict.sentence, *in_words(self.failures, most=1)]
             return "\n".join([*lines, *map(safe, said)])
-        lines += _table(self.selected[:_ROWS_SHOWN], self.goal, self.dominated)
+        shown, dominated = self.selected[:_ROWS_SHOWN], self.dominated
+        columns = _columns(shown, self.goal)
+        if any(entry.id in dominated for entry in shown):
+            columns.append(["dominated by", *(str(dominated.get(entry.id, "")) for entry in shown)])
+        ids, texts = ["id", *(str(entry.id) for entry in shown)], ["prompt", *(entry.prompt for entry in shown)]
+        lines += in_blocks([ids], columns, texts, WIDTH)
         lines += _legend(self.selected[0], self.examples, self.repeats > 1)
         if len(self.selected) > _ROWS_SHOWN:
             lines.append(f"... and {len(self.selected) - _ROWS_SHOWN} more.")
@@ -392,13 +391,12 @@ class Result:
 
     def table(self, width: int = WIDTH) -> str:
         """Every prompt with its estimates, the selected ones first, then by the goal; below, failures and notes."""
-        metrics, ranked = self.goal.columns, _ranked(self)
+        ranked = [self.prompts[arm] for arm in ranking(self)]
         chosen, open_ = ({entry.id for entry in entries} for entries in (self.selected, self.unresolved))
         marks = ["*" if e.id in chosen else "?" if e.id in open_ else "" for e in ranked]
-        columns = [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in ranked)] for m in metrics]
-        columns += [*worst_segments(ranked, self.goal), *probabilities(ranked, self.goal)]
-        columns += [["pulls", *(str(e.pulls) for e in ranked)], *failed(ranked)]
-        columns.append(["status", *(_status(e, self.dominated.get(e.id)) for e in ranked)])
+        dominated = self.dominated
+        columns = _columns(ranked, self.goal)
+        columns.append(["status", *(_status(e, dominated.get(e.id)) for e in ranked)])
         lines = [part for line in heading(self) for part in filled(line, width)]
         keys = [["", *marks], ["id", *(str(entry.id) for entry in ranked)]]
         lines += in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in ranked)], width)
@@ -431,20 +429,21 @@ def _by_factor(result: Result) -> Iterator[str]:
             yield f"{safe(objective.metric)} by {safe(factor)}: {shown}."
 
 
-def _ranked(result: Result) -> list[PromptResult]:
-    """The selected ones first, then by the goal: feasible ones by the objectives, then by how little they violate."""
-    goal, place = result.goal, {entry.id: i for i, entry in enumerate(result.selected)}
-
-    def key(entry: PromptResult) -> tuple[float, ...]:
-        first = float(place.get(entry.id, len(place)))
-        if None in entry.estimate.values():
-            return (first, 2.0, 0.0)
-        means = np.array([[entry.estimate[name] for name in goal.columns]], dtype=float)
-        values, slacks = np.split(goal.values(means)[0], [len(goal.objectives)])
-        violation = -float(np.minimum(slacks, 0.0).sum())
-        return (first, 1.0, violation) if violation > 0 else (first, 0.0, -float(values.mean()))
-
-    return sorted(result.prompts, key=key)
+def ranking(result: Result) -> Indices:
+    """All arms: the answer, then by the estimates, feasible ones first; those without an estimate last."""
+    goal, n = result.goal, len(result.goal.objectives)
+    means = [
+        [np.nan if e.estimate[name] is None else e.estimate[name] for name in goal.columns] for e in result.prompts
+    ]
+    objectives, slacks = np.split(goal.values(np.array(means, dtype=np.float64)), [n], axis=1)
+    misses = np.array([entry.feasible is False for entry in result.prompts])
+    violation = np.where(misses, -np.minimum(slacks, 0.0).sum(axis=1), 0.0)
+    known = np.isfinite(objectives).all(axis=1)
+    spread = objectives[known].std(axis=0) if n > 1 and known.any() else np.ones(n)
+    merit = (objectives / np.where(spread > 0, spread, 1.0)).mean(axis=1)
+    first = {entry.id: place for place, entry in enumerate(result.selected)}
+    place = [first.get(entry.id, len(first)) for entry in result.prompts]
+    return np.lexsort((np.where(known, -merit, 0.0), np.where(known, violation, 0.0), misses, ~known, place))
 
 
 def _status(entry: PromptResult, dominator: str | int | None) -> str:
@@ -482,40 +481,24 @@ def _legend(entry: PromptResult, examples: int | None, noisy: bool) -> list[str]
     return filled(said, WIDTH)
 
 
-def probabilities(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
-    """Columns, each with its header, of the probabilities that the entries have."""
-    optimal = "P(best)" if isinstance(goal, BestFeasible) else "P(in set)"
-    of_all = ((optimal, [e.p_best for e in entries]), ("P(feasible)", [e.p_feasible for e in entries]))
-    return [[name, *map(with_doubt, column)] for name, column in of_all if any(p is not None for p in column)]
-
-
-def worst_segments(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
-    """Columns, each with its header, of the segment where each prompt is worst in what the goal says of segments."""
-    columns = []
-    for name in (goal.columns[j] for j in goal.by_segment):
-        worst = max if name in goal.minimized else min
-        cells = [worst(((m[name], label) for label, m in e.segments.items()), default=None) for e in entries]
-        where = [
-            ("", None) if cell is None else (cell[1], e.segments[cell[1]][name])
-            for cell, e in zip(cells, entries, strict=True)
-        ]
-        columns.append(
-            [f"{name}, worst", *("" if of is None else f"{with_error(*of)} ({label})" for label, of in where)]
-        )
+def _columns(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
+    """Of a table: estimates, worst segments, probabilities, pulls and failures, each column with its header."""
+    columns = [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in entries)] for m in goal.columns]
+    columns += [_worst_segments(entries, goal, goal.columns[j]) for j in goal.by_segment]
+    best = "P(best)" if isinstance(goal, BestFeasible) else "P(in set)"
+    for name, of_all in ((best, [e.p_best for e in entries]), ("P(feasible)", [e.p_feasible for e in entries])):
+        if any(p is not None for p in of_all):
+            columns.append([name, *map(with_doubt, of_all)])
+    columns.append(["pulls", *(str(e.pulls) for e in entries)])
+    if any(e.failures for e in entries):
+        columns.append(["failed", *(str(e.failures) for e in entries)])
     return columns
 
 
-def failed(entries: list[PromptResult]) -> list[list[str]]:
-    """A column, with its header, of how many evaluations of the entries failed; none if none did."""
-    return [["failed", *(str(e.failures) for e in entries)]] if any(e.failures for e in entries) else []
-
-
-def _table(entries: list[PromptResult], goal: Goal, dominated: Mapping[str | int, str | int]) -> list[str]:
-    columns = [["id", *(str(entry.id) for entry in entries)]]
-    columns += [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in entries)] for m in goal.columns]
-    columns += [*worst_segments(entries, goal), *probabilities(entries, goal)]
-    columns.append(["pulls", *(str(entry.pulls) for entry in entries)])
-    columns += failed(entries)
-    if any(entry.id in dominated for entry in entries):
-        columns.append(["dominated by", *(str(dominated.get(entry.id, "")) for entry in entries)])
-    return list(in_blocks(columns[:1], columns[1:], ["prompt", *(entry.prompt for entry in entries)], WIDTH))
+def _worst_segments(entries: list[PromptResult], goal: Goal, name: str) -> list[str]:
+    """The segment in which each prompt is worst in a metric."""
+    worst, cells = max if name in goal.minimized else min, [f"{name}, worst"]
+    for entry in entries:
+        found = worst(((known[name], label) for label, known in entry.segments.items()), default=None)
+        cells.append("" if found is None else f"{with_error(*found[0])} ({found[1]})")
+    return cells

@@ -17,11 +17,7 @@ class GEGEHalving(AbstractScheduler):
     """
 
     def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
-        """The rounds; none for a single arm.
-
-        Raises:
-            IncompatibleMethodError: `rank` is missing: the method has no features.
-        """
+        """The rounds; none for a single arm."""
         if rank is None:
             raise IncompatibleMethodError("GEGEHalving needs the rank of the features; give the method features.")
         if n_arms == 1:

@@ -10,10 +10,9 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -40,57 +39,43 @@ def can_leave(value: object) -> bool:
 
 
 def in_processes(work: Callable[[_Task], _Result], tasks: Sequence[_Task], jobs: int) -> Iterator[_Result]:
-    """What `work` returns for each task, as it comes; the first error ends it.
-
-    Raises:
-        AsktellError: a process died.
-    """
-    waiting, done = deque(tasks), SimpleQueue[tuple[bool, Any]]()
-    first = pickle.dumps(work)
+    """What `work` returns for each task, as it comes; the first error ends it."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    environment = {**ONE_THREAD, **os.environ, "PYTHONPATH": paths}
     command = [sys.executable, "-P", "-c", "from asktell.simulation.processes import serve; serve()"]
-    children = [
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**ONE_THREAD, **os.environ, "PYTHONPATH": paths},
-        )
-        for _ in range(min(jobs, len(tasks)))
-    ]
-    threads = [threading.Thread(target=_talk, args=(child, first, waiting, done)) for child in children]
-    try:
-        for thread in threads:
-            thread.start()
-        for _ in tasks:
-            succeeded, value = done.get()
-            if not succeeded:
-                raise value
-            yield value
-    finally:
-        waiting.clear()
-        for child in children:
-            child.kill()
-        for thread in threads:
-            thread.join()
-
-
-def _talk(child: "subprocess.Popen[bytes]", first: bytes, waiting: deque[Any], done: SimpleQueue[Any]) -> None:
-    """Give a process tasks while there are any."""
-    with contextlib.suppress(BrokenPipeError), child:
-        assert child.stdin is not None
-        assert child.stdout is not None
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment}
+    children = [subprocess.Popen(command, **pipes) for _ in range(min(jobs, len(tasks)))]
+    first, idle = pickle.dumps(work), SimpleQueue[Any]()
+    with ThreadPoolExecutor(len(children)) as threads:
         try:
-            child.stdin.write(first)
-            while True:
-                pickle.dump(waiting.popleft(), child.stdin)
-                child.stdin.flush()
-                done.put(pickle.load(child.stdout))
-        except IndexError:  # nothing is waiting
-            pass
-        except (EOFError, OSError, pickle.UnpicklingError):
-            message = "A process of the simulation died; if memory ran out, take fewer jobs."
-            done.put((False, AsktellError(message)))
+            for child in children:
+                with contextlib.suppress(OSError):  # it died, as its first task will tell
+                    child.stdin.write(first)
+                idle.put(child)
+            for done in as_completed([threads.submit(_done, idle, task) for task in tasks]):
+                yield done.result()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            for child in children:
+                child.kill()
+                with contextlib.suppress(BrokenPipeError), child:
+                    pass
+
+
+def _done(idle: SimpleQueue[Any], task: Any) -> Any:
+    """A task's result, by a process that has nothing to do."""
+    child = idle.get()
+    try:
+        pickle.dump(task, child.stdin)
+        child.stdin.flush()
+        succeeded, value = pickle.load(child.stdout)
+    except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+        raise AsktellError("A process of the simulation died; if memory ran out, take fewer jobs.") from None
+    finally:
+        idle.put(child)
+    if not succeeded:
+        raise value
+    return value
 
 
 def serve() -> None:

@@ -127,12 +127,7 @@ def run_once(
     segments: Sequence[str] | None = None,
     sampling: str = "shared",
 ) -> Outcome:
-    """One run on scores (K, N, m), with so many evaluations; the other arguments are as those of `simulate`.
-
-    Raises:
-        IncompatibleMethodError, BudgetTooSmallError: the method is not for this goal, data or budget.
-        InvalidArgumentError: a rival answered what is no row, or spent more than its budget.
-    """
+    """One run on scores (K, N, m), with so many evaluations; the other arguments are as those of `simulate`."""
     k, n, _ = scores.shape
     if isinstance(method, str | Method):
         texts = [f"prompt {i}" for i in range(k)]

