@@ -67,7 +67,7 @@ for method in ("blup-ege", "mlp-ege", "gege"):
 """)
 
 
-def test_a_composed_method_names_it_when_it_decides() -> None:
+def test_a_composed_method_names_it_when_it_is_made() -> None:
     bare("""
 from asktell import Elimination
 from asktell.allocators import GOptimalDesign, Uniform
@@ -75,9 +75,8 @@ from asktell.elimination import ParetoGap
 from asktell.estimators import BLUP, MLP, LeastSquares, SampleMean
 from asktell.schedulers import SequentialHalving
 for estimator in (BLUP(), LeastSquares(), MLP()):
-    named("structured", played, Elimination(SequentialHalving(), Uniform(), estimator, ParetoGap()), pareto, "text")
-design = Elimination(SequentialHalving(), GOptimalDesign(), SampleMean(), ParetoGap())
-named("structured", played, design, pareto, "text")
+    named("structured", Elimination, SequentialHalving(), Uniform(), estimator, ParetoGap())
+named("structured", Elimination, SequentialHalving(), GOptimalDesign(), SampleMean(), ParetoGap())
 import asktell._util.jax_cache
 named("structured", asktell._util.jax_cache.enable, "unused")
 """)

@@ -9,7 +9,6 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from asktell._util.extras import needs_extra
 from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.allocators.rounding import Weights, leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
@@ -27,8 +26,7 @@ def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5
     It is d exactly at the optimum. Weights that the tolerance can spare are 0, and at most d (d + 1) / 2 + 1 are not.
     The tolerance is missed only if `max_iterations` run out.
     """
-    with needs_extra("structured"):
-        from asktell.allocators import _design_jax
+    from asktell.allocators import _design_jax
 
     n, d = x.shape
     # Columns are padded as well, because the rank falls once fewer arms than features are left.

@@ -25,9 +25,6 @@ import numpy as np
 from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.numerics.arrays import Indices, Values, Vector
 from asktell.numerics.pareto import pareto_gaps, pareto_mask
-from asktell.problem.checks import whole
-
-_MOST_OBJECTIVES = 10_000  # that a file may name
 
 
 @final
@@ -40,10 +37,6 @@ class ConstrainedParetoGap(AbstractEliminationRule):
     """
 
     n_objectives: int
-
-    def __post_init__(self) -> None:
-        """Check `n_objectives`."""
-        whole("n_objectives of ConstrainedParetoGap", self.n_objectives, 1, _MOST_OBJECTIVES)
 
     def violation(self, values: Values) -> Vector:
         """(A,) by how much the constraint is missed that is missed most; 0 where all are kept."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.extras import needs_extra
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Counts, Features, Means, pad_rows, padded_size, spread_evenly, standardized
 from asktell.numerics.tally import Tally
@@ -84,8 +83,7 @@ class BLUP(AbstractEstimator):
 
     def predict(self, tally: Tally, features: Features, population: int | None = None) -> Prediction:
         """Estimates of all K arms, from at least one pull; `features` (K, d)."""
-        with needs_extra("structured"):
-            from asktell.estimators import _blup_jax
+        from asktell.estimators import _blup_jax
 
         x = standardized(features)
         counts, pulled = tally.counts, tally.counts > 0
@@ -176,7 +174,6 @@ def _median_squared_distance(x: Features) -> float:
 
 
 def _noise(tally: Tally, unit: npt.NDArray[np.float64], share: float) -> list[Any]:
-    """Fields of `_blup_jax.Noise`, (m,) each."""
     freedom = int(np.maximum(tally.counts - 1, 0).sum())
     ones = np.ones(len(unit))
     if not freedom:

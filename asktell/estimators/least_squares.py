@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from asktell._util.extras import needs_extra
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Counts, Features, Mask, Means, Vector, pad_rows, padded_size
 from asktell.problem.checks import check_number
@@ -49,8 +48,7 @@ def least_squares(
     on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
     the normal matrix is added, towards the average.
     """
-    with needs_extra("structured"):
-        from asktell.estimators import _least_squares_jax
+    from asktell.estimators import _least_squares_jax
 
     n = len(features)
     size = padded_size(n)

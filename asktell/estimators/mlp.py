@@ -9,7 +9,6 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from asktell._util.extras import needs_extra
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Draws, Features, Means, Vector, pad_rows, padded_size, standardized
 from asktell.problem.checks import check_number, whole
@@ -85,8 +84,7 @@ class MLP(AbstractEstimator):
 
     def _fit(self, x: Features, y: Means, weights: Vector, seed: int) -> tuple[Draws, Vector, Vector]:
         """Outputs, gain and freedom of `_mlp_jax.Fit`, from padded arrays: one compilation serves every round."""
-        with needs_extra("structured"):
-            from asktell.estimators import _mlp_jax
+        from asktell.estimators import _mlp_jax
 
         n, size = len(x), padded_size(len(x))
         fit = _mlp_jax.fit_predict(

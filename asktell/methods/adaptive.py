@@ -18,7 +18,7 @@ from asktell.methods.certainty import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
 from asktell.posterior import design, membership
-from asktell.problem.checks import LARGEST, short, whole
+from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
 from asktell.problem.goals import BestFeasible, check_no_segments
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 
@@ -66,20 +66,12 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         """Validate the parameters."""
-        numbers = {"share": 1.0 if self.share is None else self.share, "batch": self.batch}
-        for name, number in numbers.items():
-            if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 2**31:
-                raise InvalidArgumentError(f"{name} of Adaptive must be a positive number, got {short(number)}.")
+        for name, number in (("share", 1.0 if self.share is None else self.share), ("batch", self.batch)):
+            check_number(f"{name} of Adaptive", number, 0.0, 2.0**31, above=True)
         whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS)
-        if self.confidence is not None and not _is_number(self.confidence, 0.0, 1.0):
-            raise InvalidArgumentError(
-                f"confidence of Adaptive must be None or a number above 0 and below 1, such as 0.95; got "
-                f"{self.confidence!r}."
-            )
-        if self.tolerance != 0 and not _is_number(self.tolerance, 0.0, LARGEST):
-            raise InvalidArgumentError(
-                f"tolerance of Adaptive must be a number of at least 0, got {short(self.tolerance)}."
-            )
+        if self.confidence is not None:
+            check_part("confidence of Adaptive", self.confidence)
+        check_number("tolerance of Adaptive", self.tolerance, 0.0, LARGEST)
         if self.confidence_kind not in get_args(ConfidenceKind):
             kind = short(self.confidence_kind)
             raise InvalidArgumentError(f'confidence_kind of Adaptive must be "proof" or "posterior", got {kind}.')
@@ -344,11 +336,6 @@ class Adaptive:
         return _LEVEL_SHARE if problem.goal.is_constrained else float(problem.n_arms)
 
 
-def _is_number(value: object, low: float, high: float) -> bool:
-    """True if the value is a number strictly between the two."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and low < value < high
-
-
 def _answer(state: State, belief: Belief | None) -> list[int]:
     if belief is None:
         return []
@@ -371,7 +358,6 @@ def _surest(state: State, sure: float, arms: Indices) -> int:
 
 
 def _room(state: State) -> int:
-    """Pulls that the budget still allows."""
     returned = len(state.returned)
     return max(0, state.problem.budget - state.spent - len(state.pending) - returned)
 

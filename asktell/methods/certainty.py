@@ -79,8 +79,9 @@ class Evidence:
         `reach`: the first place in the order of all pulls (without one, the first trial) that is out. `columns`: by
         default as the ranges of metrics and the scores of 0 and 1 say.
         """
-        told_rows = history.trials(), history.arms(), history.examples(), history.scores()
-        trials, arms, examples, scores = told_rows if rows is None else (column[rows] for column in told_rows)
+        which = slice(None) if rows is None else rows
+        trials, arms, examples = history.trials()[which], history.arms()[which], history.examples()[which]
+        scores = history.scores()[which]
         values = problem.goal.values(scores)
         columns = columns_of(problem.goal, scores) if columns is None else columns
         if problem.population is None:

@@ -27,6 +27,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, PullsToShare
 from asktell.elimination import (
     AbstractEliminationRule,
@@ -34,14 +35,9 @@ from asktell.elimination import (
     ConstrainedRanking,
     Judgement,
     ParetoGap,
-    rule_of,
 )
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
-from asktell.estimators import (
-    AbstractEstimator,
-    Estimates,
-    Sample,
-)
+from asktell.estimators import AbstractEstimator, Estimates, Sample
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Means
 from asktell.numerics.pareto import pareto_mask
@@ -49,14 +45,18 @@ from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
 from asktell.problem.goals import BestFeasible, Goal, check_not_sure
-from asktell.schedulers import (
-    AbstractScheduler,
-    Round,
-)
+from asktell.schedulers import AbstractScheduler, Round
 from asktell.state import ACCEPTED, REJECTED, RETIRED, Decided, Departure, Problem, State
 
 DATA = ("pooled", "round")
 _MOST_PLANNED = 10**7  # pulls of one round: a plan of them takes 160 MB
+
+
+def rule_of(goal: Goal) -> AbstractEliminationRule:
+    """Constrained ranking for the best feasible prompt, Pareto gaps for a set, under constraints where it has some."""
+    if isinstance(goal, BestFeasible):
+        return ConstrainedRanking()
+    return ConstrainedParetoGap(len(goal.objectives)) if goal.is_constrained else ParetoGap()
 
 
 @final
@@ -74,7 +74,7 @@ class Elimination:
     data: str = "pooled"
 
     def __post_init__(self) -> None:
-        """Refuse parts of the wrong kind."""
+        """Refuse parts of the wrong kind, and those whose packages are missing."""
         parts = (
             ("scheduler", AbstractScheduler),
             ("allocator", AbstractAllocator),
@@ -88,6 +88,7 @@ class Elimination:
                 )
         if self.data not in DATA:
             raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {short(self.data)}.")
+        check_extra("structured", *self.allocator.packages, *self.estimator.packages)
 
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem.
@@ -106,7 +107,7 @@ class Elimination:
             )
         if isinstance(self.rule, (ConstrainedRanking, ParetoGap, ConstrainedParetoGap)):
             self._check_rule(problem.goal)
-        for part in (self.allocator, self.estimator):
+        for part in (self.scheduler, self.allocator, self.estimator):
             if part.needs_features and problem.features is None:
                 raise IncompatibleMethodError(
                     f"{type(part).__name__} needs features, one row of numbers per prompt: Selector(..., "
@@ -351,7 +352,6 @@ def _accepted(state: State) -> list[int]:
 
 
 def _unscored(state: State, active: Indices, tally: Tally) -> Indices:
-    """Arms whose every evaluation failed."""
     return np.asarray(active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)])
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
-from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap, rule_of
+from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import (
     BLUP,
@@ -15,7 +14,7 @@ from asktell.estimators import (
     SampleMean,
 )
 from asktell.methods.adaptive import Adaptive
-from asktell.methods.elimination import Elimination
+from asktell.methods.elimination import Elimination, rule_of
 from asktell.methods.race import Race
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
@@ -127,7 +126,6 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
             f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}: "
             f"use one of {fitting}."
         )
-    check_extra("structured", *chosen.allocator.packages, *chosen.estimator.packages)
     parts = (chosen.scheduler(schedule == "default"), chosen.allocator(), chosen.estimator(), rule_of(goal))
     return Elimination(*parts, data)
 

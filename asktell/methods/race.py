@@ -17,14 +17,13 @@ from typing import final
 
 import numpy as np
 
-from asktell.elimination import rule_of
-from asktell.errors import InvalidArgumentError
 from asktell.methods.belief import Known
 from asktell.methods.certainty import Evidence
+from asktell.methods.elimination import rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
-from asktell.problem.checks import LARGEST, MOST_EXAMPLES, short, whole
+from asktell.problem.checks import LARGEST, MOST_EXAMPLES, check_number, check_part, whole
 from asktell.problem.goals import BestFeasible, Goal, check_no_segments, check_not_sure
 from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
 from asktell.state.history import turns_out
@@ -59,12 +58,8 @@ class Race:
 
     def __post_init__(self) -> None:
         """Validate the parameters."""
-        for name, low, high in (("confidence", 0.0, 1.0), ("tolerance", 0.0, LARGEST)):
-            value = getattr(self, name)
-            right = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < high
-            if not right or (name == "confidence" and value == 0):
-                expected = "above 0 and below 1, such as 0.95" if name == "confidence" else "of at least 0"
-                raise InvalidArgumentError(f"{name} of Race must be a number {expected}; got {short(value)}.")
+        check_part("confidence of Race", self.confidence)
+        check_number("tolerance of Race", self.tolerance, 0.0, LARGEST)
         whole("block of Race", self.block, 1, MOST_EXAMPLES)
 
     def check(self, problem: Problem) -> None:
@@ -181,7 +176,6 @@ class Race:
         return free
 
     def _best(self, state: State, stays: Indices) -> list[int]:
-        """The answer by the estimates."""
         problem, tally = state.problem, state.current_tally()
         arms = stays[tally.counts[stays] > 0]
         if not len(arms):  # nobody is certain to be feasible any more, or was seen
@@ -231,7 +225,6 @@ class Race:
 
 
 def _room(state: State) -> int:
-    """Pulls that the budget still allows."""
     return max(0, state.problem.budget - state.spent - len(state.pending) - len(state.returned))
 
 
@@ -312,7 +305,6 @@ def _worse(evidence: Evidence, state: State) -> dict[int, str]:
 
 
 def _slacks(goal: Goal) -> range:
-    """The columns of the goal's values that are slacks."""
     first = len(goal.objectives)
     return range(first, first + len(goal.constraints))
 

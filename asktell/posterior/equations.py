@@ -97,10 +97,7 @@ class System:
             self.in_population = seen < n_examples
         self.n_columns = len(self.in_population)
         self.arms, self.columns = arms, columns
-        self.group_of_arm, self.group_of_column = (
-            np.zeros(n_arms, dtype=np.int64),
-            np.zeros(self.n_columns, dtype=np.int64),
-        )
+        self.group_of_arm, self.group_of_column = np.zeros(n_arms, np.int64), np.zeros(self.n_columns, np.int64)
         self.sizes = np.array([float(n_examples or 0)])
         if groups is not None:
             self.group_of_arm, self.sizes = groups.of_arms, groups.sizes
@@ -272,10 +269,9 @@ class System:
             return alone
         # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes.
         slopes, root, _ = posterior_of_slopes(self.unexplained(solved), v.residual, self._deviations(v, share))
-        into = self.basis - fitted
-        return Gaussian(
-            alone.mean + into @ slopes, _beside(alone.rows, into), _block_diagonal(alone.root, root), alone.own
-        )
+        into, corner = self.basis - fitted, np.zeros((len(alone.root), len(root)))
+        both = np.block([[alone.root, corner], [np.zeros((len(root), alone.root.shape[1])), root]])
+        return Gaussian(alone.mean + into @ slopes, _beside(alone.rows, into), both, alone.own)
 
     def density_by_basis(self, v: Variances, share: float) -> float:
         """The log likelihood, up to a constant, where that part of the prompts' variance belongs to the basis."""
@@ -393,7 +389,6 @@ def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tu
 
 
 def _times(matrix: Any, weights: Vector) -> Any:
-    """The matrix with its columns times the weights."""
     if isinstance(matrix, np.ndarray):
         return matrix * weights
     from scipy import sparse  # here, to keep the import of asktell light
@@ -413,13 +408,6 @@ def _beside(rows: Any, more: Matrix) -> Any:
     return sparse.hstack((rows, sparse.csr_matrix(more)), format="csr")
 
 
-def _block_diagonal(one: Matrix, other: Matrix) -> Matrix:
-    whole = np.zeros((len(one) + len(other), one.shape[1] + other.shape[1]))
-    whole[: len(one), : one.shape[1]] = one
-    whole[len(one) :, one.shape[1] :] = other
-    return whole
-
-
 def _cholesky(matrix: Matrix) -> Matrix:
     """The lower triangle L with L L' = matrix, for one that may be singular to rounding."""
     jitter, step = 0.0, 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
@@ -431,7 +419,6 @@ def _cholesky(matrix: Matrix) -> Matrix:
 
 
 def _solve_lower(root: Matrix, right: Vector) -> Vector:
-    """The solution of equations whose matrix is a lower triangle."""
     if len(root) < _LAPACK_FROM:
         return np.asarray(np.linalg.solve(root, right))
     from scipy.linalg import lapack  # here, to keep the import of asktell light

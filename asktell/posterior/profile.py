@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from asktell.errors import InvalidArgumentError, InvalidStateError
-from asktell.numerics.arrays import Indices, Matrix, Vector
+from asktell.numerics.arrays import Indices, Vector
 from asktell.numerics.cells import Scored
 from asktell.posterior.profile_factor import Learned, Sums, fitted, learned
 from asktell.posterior.shape import Shape
@@ -48,11 +48,6 @@ class KnownExample(NamedTuple):
     loading_error: float
     tells: float
     cells: float
-
-
-class _HasState(Protocol):
-    @property
-    def state(self) -> Any: ...
 
 
 @final
@@ -96,10 +91,8 @@ class ExampleProfile:
         """
         if not profiles or not all(isinstance(profile, ExampleProfile) for profile in profiles):
             raise InvalidArgumentError(f"A profile is made of studies or profiles, at least one; got {some(profiles)}.")
-        if half_life is not None and not check_number("half_life", half_life, 0.0, LARGEST) > 0:
-            raise InvalidArgumentError(
-                f"half_life must be a number of studies above 0, or None; got {short(half_life)}."
-            )
+        if half_life is not None:
+            check_number("half_life", half_life, 0.0, LARGEST, above=True)
         ids = tuple(dict.fromkeys(id_ for profile in profiles for id_ in profile.ids))
         place = {id_: i for i, id_ in enumerate(ids)}
         later = np.cumsum([0, *(profile.studies for profile in reversed(profiles))])[-2::-1].tolist()
@@ -145,18 +138,11 @@ class ExampleProfile:
         found = _learned(known)
         if found is None:  # all scores are the same
             level = float(known.sums.y.sum() / known.sums.n.sum())
-            return [
-                KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n)
-                for id_, n in zip(self.ids, known.sums.n.tolist(), strict=True)
-            ]
+            each = zip(self.ids, known.sums.n.tolist(), strict=True)
+            return [KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n) for id_, n in each]
         mean = _mean_loading(found)
-        columns = (
-            found.level,
-            np.sqrt(found.level_variance),
-            found.loading / mean,
-            np.sqrt(found.loading_variance) / mean,
-            _tells(known, found),
-        )
+        levels = found.level, np.sqrt(found.level_variance)
+        columns = *levels, found.loading / mean, np.sqrt(found.loading_variance) / mean, _tells(known, found)
         rows = zip(self.ids, *(column[:-1].tolist() for column in columns), known.sums.n.tolist(), strict=True)
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
 
@@ -249,7 +235,6 @@ class ExampleProfile:
 
 
 def _of(study: object) -> ExampleProfile:
-    """What one study tells."""
     state = getattr(getattr(study, "selector", study), "state", None)
     problem = getattr(state, "problem", None)
     if state is None or problem is None:
@@ -263,18 +248,13 @@ def _of(study: object) -> ExampleProfile:
     if not real.any():
         raise InvalidArgumentError("The study has no scores on its examples yet.")
     cells = Scored.of(history.arms()[real], examples[real], history.scores()[real], problem.n_examples)
-    binary = ((history.scores()[real] == 0.0) | (history.scores()[real] == 1.0)).all(axis=0)
-    metrics = {
-        name: _fitted(cells.arms, cells.examples, cells.scores[:, [j]], problem, bool(binary[j]))
-        for j, name in enumerate(problem.goal.metrics)
-    }
+    n_prompts, metrics = len(np.unique(cells.arms)), dict[str, OfMetric]()
+    for j, name in enumerate(problem.goal.metrics):
+        binary = bool(np.isin(history.scores()[real, j], (0.0, 1.0)).all())
+        columns = cells.arms, cells.examples, cells.scores[:, j]
+        sums, ability = fitted(*columns, problem.n_arms, problem.n_examples, binary)
+        metrics[name] = OfMetric(binary, sums, float(n_prompts), ability * n_prompts)
     return ExampleProfile(problem.examples.ids, metrics, 1)
-
-
-def _fitted(arms: Indices, examples: Indices, scores: Matrix, problem: Any, binary: bool) -> OfMetric:
-    sums, ability = fitted(arms, examples, scores[:, 0], problem.n_arms, problem.n_examples, binary)
-    n_prompts = len(np.unique(arms))
-    return OfMetric(binary, sums, float(n_prompts), ability * n_prompts)
 
 
 def _learned(known: OfMetric) -> Learned | None:
@@ -292,7 +272,6 @@ def _unexplained(known: OfMetric, found: Learned) -> Vector:
 
 
 def _ability(known: OfMetric) -> float:
-    """The variance of the prompts' abilities."""
     return known.ability / max(known.prompts, _SMALLEST)
 
 

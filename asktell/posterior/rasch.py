@@ -33,8 +33,6 @@ _LARGE = 1 << 15  # entries; beyond, tables of cells are sparse
 
 
 class _Fit(NamedTuple):
-    """What is known, given the abilities' variance."""
-
     density: float  # log of the likelihood and the prior, up to a constant
     abilities: Vector  # (K,)
     root: Matrix  # (K, K) of the precision of abilities, lower triangle

@@ -97,7 +97,6 @@ def _of_segments(cells: Cells, goal: Goal, n_arms: int, segments: Segments | Non
 
 
 def _sign(goal: Goal, metric: str) -> float:
-    """1 if more of a column is better, else -1."""
     for objective in goal.objectives:
         if objective.metric == metric:
             return float(objective.sign)

@@ -154,7 +154,6 @@ class _Data(NamedTuple):
     shape: Shape | None = None
 
     def with_shape(self, shape: Shape | None) -> "_Data":
-        """The same where examples differ like this."""
         if shape is None:
             return self
         shift = np.where(self.cells.examples < 0, 0.0, shape.shift[self.cells.examples])
@@ -162,7 +161,6 @@ class _Data(NamedTuple):
 
     @property
     def expected(self) -> Variances | None:
-        """The variances that earlier studies tell."""
         if self.shape is None:
             return None
         return Variances(*(max(_FLOOR, v / self.spread**2) for v in self.shape.variances))
@@ -178,7 +176,6 @@ class _Data(NamedTuple):
         return self._replace(cells=self.cells._replace(arms=arms), n_arms=len(seen), basis=basis, groups=groups)
 
     def system(self, asks: Counts | None = None, noise: float = 0.0) -> System:
-        """The equations."""
         arms, examples = self.cells.arms, self.cells.examples
         return System(
             arms, examples, self.y, self.n_arms, self.n_examples, self.basis, asks, noise, self.shape, self.groups

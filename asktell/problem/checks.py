@@ -170,6 +170,12 @@ def check_number(name: str, number: object, low: float, high: float, *, above: b
     return float(number)  # type: ignore[arg-type]
 
 
+def check_part(name: str, number: object) -> None:
+    """Check for a number above 0 and below 1, such as a probability."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < 1:
+        raise InvalidArgumentError(f"{name} must be a number above 0 and below 1, as 0.95 is; got {short(number)}.")
+
+
 def check_name(what: str, name: object) -> str:
     """The name as it is: printable text of 1 to 200 characters."""
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():

@@ -16,7 +16,7 @@ import numpy as np
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Means, Values, Vector
-from asktell.problem.checks import LARGEST, SMALLEST_RANGE, finite, nearest, short, some
+from asktell.problem.checks import LARGEST, SMALLEST_RANGE, check_part, finite, nearest, short, some
 
 __all__ = [
     "BestFeasible",
@@ -133,12 +133,10 @@ class Threshold:
 
     def __post_init__(self) -> None:
         """Refuse what is no number, no quantile or no truth value."""
-        name, q = "at_most()" if self.at_most else "at_least()", self.quantile
+        name = "at_most()" if self.at_most else "at_least()"
         object.__setattr__(self, "bound", finite(name, self.bound))
-        if q is not None and (isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1):
-            raise InvalidArgumentError(
-                f"The quantile of {name} must be above 0 and below 1, as 0.95 is; got {short(q)}."
-            )
+        if self.quantile is not None:
+            check_part(f"The quantile of {name}", self.quantile)
         _truth("in_every_segment", self.in_every_segment)
 
 
@@ -417,12 +415,12 @@ class BestFeasible(Goal):
     def __init__(self, objective: str | Objective, subject_to: SubjectTo = (), sure: float | None = None) -> None:
         vars(self)["objective"] = _objective(objective)
         self._settle((self.objective,), (self.objective.sign,), subject_to)
-        if sure is not None and (isinstance(sure, bool) or not isinstance(sure, int | float) or not 0 < sure < 1):
-            raise InvalidArgumentError(
-                f"sure must be a probability above 0 and below 1, as 0.95 is; got {short(sure)}."
-            )
-        if sure is not None and not self.constraints:
-            raise InvalidArgumentError("sure goes with constraints: BestFeasible(..., subject_to={...}, sure=0.95).")
+        if sure is not None:
+            check_part("sure", sure)
+            if not self.constraints:
+                raise InvalidArgumentError(
+                    "sure goes with constraints: BestFeasible(..., subject_to={...}, sure=0.95)."
+                )
         vars(self)["sure"] = sure
 
     def __str__(self) -> str:

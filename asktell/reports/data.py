@@ -8,7 +8,7 @@ import json
 import platform
 import re
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from asktell.problem.candidates import Candidates, Prompts
 from asktell.problem.goals import ParetoSet
 from asktell.reports import words
 from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, spending
-from asktell.results import PromptResult, Result
+from asktell.results import Result
 from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of
 from asktell.results.result import ranking
@@ -257,14 +257,10 @@ def _pairs(
     first = next((arm for arm in answer if arm != baseline), answer[0])
     pairs = [] if baseline in (None, first) else [(first, baseline, "baseline")]
     known = [arm for arm in order if arm not in (first, baseline) and result.prompts[arm].pulls]
-    runner_up = min(known, key=lambda arm: _rank(result.prompts[arm], order.index(arm), arm in rivals), default=None)
-    if runner_up is not None:
+    if known:  # of equals the first in the order
+        runner_up = min(known, key=lambda arm: (arm not in rivals, -(result.prompts[arm].p_best or 0.0)))
         pairs.append((first, runner_up, "runner-up"))
     return pairs
-
-
-def _rank(entry: PromptResult, place: int, rival: bool) -> tuple[bool, float, int]:
-    return not rival, -(entry.p_best or 0.0), place
 
 
 def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]) -> list[dict[str, Any]]:
@@ -275,9 +271,8 @@ def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, 
     for a, b, what in pairs:
         of_a, of_b = grid.of(a), grid.of(b)
         examples = pairs_of(grid.problem, of_a, of_b)
-        shown = (
-            examples if len(examples) <= _MOST_PAIRS else examples[: _MOST_PAIRS // 2] + examples[-_MOST_PAIRS // 2 :]
-        )
+        half = _MOST_PAIRS // 2
+        shown = examples if len(examples) <= _MOST_PAIRS else examples[:half] + examples[-half:]
         rows = []
         for example in shown:
             row: dict[str, Any] = {"example": example, "a": of_a[example], "b": of_b[example]}
@@ -324,7 +319,7 @@ def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, An
         "features": None if problem.features is None else list(problem.features.shape),
         "digests": {
             "prompts": _digest(json.dumps([[str(i) for i in prompts.ids], list(prompts.texts)]).encode()),
-            "scores": _digest(*told),
+            "scores": _digest(b"".join(told)),
         },
         "about": plain(about),
     }
@@ -344,31 +339,21 @@ def _currency(about: Mapping[str, Any]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _settings(part: Any) -> dict[str, Any]:
-    values = {f.name: getattr(part, f.name) for f in fields(part)} if is_dataclass(part) else {}
-    plain = {n: _settings(v) if is_dataclass(v) else v if _is_plain(v) else repr(v) for n, v in values.items()}
-    return {"type": type(part).__name__, **plain}
+def _settings(part: Any) -> Any:
+    if not is_dataclass(part):
+        return part if part is None or isinstance(part, str | int | float) else repr(part)
+    return {"type": type(part).__name__, **{f.name: _settings(getattr(part, f.name)) for f in fields(part)}}
 
 
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)
-
-
-def _digest(*parts: bytes) -> str:
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(part)
-    return found.hexdigest()[:16]
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 class Extras:
     """Costs, quantities and answers beside the scores, and failures, summed over evaluations in one pass.
 
-    Args:
-        evaluations: in the order in which they were told.
-        ids: of the prompts.
-        metrics: the goal's; what else is a number among the details is a quantity of its own, as seconds or tokens.
-        answers_of: arms whose answers are to be kept.
+    What is a number among the details, as seconds or tokens, and none of the `metrics` is a quantity of its own.
+    `answers_of`: arms whose answers are kept.
     """
 
     def __init__(
@@ -382,24 +367,21 @@ class Extras:
         self.answers: dict[tuple[int, int], str] = {}  # by arm and example
         self._sums: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
         self._reasons: dict[str, dict[str, Any]] = {}
-        self._metrics = metrics
         arms = {id_: arm for arm, id_ in enumerate(ids)}
         for each in evaluations:
-            self._add(each, arms[each.prompt], answers_of)
-
-    def _add(self, each: Evaluation, arm: int, answers_of: Collection[int]) -> None:
-        if each.cost is not None:
-            self.costs[each.trial] = each.cost
-            self._count("cost", arm, each.cost)
-        details = each.details or {}
-        extra = details.get("scores")
-        for name, value in [*details.items(), *(extra.items() if isinstance(extra, dict) else ())]:
-            if name not in self._metrics and name != "cost" and _is_number(value):
-                self._count(str(name), arm, float(value))
-        if each.error is not None:
-            self._fail(arm, each.example, each.error)
-        elif arm in answers_of and each.example is not None and each.answer is not None:
-            self.answers[arm, each.example] = each.answer
+            arm, details = arms[each.prompt], each.details or {}
+            if each.cost is not None:
+                self.costs[each.trial] = each.cost
+                self._count("cost", arm, each.cost)
+            extra = details.get("scores")
+            for name, value in [*details.items(), *(extra.items() if isinstance(extra, dict) else ())]:
+                is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+                if is_number and name not in metrics and name != "cost":
+                    self._count(str(name), arm, float(value))
+            if each.error is not None:
+                self._fail(arm, each.example, each.error)
+            elif arm in answers_of and each.example is not None and each.answer is not None:
+                self.answers[arm, each.example] = each.answer
 
     def _count(self, name: str, arm: int, value: float) -> None:
         if name in self._sums or len(self._sums) < _MOST_QUANTITIES:
@@ -410,10 +392,10 @@ class Extras:
         """Group a failure with those whose reasons differ only in numbers."""
         group = self._reasons.setdefault(
             _NUMBERS.sub("#", " ".join(reason.split()))[:_MOST_GROUP_REASON],
-            {"reason": reason[:_MOST_GROUP_REASON], "count": 0, "prompts": {}, "examples": []},
+            {"reason": reason[:_MOST_GROUP_REASON], "count": 0, "prompts": Counter(), "examples": []},
         )
         group["count"] += 1
-        group["prompts"][arm] = group["prompts"].get(arm, 0) + 1
+        group["prompts"][arm] += 1
         if example is not None and len(group["examples"]) < 20 and example not in group["examples"]:
             group["examples"].append(example)
 
@@ -430,14 +412,6 @@ class Extras:
         """Failures by reason, the most frequent first."""
         groups = sorted(self._reasons.values(), key=lambda group: -group["count"])[:_MOST_GROUPS]
         return [
-            {
-                **group,
-                "prompts": [[arm, n] for arm, n in sorted(group["prompts"].items(), key=lambda item: -item[1])[:20]],
-                "n_prompts": len(group["prompts"]),
-            }
+            {**group, "prompts": [*map(list, group["prompts"].most_common(20))], "n_prompts": len(group["prompts"])}
             for group in groups
         ]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST

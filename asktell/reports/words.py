@@ -78,7 +78,6 @@ def _names(entries: Sequence[PromptResult]) -> str:
 
 
 def _short(id_: str | int) -> str:
-    """A prompt's name."""
     id_ = id_ if isinstance(id_, str) else f"prompt {id_}"
     return _own(id_ if len(id_) <= _MOST_OF_A_NAME else id_[: _MOST_OF_A_NAME - 1] + "…")
 

@@ -15,8 +15,7 @@ from asktell.intervals.noisy import bounded
 from asktell.intervals.paired_posterior import p_positive
 from asktell.numerics.arrays import Indices, Means, Vector, decimal, mostly_equal
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.checks import short
-from asktell.problem.goals import Goal
+from asktell.problem.checks import LARGEST, check_number, check_part, short
 from asktell.state import Failures, History, Problem
 from asktell.state.history import Repeated, in_turns, repeated
 
@@ -97,7 +96,6 @@ class Comparison:
         return "\n".join([*lines, *([self.premise] if self.premise else [])])
 
     def _repr_html_(self) -> str:
-        """HTML for notebooks."""
         from asktell.results.notebook import comparison_as_html
 
         return comparison_as_html(self)
@@ -249,13 +247,6 @@ def _mean(differences: Vector, largest: float) -> float:
     return 0.0 if abs(mean) <= _ROUNDING * largest else mean
 
 
-def _check(confidence: object, tolerance: object) -> None:
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
-        raise InvalidArgumentError(f"The confidence must be between 0 and 1, as 0.95 is; got {short(confidence)}.")
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
-        raise InvalidArgumentError(f"The tolerance must be a finite number from 0, got {short(tolerance)}.")
-
-
 _UNSEEN = 3.0  # the rule of three: what n examples did not show is at most 3 / n of all, with a probability of 95 %
 
 
@@ -275,15 +266,10 @@ def premises(
     failures: bool = False,
     widened: bool = False,
 ) -> Premises:
-    """The premises of a statement that rests on the scores of `n_seen` examples.
+    """The premises of a statement that rests on the scores of `n_seen` examples, `repeated` as it says.
 
-    Args:
-        problem: of the selection.
-        repeated: what is known of repeated evaluations.
-        n_seen: how many examples the statement rests on.
-        in_order: whether the examples were taken in an order that does not depend on scores.
-        failures: whether evaluations are missing because they failed.
-        widened: whether prompts or examples joined that may have been chosen for what was seen before.
+    `in_order`: the examples were taken in an order that does not depend on scores. `failures`: evaluations are missing
+    because they failed. `widened`: prompts or examples joined that may have been chosen for what was seen before.
     """
     noisy = problem.is_noisy  # known beforehand, and allowed for
     exact = n_seen == problem.exhausted_at
@@ -301,7 +287,7 @@ def premises(
 def _broken(problem: Problem, n_seen: int, exact: bool, in_order: bool, failures: bool, widened: bool) -> Iterator[str]:
     if not exact and not in_order:
         yield "the examples that were not evaluated behave unlike those that were"
-    elif not exact and not _ranges_are_known(problem.goal):
+    elif not exact and not all(metric in problem.goal.ranges for metric in problem.goal.columns):
         yield unlike(n_seen, problem.population)
     if failures:
         yield "evaluations that failed would have scored unlike the others"
@@ -344,10 +330,6 @@ def unlike(n_seen: int, population: int | None) -> str:
     return f"more than about {100 * share:.2g} % of the examples behave unlike those seen"
 
 
-def _ranges_are_known(goal: Goal) -> bool:
-    return all(metric in goal.ranges for metric in goal.columns)
-
-
 Place: TypeAlias = tuple[int, str | int]
 Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
 """Two prompts, each its position and its id, a confidence and a tolerance -> how they compare."""
@@ -373,7 +355,7 @@ class Pairs:
         (arm_a, id_a), (arm_b, id_b) = a, b
         of_a, of_b, places, in_order = self._common(arm_a, arm_b)
         compared = goal.columns[: len(goal.columns) - goal.counts_failures]  # of which an evaluation has scores
-        each = confidence if len(compared) == 1 else 1 - (1 - confidence) / len(compared)
+        each = 1 - (1 - confidence) / len(compared) if len(compared) > 1 else confidence
         differences: dict[str, Difference] = {}
         for j, metric in enumerate(compared):
             x, y, limits = of_a[:, j], of_b[:, j], goal.ranges.get(metric)
@@ -437,7 +419,8 @@ def compare_two(
     tolerance: float,
 ) -> Comparison:
     """Two prompts as somebody named them; see `Result.compare`. `default` is the arm that stands for b if b is None."""
-    _check(confidence, tolerance)
+    check_part("The confidence", confidence)
+    check_number("The tolerance", tolerance, 0.0, LARGEST)
     one = prompts.arm(a)
     other = default if b is None else prompts.arm(b)
     if other is None:

@@ -85,7 +85,6 @@ def as_frame(result: "Result") -> "pandas.DataFrame":
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
-    """A table; nothing without rows."""
     if not rows:
         return ""
     names = "".join(f"<th>{_text(name)}</th>" for name in head)

@@ -187,7 +187,6 @@ def _draw_pairs(result: "Result") -> "Axes":
 
 
 def _draw_plane(ax: "Axes", result: "Result", x: str, y: str) -> list[Label]:
-    """The plane; the names to be written in it."""
     goal = result.goal
     drawn = [e for e in result.prompts if e.estimate[x] is not None and e.estimate[y] is not None]
     places = {e.id: (e.estimate[x] or 0.0, e.estimate[y] or 0.0) for e in drawn}
@@ -239,9 +238,10 @@ def _draw_points(
     ):
         if ids := [id_ for id_ in ids if id_ in places]:
             many, bare = len(ids) > _MOST_BARS, len(places) > most_bars and ids[0] not in chosen
+            x, y = np.transpose([places[id_] for id_ in ids])
             bars = (None, None) if bare else np.transpose([errors[id_] for id_ in ids])
             ax.errorbar(
-                *np.transpose([places[id_] for id_ in ids]), xerr=bars[0], yerr=bars[1], fmt=marker, color=color,
+                x, y, xerr=bars[0], yerr=bars[1], fmt=marker, color=color,
                 ecolor=color, elinewidth=0.8, alpha=0.5 if many else 0.85, markersize=2.5 if many else size,
                 label=f"{label} ({len(ids)})", zorder=4 if marker == "D" else 3,
             )  # fmt: skip

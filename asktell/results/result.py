@@ -316,7 +316,6 @@ class Result:
         return as_frame(self)
 
     def _repr_html_(self) -> str:
-        """HTML for notebooks."""
         from asktell.results.notebook import as_html
 
         return as_html(self, heading(self))
@@ -419,7 +418,6 @@ def _as_lists(factors: Mapping[str, Levels]) -> dict[str, dict[str, dict[str, li
 
 
 def _by_factor(result: Result) -> Iterator[str]:
-    """For each factor of few levels, these by their means in the goal's first metric, the best one first."""
     objective = result.goal.objectives[0]
     for factor, levels in result.factors().items():
         if 1 < len(levels) <= _LEVELS_SHOWN:
@@ -438,11 +436,11 @@ def ranking(result: Result) -> Indices:
     objectives, slacks = np.split(goal.values(np.array(means, dtype=np.float64)), [n], axis=1)
     misses = np.array([entry.feasible is False for entry in result.prompts])
     violation = np.where(misses, -np.minimum(slacks, 0.0).sum(axis=1), 0.0)
-    known = np.isfinite(objectives).all(axis=1)
+    known = np.asarray(np.isfinite(objectives).all(axis=1))
     spread = objectives[known].std(axis=0) if n > 1 and known.any() else np.ones(n)
     merit = (objectives / np.where(spread > 0, spread, 1.0)).mean(axis=1)
     first = {entry.id: place for place, entry in enumerate(result.selected)}
-    place = [first.get(entry.id, len(first)) for entry in result.prompts]
+    place = np.array([first.get(entry.id, len(first)) for entry in result.prompts])
     return np.lexsort((np.where(known, -merit, 0.0), np.where(known, violation, 0.0), misses, ~known, place))
 
 
@@ -471,7 +469,6 @@ def heading(result: Result) -> list[str]:
 
 
 def _legend(entry: PromptResult, examples: int | None, noisy: bool) -> list[str]:
-    """What the errors speak of."""
     wider = {name: error for name, error in entry.standard_error_population.items() if error is not None}
     if examples is None or not wider:
         return []

@@ -116,7 +116,6 @@ def student(freedom: int) -> float:
     return 1.0 + (first / v + second / v**2 + third / v**3) / z
 
 
-_JUDGED = (ACCEPTED, REJECTED)
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
 _ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
 _FEW = 4  # scores whose span says how far apart scores are
@@ -131,6 +130,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     prompts = _prompt_results(state, method, named, found, likely)
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
+    feasible = [entry.feasible for entry in selected]
     verdict = judge(state, found, likely, answer, named.ids, _none_is_feasible(prompts), _tolerance(state, method))
     if state.doubts and answer:
         verdict = replace(verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}")
@@ -145,7 +145,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         max_cost=state.problem.max_cost,
         notes=(*_notes(state, method, selected), *_of_failures(state, answer)),
         done=state.finished,
-        feasible=_all_feasible(selected),
+        feasible=None if not feasible or None in feasible else all(feasible),
         examples=state.problem.population,
         repeats=state.problem.repeats,
         stopped_early=state.finished and state.decisions[-1][1].settled and not state.doubts,
@@ -205,7 +205,7 @@ def _pairs(state: State, method: Method) -> Pairs:
 
 def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
     if isinstance(method, Elimination) and state.problem.features is not None:
-        parts = (method.allocator, method.estimator)
+        parts = method.allocator, method.estimator
         if not any(part.needs_features for part in parts):
             names = " and ".join(type(part).__name__ for part in parts)
             yield f"The features were not used: {names} have no use for them, but the method auto has."
@@ -246,9 +246,8 @@ def _certainty(state: State, method: Method) -> str:
         sure = f"The answer is right with probability {method.confidence:g}{within}, by the model's average"
         return f"{sure}: that is not guaranteed."
     unless = f" {rests_on.unless}" if rests_on.unless else ""
-    return (
-        f"The answer is right with confidence {method.confidence:g}{within}{',' if within and unless else ''}{unless}."
-    )
+    comma = "," if within and unless else ""
+    return f"The answer is right with confidence {method.confidence:g}{within}{comma}{unless}."
 
 
 def _of_failures(state: State, answer: list[int]) -> Iterator[str]:
@@ -274,16 +273,11 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
 
 
 def _tolerance(state: State, method: Method) -> float:
-    """A loss of the best prompt that was said not to matter; 0 if nothing was said."""
-    return (
-        method.tolerance
-        if isinstance(state.problem.goal, BestFeasible) and not isinstance(method, Elimination)
-        else 0.0
-    )
+    is_best = isinstance(state.problem.goal, BestFeasible)
+    return method.tolerance if is_best and not isinstance(method, Elimination) else 0.0
 
 
 def _none_is_feasible(prompts: list[PromptResult]) -> bool:
-    """True if no candidate for the answer is taken to keep every constraint."""
     rivals = [entry.feasible for entry in prompts if entry.status not in (FAILED, RETIRED)]
     return False in rivals and True not in rivals
 
@@ -321,15 +315,12 @@ def _prompt_results(
             feasible = likely.taken.tolist() if of_model else None
     feasible = feasible or _feasible(problem.goal, means)
     pulls = np.bincount(state.history.arms(), minlength=problem.n_arms) if problem.repeats > 1 else tally.counts
-    counts = pulls.tolist()
-    estimated, deviations = _by_metric(metrics, means), _by_metric(metrics, errors)
-    of_new_examples = _by_metric(metrics, new_errors)
+    estimated, deviations, wider = (_by_metric(metrics, rows) for rows in (means, errors, new_errors))
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
     if problem.segments is not None and found is not None and found.in_segments is not None:
-        in_segments, their_errors = found.in_segments
         lows, highs = np.array([limits or (-np.inf, np.inf) for limits in limits_of(state)]).T
-        in_segments = np.clip(in_segments, lows[:, None], highs[:, None])
-        segments = _by_segment(problem.segments.names, metrics, in_segments, their_errors)
+        in_segments = np.clip(found.in_segments[0], lows[:, None], highs[:, None])
+        segments = _by_segment(problem.segments.names, metrics, in_segments, found.in_segments[1])
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm, (None, None))
@@ -339,7 +330,7 @@ def _prompt_results(
                 prompt=text,
                 estimate=estimated[arm],
                 standard_error=deviations[arm],
-                pulls=counts[arm],
+                pulls=int(pulls[arm]),
                 status=ACTIVE if departure is None else departure.status,
                 round=round_,
                 reason=None if departure is None else departure.reason,
@@ -347,7 +338,7 @@ def _prompt_results(
                 failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],
                 p_best=p_best[arm],
-                standard_error_population=of_new_examples[arm],
+                standard_error_population=wider[arm],
                 segments=segments[arm],
                 candidate=None if named.candidates is None else named.candidates[arm],
             )
@@ -398,7 +389,10 @@ def _spread_of_examples(state: State, tally: Tally) -> Means:
 
 def _finished_early(state: State) -> bool:
     """True if budget was left over because every prompt in the last round had no evaluation left."""
-    most, rounds = state.problem.most_pulls, {arm: r for arm, (r, d) in state.left.items() if d.status in _JUDGED}
+    most, rounds = (
+        state.problem.most_pulls,
+        {arm: r for arm, (r, d) in state.left.items() if d.status in (ACCEPTED, REJECTED)},
+    )
     if not state.finished or state.decisions[-1][1].settled or most is None or not rounds:
         return False
     latest = max(rounds.values())
@@ -417,17 +411,10 @@ def _best_first(answer: list[int], prompts: list[PromptResult], state: State) ->
 
 
 def _feasible(goal: Goal, means: Means) -> list[bool | None]:
-    """For each prompt, True if its estimate satisfies every constraint; None without constraints or an estimate."""
     if not goal.is_constrained:
         return [None] * len(means)
     keeps = (goal.values(means)[:, len(goal.objectives) :] >= 0).all(axis=1)
     return np.where(np.isnan(means).any(axis=1), None, keeps).tolist()  # type: ignore[call-overload,no-any-return]
-
-
-def _all_feasible(selected: list[PromptResult]) -> bool | None:
-    """True if every selected prompt is feasible; None without constraints, or if one has no scores."""
-    verdicts = [entry.feasible for entry in selected]
-    return None if not verdicts or None in verdicts else all(verdicts)
 
 
 def _by_segment(names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws) -> list[dict[str, Any]]:
@@ -440,6 +427,5 @@ def _by_segment(names: Sequence[str], metrics: Sequence[str], means: Draws, erro
 
 
 def _by_metric(metrics: Sequence[str], rows: Means) -> list[dict[str, float | None]]:
-    """The rows as mappings, with None for NaN."""
     columns = [[None if x != x else x for x in column] for column in rows.T.tolist()]
     return [dict(zip(metrics, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -130,17 +130,11 @@ def judge(
     none_is_feasible: bool = False,
     tolerance: float = 0.0,
 ) -> Verdict:
-    """The verdict on an answer.
+    """The verdict on an answer, arms with the best first.
 
-    Args:
-        state: of the selection.
-        stated: what may be stated; None if nothing is known.
-        likely: the chances of all prompts; None if nothing supports any.
-        answer: arms, the best first.
-        ids: of all prompts.
-        none_is_feasible: whether no prompt is taken to keep every constraint; the answer then comes closest.
-        tolerance: a loss of a single best prompt that does not matter, in the objective's units; 0 for 1 % of its range
-            or, where that is unknown, of how far prompts' means are apart.
+    `stated` is None if nothing is known, `likely` if nothing supports a probability. `none_is_feasible`: no prompt is
+    taken to keep every constraint, and the answer comes closest. `tolerance`: a loss of a single best prompt that does
+    not matter, in the objective's units; 0 for 1 % of its range or, where that is unknown, of how far means are apart.
     """
     if stated is None or likely is None or not answer:  # everybody may be the best
         out = {*answer, *state.no_rivals()}
@@ -151,13 +145,10 @@ def judge(
         best = None if isinstance(state.problem.goal, ParetoSet) else ids[answer[0]]
         return Verdict(best, GO_ON, "Go on: a single evaluation tells no probability.", contenders=open_)
     which = _OfFront if isinstance(state.problem.goal, ParetoSet) else _OfBest
-    arms_of_answer = np.array(answer, dtype=np.int64)
-    return which(state, stated, likely, arms_of_answer, ids, none_is_feasible, tolerance).verdict()
+    return which(state, stated, likely, np.array(answer), ids, none_is_feasible, tolerance).verdict()
 
 
 class _Judge(ABC):
-    """What verdicts have in common."""
-
     def __init__(
         self,
         state: State,
@@ -282,14 +273,12 @@ class _Judge(ABC):
         return None
 
     def saves(self) -> bool:
-        """True if more evaluations lower the loss by more than a tenth."""
         return any(self._saves(each) for each in self.outlook)
 
     def _saves(self, then: Outlook) -> bool:
         return then.loss < (1.0 - _WORTHWHILE) * self.loss
 
     def name(self, arm: int) -> str:
-        """A prompt's name, for a sentence."""
         id_ = self.ids[arm]
         return one_line(id_, _LONGEST) if isinstance(id_, str) else f"prompt {id_}"
 
@@ -300,7 +289,6 @@ class _Judge(ABC):
         return "" if self.p_feasible is None else f" {it} every limit with probability {in_percent(self.p_feasible)}."
 
     def none(self) -> str:
-        """That no prompt keeps every limit."""
         keeps = f"keeps them with probability {in_percent(self.p_feasible or 0.0)}"
         nearest = f"{self.name(self.first)} comes closest, and {keeps}"
         return f"Loosen a limit, or add prompts: none keeps every limit. {nearest}."
@@ -332,8 +320,6 @@ class _Judge(ABC):
 
 @final
 class _OfBest(_Judge):
-    """The verdict on the best feasible prompt."""
-
     def truths(self, values: Draws) -> Draws:
         return values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
 
@@ -353,9 +339,7 @@ class _OfBest(_Judge):
 
     def chosen(self, predicted: Draws) -> Masks:
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
-        held = np.zeros(merits.shape, dtype=bool)
-        held[np.arange(len(held)), merits.argmax(axis=1)] = True
-        return held
+        return np.asarray(merits.argmax(axis=1)[:, None] == np.arange(merits.shape[1]))
 
     def interest(self) -> Vector:
         found = np.zeros(len(self.alive))
@@ -450,8 +434,6 @@ class _OfBest(_Judge):
 
 @final
 class _OfFront(_Judge):
-    """The verdict on a Pareto set."""
-
     def truths(self, values: Draws) -> Draws:
         return values[:: max(1, len(values) // _FRONT_DRAWS)]
 

@@ -1,7 +1,7 @@
 """A scheduler turns a number of arms and a budget into rounds: whole numbers, known before the first pull."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 
 class Round(NamedTuple):
@@ -13,6 +13,8 @@ class Round(NamedTuple):
 
 class AbstractScheduler(ABC):
     """Rounds of an elimination method."""
+
+    needs_features: ClassVar[bool] = False
 
     @abstractmethod
     def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:

@@ -1,9 +1,8 @@
 """The schedule of GEGE (Kone, Kaufmann & Richert 2025): halving that counts directions of the features, not arms."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
-from asktell.errors import IncompatibleMethodError
 from asktell.schedulers.base import AbstractScheduler, Round
 
 
@@ -16,10 +15,11 @@ class GEGEHalving(AbstractScheduler):
     is one round that keeps one arm. A round that already has no more arms than it keeps lets nobody go.
     """
 
+    needs_features: ClassVar[bool] = True
+
     def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
         """The rounds; none for a single arm."""
-        if rank is None:
-            raise IncompatibleMethodError("GEGEHalving needs the rank of the features; give the method features.")
+        assert rank is not None, "the method has checked that there are features"
         if n_arms == 1:
             return ()
         rank = max(1, rank)

@@ -43,9 +43,11 @@ def in_processes(work: Callable[[_Task], _Result], tasks: Sequence[_Task], jobs:
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     environment = {**ONE_THREAD, **os.environ, "PYTHONPATH": paths}
     command = [sys.executable, "-P", "-c", "from asktell.simulation.processes import serve; serve()"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment}
-    children = [subprocess.Popen(command, **pipes) for _ in range(min(jobs, len(tasks)))]
     first, idle = pickle.dumps(work), SimpleQueue[Any]()
+    children: list[Any] = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        for _ in range(min(jobs, len(tasks)))
+    ]
     with ThreadPoolExecutor(len(children)) as threads:
         try:
             for child in children:

@@ -163,7 +163,6 @@ class Simulation:
         return Summary(tuple(rows), first, self._refused())
 
     def _cells(self) -> dict[tuple[str, float], list[dict[str, Any]]]:
-        """The runs by method and budget."""
         cells: dict[tuple[str, float], list[dict[str, Any]]] = {}
         for run in self._done:
             cells.setdefault((run["method"], run["budget"]), []).append(run)

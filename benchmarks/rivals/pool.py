@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from asktell.elimination import rule_of
 from asktell.errors import IncompatibleMethodError
+from asktell.methods.elimination import rule_of
 from asktell.numerics import counters
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import BestFeasible, Goal

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 import asktell
-from asktell.elimination import rule_of
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators import BLUP, MLP, LeastSquares
+from asktell.methods.elimination import rule_of
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.simulation.replay import Replay
 from asktell.simulation.simulate import Outcome, run_once

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap, rule_of
-from asktell.errors import InvalidArgumentError
+from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap
+from asktell.methods.elimination import rule_of
 from asktell.problem.goals import BestFeasible, ParetoSet
 
 Rows = list[tuple[float, ...]]
@@ -121,9 +121,3 @@ def test_each_goal_has_its_rule() -> None:
     assert rule_of(BestFeasible("a", {"b": 1})) == ConstrainedRanking()
     assert rule_of(ParetoSet("a", "b")) == ParetoGap()
     assert rule_of(ParetoSet("a", "b", subject_to={"c": 1})) == ConstrainedParetoGap(2)
-
-
-@pytest.mark.parametrize("n", [0, -1, 1.5, "2", True, None])
-def test_what_is_no_number_of_objectives_is_refused(n: object) -> None:
-    with pytest.raises(InvalidArgumentError, match="n_objectives of ConstrainedParetoGap must be a whole number"):
-        ConstrainedParetoGap(n)  # type: ignore[arg-type]

@@ -11,9 +11,10 @@ import pytest
 import asktell
 from asktell import reports
 from asktell.reports.data import Extras
-from asktell.reports.heat_map import MOST_CELLS, Grid, examples_that_tell, heat_map, ranking, spending
+from asktell.reports.heat_map import MOST_CELLS, Grid, examples_that_tell, heat_map, spending
 from asktell.results.convergence import CHECKPOINTS, at
 from asktell.results.evaluations import Evaluation
+from asktell.results.result import ranking
 from asktell.studies.study import Study
 from tests.reports.conftest import told
 
@@ -209,10 +210,10 @@ def test_where_evaluations_went_counts_every_one() -> None:
 
 def test_the_ranking_puts_the_answer_first_then_feasible_then_unknown() -> None:
     goal = asktell.BestFeasible("a", subject_to={"b": 0.5})
-    state = asktell.Selector(["x", "y", "z", "u"], goal, 4, examples=2).state
-    means = [[0.9, 0.1], [0.2, 0.9], [None, None], [0.5, 0.9]]
-    assert ranking(state, means, [False, True, None, True], [1]).tolist() == [1, 3, 0, 2]
-    assert ranking(state, means, [True, False, None, True], [3]).tolist() == [3, 0, 1, 2]
+    selector = asktell.Selector({id_: id_ for id_ in "xyzu"}, goal, 4, "uniform", examples=2)
+    for prompt, scores in (("x", [0.9, 0.1]), ("y", [0.2, 0.9]), ("u", [0.5, 0.9])):
+        selector.observe(prompt, scores, 0)
+    assert ranking(selector.result()).tolist() == [3, 1, 0, 2]
 
 
 @pytest.mark.parametrize(

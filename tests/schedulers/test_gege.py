@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.errors import IncompatibleMethodError
-from asktell.schedulers.gege import GEGEHalving
+import asktell
+from asktell.allocators import Uniform
+from asktell.elimination import ParetoGap
+from asktell.estimators import SampleMean
+from asktell.schedulers import GEGEHalving
 
 
 @pytest.mark.parametrize(
@@ -32,6 +35,7 @@ def test_spends_the_budget_and_ends_with_one_arm(n_arms: int, budget: int, rank:
     assert all(later.keep <= r.keep for r, later in itertools.pairwise(rounds))
 
 
-def test_needs_the_rank() -> None:
-    with pytest.raises(IncompatibleMethodError, match="rank"):
-        GEGEHalving().rounds(10, 100)
+def test_needs_features() -> None:
+    method = asktell.Elimination(GEGEHalving(), Uniform(), SampleMean(), ParetoGap())
+    with pytest.raises(asktell.IncompatibleMethodError, match="GEGEHalving needs features"):
+        asktell.Selector(["a", "b"], asktell.ParetoSet("x", "y"), 10, method)
