@@ -19,7 +19,7 @@ GOALS = {
     "mlp-ege": PARETO,
     "blup-ege": PARETO,
 }
-K, D, N = 24, 3, 40
+K, D, N = 24, 5, 40  # as many features as in tests of estimators: JAX compiles once for each shape
 RNG = np.random.default_rng(5)
 FEATURES = RNG.normal(size=(K, D))
 MEANS = np.stack([0.5 + 0.2 * FEATURES[:, 0], 0.5 + 0.2 * FEATURES[:, 1] - 0.1 * FEATURES[:, 0]], axis=1)
@@ -86,7 +86,7 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(name: str, monkeyp
     assert resumed.to_json() == whole.to_json()
 
 
-@pytest.mark.parametrize("name", ["lcsh", "mlp-csr", "blup-ege"])
+@pytest.mark.parametrize("name", ["lcsh", "blup-ege"])
 def test_works_with_nothing_but_the_texts_and_fewer_evaluations_than_prompts(name: str) -> None:
     prompts = [f"Summarize the text in {n} {unit}." for n in range(1, 13) for unit in ("words", "sentences")]
     selector = Selector(prompts, GOALS[name], budget=K - 4, method=name, examples=N, features="text")
@@ -109,7 +109,7 @@ def test_any_allocator_goes_with_any_estimator() -> None:
     from asktell.estimators import SampleMean
     from asktell.schedulers import SequentialHalving
 
-    for estimator in (BLUP(), MLP(members=2, steps=50), LeastSquares(ridge=0.1), SampleMean()):
+    for estimator in (BLUP(), MLP(steps=50), LeastSquares(ridge=0.1), SampleMean()):
         method = asktell.Elimination(SequentialHalving(), GOptimalDesign(), estimator, ConstrainedRanking(), "round")
         selector = Selector(PROMPTS, CONSTRAINED, 3 * K, method, examples=N, features=FEATURES)
         finish(selector)
