@@ -8,7 +8,7 @@ import numpy as np
 from asktell import Adaptive, Elimination, Result, Selector
 from asktell.methods.race import OPEN
 from asktell.selector import at_state
-from asktell.state import ACCEPTED, REJECTED, State
+from asktell.state import ACCEPTED, FAILED, REJECTED, RETIRED, State
 from benchmarks.attack.copies import difference
 from benchmarks.attack.findings import BrokenPromiseError
 
@@ -29,6 +29,8 @@ def check_said(selector: Selector) -> None:
         raise BrokenPromiseError("the result has no words")
     if result.done != done or (result.stopped_early and not done):
         raise BrokenPromiseError(f"done is {done}, and the result says {result.early!r}")
+    if bad := [entry.id for entry in result.selected if entry.status in (RETIRED, FAILED)]:
+        raise BrokenPromiseError(f"the selected prompts {bad} were retired, or have failed")
     _check_repeats(copy)
     _check_errors(copy, result)
     if done:

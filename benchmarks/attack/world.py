@@ -280,6 +280,12 @@ class World:
             raise BrokenPromiseError(
                 f"{len(asked)} evaluations were told, {state.spent} are counted, {handle.budget} are allowed"
             )
+        planned = len(state.plan_arms) - state.position + len(state.returned)
+        if state.spent + len(state.pending) + planned > handle.budget:
+            raise BrokenPromiseError(f"{planned} evaluations are planned, and {handle.budget} are allowed")
+        n_examples = state.problem.n_examples
+        if n_examples is not None and sorted(state.problem.order) != list(range(n_examples)):
+            raise BrokenPromiseError("the order of the examples is no permutation of them")
         if not math.isclose(state.cost, self.cost, rel_tol=1e-9, abs_tol=1e-9):
             raise BrokenPromiseError(f"a cost of {self.cost:g} was told, and {state.cost:g} is counted")
         if self.setup.budget == "bounded cost" and state.cost > state.problem.max_cost * (1 + 1e-9):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import asktell
@@ -18,7 +18,6 @@ from tests.presets import PRESETS
 
 GOALS = {"best": BestFeasible("a", {"b": 0.3}), "set": ParetoSet("a", "b")}
 TAKES_MORE = {"auto": "auto", "race": Race(block=2), "sure": Adaptive(confidence=0.9, tolerance=0.2)}
-BUDGETS = {"evaluations": 20, "cost": Budget(cost=20.0), "both": Budget(cost=20.0, evaluations=20)}
 
 
 def scores(prompt: str, example: int | None) -> list[float]:
@@ -45,96 +44,6 @@ def facts(selector: Selector) -> Any:
 
 
 # Whatever is played
-
-
-def step(selector: Selector, rng: random.Random) -> None:
-    pending = selector.pending
-    trial = rng.choice(pending) if pending else None
-    roll = rng.random()
-    if roll < 0.42 or (trial is None and roll < 0.8):
-        selector.ask(rng.choice([1, 1, 3]))
-    elif trial is not None and roll < 0.72:
-        selector.tell(trial, scores(trial.prompt, trial.example), cost=rng.choice([0.5, 1.0, 2.0]))
-    elif trial is not None and roll < 0.76:
-        selector.release(trial)
-    elif trial is not None and roll < 0.8:
-        selector.fail(trial, "boom")
-    elif roll < 0.84:
-        selector.observe(rng.choice(list(selector.prompts.texts)), [0.4, 0.4], rng.choice([None, 0, 3]))
-    elif roll < 0.9:
-        name = f"newcomer {rng.randrange(10**6)}"
-        selector.add({name: f"text of {name}"} if isinstance(selector.prompts.ids[0], str) else [name])
-    elif roll < 0.95:
-        selector.retire(rng.choice(list(selector.prompts.texts)), "no good")
-    else:
-        selector.extend(**{rng.choice(["evaluations", "cost", "examples"]): rng.choice([1, 3])})  # type: ignore[arg-type]
-
-
-def check(selector: Selector, told: dict[int, list[float]]) -> None:
-    state, result = selector.state, selector.result()
-    planned = len(state.plan_arms) - state.position + len(state.returned)
-    assert state.spent + len(state.pending) + planned <= selector.budget
-    assert {t: list(v) for t in told if (v := state.history.scores_of(t)) is not None} == told
-    assert len(result.prompts) == state.problem.n_arms == len(selector.prompts) == len(state.draws)
-    status = {entry.id: entry.status for entry in result.prompts}
-    assert not {"retired", "failed"} & {entry.status for entry in result.selected}
-    assert sum(s == "active" for s in status.values()) == selector.n_active
-    n = state.problem.n_examples
-    if n is not None:
-        assert sorted(state.problem.order) == list(range(n))
-    if state.problem.population is not None:
-        cells = [(t.prompt_id, t.example) for t in selector.pending]
-        assert len(set(cells)) == len(cells)
-    if result.done:
-        assert "active" not in status.values() or selector.state.problem.baseline is not None
-
-
-@pytest.mark.parametrize("method", [*TAKES_MORE, *PRESETS])
-@settings(max_examples=5)
-@given(
-    budget=st.sampled_from(sorted(BUDGETS)),
-    n_examples=st.sampled_from([None, 4, 9]),
-    sampling=st.sampled_from(["shared", "iid"]),
-    features=st.sampled_from([None, "text"]),
-    named=st.booleans(),
-    seed=st.integers(0, 10**6),
-)
-def test_any_play_saved_and_loaded_anywhere_goes_on_the_same(
-    method: str, budget: str, n_examples: int | None, sampling: str, features: Any, named: bool, seed: int
-) -> None:
-    rng = random.Random(seed)
-    goal = GOALS["set" if method.startswith("ege") or (not method.startswith("csr") and seed % 2) else "best"]
-    texts = [f"p{k}" for k in range(rng.choice([1, 4]))]
-    selector = Selector(
-        {f"id {t}": t for t in texts} if named else texts,
-        goal,
-        BUDGETS[budget if method in TAKES_MORE else "evaluations"],
-        TAKES_MORE.get(method, method),
-        n_examples,
-        features,
-        seed=seed % 7,
-        sampling=sampling,
-        max_failure_rate=0.2,
-        baseline=texts[0] if seed % 3 == 0 else None,
-    )
-    told: dict[int, list[float]] = {}
-    for _ in range(30):
-        before, state = facts(selector), rng.getstate()
-        other = Selector.from_json(before[0]) if rng.random() < 0.3 else None
-        try:
-            rng.setstate(state)
-            step(selector, rng)
-        except asktell.AsktellError:
-            assert facts(selector) == before
-        else:
-            if other is not None:
-                assert facts(other) == before
-                rng.setstate(state)
-                step(other, rng)
-                assert facts(other) == facts(selector)
-        trials, rows = selector.state.history.trials().tolist(), selector.state.history.scores().tolist()
-        told |= {t: row for t, row in zip(trials, rows, strict=True) if t >= 0}
-        check(selector, told)
 
 
 # Prompts that join

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-import asktell
-from asktell import BestFeasible, Budget, Race, Selector, Study
+from asktell import BestFeasible, Selector, Study
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
-from asktell.studies import replica as replicas
-from tests.studies.test_study_plays import Clock, facts
+from tests.studies.test_study_plays import facts
 
 TEXTS = ["a", "b", "c"]
 
@@ -34,57 +32,6 @@ def work(study: Study, n: int = 10_000) -> int:
             return told
         study.tell(trial, score(trial.prompt, trial.example), 1.0, worker="w")
     return n
-
-
-def step(study: Study, rng: random.Random, clock: Clock) -> None:
-    clock.time += rng.choice([0, 0, 5, 40])
-    pending, roll = study.pending, rng.random()
-    trial = rng.choice(pending) if pending else None
-    worker = rng.choice([None, "w1", "w2"])
-    if roll < 0.4 or (trial is None and roll < 0.8):
-        study.ask(rng.choice([None, 1, 3]), worker=worker, lease=None if worker is None else 30)
-    elif trial is not None and roll < 0.72:
-        study.tell(trial, score(trial.prompt, trial.example), rng.choice([0.5, 2.0]), worker=worker)
-    elif trial is not None and roll < 0.76:
-        study.release(trial)
-    elif trial is not None and roll < 0.8:
-        study.fail(trial, "down")
-    elif roll < 0.86:
-        study.add([rng.choice([*TEXTS, *(f"new {k}" for k in range(30))])], key=rng.choice([None, "k"]))
-    elif roll < 0.92:
-        study.retire(rng.choice([*TEXTS, "new 3", "nobody"]), "no good")
-    else:
-        study.extend(**{rng.choice(["evaluations", "cost", "examples"]): rng.choice([-1, 1, 2, 3])})
-
-
-@pytest.mark.parametrize("method", ["auto", Race(block=2), "csr-sh"], ids=["auto", "race", "rounds"])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_log_replayed_is_the_study(method: Any, seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(replicas, "ENTRIES_PER_SNAPSHOT", 20)
-    rng, clock = random.Random(seed), Clock()
-    storage = MemoryStorage(clock=clock)
-    budget: Any = 15 if method == "csr-sh" else [15, Budget(cost=12.0), Budget(cost=12.0, evaluations=15)][seed]
-    study = Study.create(storage, "s", new(method, budget=budget))
-    other = Study.open(storage, "s")
-    for _ in range(120):
-        actor = rng.choice([study, other])
-        study.pending, other.pending  # noqa: B018  (both read what is new)
-        before, lines = facts(actor), len(storage.read(1, 0))
-        try:
-            step(actor, rng, clock)
-        except asktell.AsktellError:
-            assert len(storage.read(1, 0)) == lines
-            assert facts(actor) == before
-        if rng.random() < 0.1:
-            study.pending  # noqa: B018
-            assert facts(Study.open(storage, "s")) == facts(study)
-        assert study.spent + len(study.pending) <= study.budget
-    study.export(tmp_path / "x.jsonl")
-    copied = Study.import_(MemoryStorage(clock=clock), tmp_path / "x.jsonl")
-    assert facts(copied) == facts(study)
-    assert len(list(copied.evaluations())) == len(list(study.evaluations()))
-    told = sum(evaluation.scores is not None for evaluation in study.evaluations())
-    assert told == study.spent
 
 
 def test_others_see_what_one_adds(tmp_path: Path) -> None:

@@ -7,21 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from immutables import Map
 
 import asktell
 from asktell import BestFeasible, Budget, ParetoSet, Selector, Study
-from asktell.methods import METHODS
 from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import log, snapshots
 from asktell.studies.leases import Lease, Leases
 from asktell.testing.fakes import Table
 
-FEATURES = ("mlp-csr", "mlp-ege", "lcsh", "gege")
-LIGHT = [method for method in METHODS if method not in (*FEATURES, "blup-csr", "blup-ege")]
 BUDGETS: dict[str, int | Budget] = {
     "evaluations": 40,
     "cost": Budget(cost=30.0),
@@ -47,87 +42,10 @@ def selector(table: Table, method: str, budget: str) -> Selector:
     raise refused
 
 
-def cases() -> list[tuple[str, str]]:
-    # Only methods without rounds spend money.
-    return [(m, b) for m in METHODS for b in BUDGETS if m == "auto" or b == "evaluations"]
-
-
-def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
-    """One thing that somebody may do, as often as not with an argument that is refused."""
-    worker = rng.choice([None, "w1", "w2"])
-    clock.time += rng.choice([0, 0, 0, 0, 5, 40])
-    pending = study.pending
-    trial: Any = rng.choice(pending) if pending and rng.random() < 0.9 else rng.randrange(20)
-    good = table(trial.prompt, trial.example or 0) if isinstance(trial, asktell.Trial) else [0.0, 0.0]
-    scores = rng.choice([good] * 9 + [[0.0], {"a": 1.0}, [float("nan"), 0.0], {"a": 0.1, "b": 0.2, "c": 1}, "ab", None])
-    cost = rng.choice([rng.lognormvariate(-1.5, 1.0)] * 9 + [float("nan"), -1.0, None, "1", True])
-    name: Any = rng.choice([worker] * 9 + ["", 7, "\n"])
-    roll = rng.random()
-    if roll < 0.4:
-        n = rng.choice([None, 1, 3] * 3 + [-1, 1.5])
-        study.ask(n, worker=name, lease=None if worker is None else rng.choice([30, 30, 30, -1]))
-    elif roll < 0.75:
-        study.tell(trial, scores, cost, worker=name)
-    elif roll < 0.8:
-        study.release(trial, worker=name)
-    elif roll < 0.87:
-        study.fail(trial, rng.choice(["down", "down", ValueError("x"), 3]), cost, worker=name)
-    elif roll < 0.92:
-        study.heartbeat(name, rng.choice([None, trial]), lease=30)
-    else:
-        example: Any = rng.choice([0, 3, 29, 30, None, "x"])
-        study.observe(rng.choice([*table.prompts, "nobody"]), scores, example, rng.choice([None, cost]))
-
-
 def facts(study: Study) -> Any:
     """All that a study knows."""
     logged = study._replica.logged
     return logged.selector.to_json(), logged.state.returned, logged.leases
-
-
-def length(storage: MemoryStorage) -> int:
-    return len(storage.read(1, 0))
-
-
-def play(method: str, budget: str, table: Table, seed: int, n_steps: int) -> None:
-    rng, clock = random.Random(seed), Clock()
-    storage = MemoryStorage(clock=clock)
-    study = Study.create(storage, "s", selector(table, method, budget))
-    other = Study.open(storage, "s")
-    for _ in range(n_steps):
-        actor = rng.choice([study, other])
-        study.pending, other.pending  # noqa: B018  (both read what is new)
-        before, lines = facts(actor), length(storage)
-        try:
-            step(actor, table, rng, clock)
-        except asktell.AsktellError:
-            # Leases that ran out are ended by whoever comes, by an ask that is refused afterwards too.
-            assert length(storage) == lines
-            assert facts(actor) == before
-        if rng.random() < 0.1:
-            study.pending  # noqa: B018
-            assert facts(Study.open(storage, "s")) == facts(study)
-        study.result()
-
-
-@pytest.mark.parametrize(("method", "budget"), [case for case in cases() if case[0] in LIGHT])
-@settings(max_examples=2)
-@given(seed=st.integers(0, 2**32))
-def test_the_log_replayed_is_the_study(method: str, budget: str, seed: int, random_table: Any) -> None:
-    play(method, budget, random_table(6, 30, seed=seed % 97), seed, 40)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("method", "budget"), [case for case in cases() if case[0] in LIGHT])
-@settings(max_examples=50)
-@given(seed=st.integers(0, 2**32))
-def test_the_log_replayed_is_the_study_for_long(method: str, budget: str, seed: int, random_table: Any) -> None:
-    play(method, budget, random_table(6, 30, seed=seed % 97), seed, 40)
-
-
-@pytest.mark.parametrize("method", [method for method in METHODS if method not in LIGHT])
-def test_the_log_replayed_is_the_study_with_features(method: str, random_table: Any) -> None:
-    play(method, "evaluations", random_table(6, 30, seed=3), 5, 30)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study
+from asktell import BestFeasible, Selector, Study
 from asktell.storages import open_storage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
@@ -54,33 +52,6 @@ def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
         study.heartbeat("w1", lease=30)
     else:
         study.observe(rng.choice(table.prompts), [0.1, 0.2], rng.randrange(8))
-
-
-@pytest.mark.parametrize("method", ["auto", "csr-sh", "ege-sr", "uniform"])
-@settings(max_examples=8)
-@given(seed=st.integers(0, 2**32))
-def test_a_snapshot_is_as_good_as_the_whole_log(method: str, random_table: Any, seed: int) -> None:
-    rng, clock = random.Random(seed), Clock()
-    table = random_table(5, 8, seed=seed % 97)
-    goal: Any = ParetoSet("a", "b") if method.startswith("ege") else BestFeasible("a", {"b": 0.3})
-    if method == "uniform":
-        goal = ParetoSet("a", "b", subject_to={"b": 0.3})
-    storage = MemoryStorage(clock=clock)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replica, "ENTRIES_PER_SNAPSHOT", 5)
-        patch.setattr(replica, "HEAD_BYTES_PER_ENTRY", 10**9)
-        study = Study.create(storage, "s", Selector(table.prompts, goal, 40, method, examples=8))
-        other = Study.open(storage, "s")
-        for _ in range(60):
-            step(rng.choice([study, other]), table, rng, clock)
-            if rng.random() < 0.1:
-                opened = Study.open(storage, "s")
-                assert everything(opened) == everything(study)
-        found = storage.snapshot(1)
-        assert found is not None
-        assert len(found.parts) > 1
-        patch.setattr(MemoryStorage, "snapshot", lambda self, key: None)
-        assert everything(Study.open(storage, "s")) == everything(study)
 
 
 def with_snapshots(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, Study]:
