@@ -37,24 +37,80 @@ class Checked:
     seconds: float = 0.0
     is_priced: bool = True  # or it costs nothing, as on this machine
 
+    def took(self, answer: Completion | Exception) -> Completion:
+        if isinstance(answer, Exception):
+            raise EvaluatorError(f"the model gave no answer: {in_words(answer)}") from answer
+        self.answer = answer
+        self.paid = 0.0 if answer.from_cache else answer.cost
+        return answer
+
+    def evaluate(self, evaluator: "LLMEvaluator | AsyncLLMEvaluator", example: Example) -> None:
+        """Ask for the answer, and score it."""
+        start = time.perf_counter()
+        try:
+            if hasattr(evaluator, "ascores"):
+                outside_of_loops(lambda: asyncio.run(self._evaluate_async(evaluator, example)))
+            else:
+                (answer,) = evaluator.answers.complete([self.request])
+                self.scores = evaluator.scores(self.took(answer), example)
+        except EvaluatorError as error:
+            self.paid = getattr(error, "cost", self.paid)
+            raise
+        finally:
+            self.seconds = time.perf_counter() - start
+        paid = getattr(self.scores, "paid", None)
+        self.paid = self.paid if paid is None else paid
+
+    async def _evaluate_async(self, evaluator: Any, example: Example) -> None:
+        answer = self.took(await evaluator.answers.acomplete(self.request))
+        self.scores = await evaluator.ascores(answer, example)
+
+    @property
+    def judged(self) -> Mapping[str, Mapping[str, Any]]:
+        """What judges say of their scores."""
+        judged: Mapping[str, Mapping[str, Any]] = getattr(self.scores, "details", {}).get("judged", {})
+        return judged
+
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
-        answer = self.answer
+        answer = self.answer or Completion("")
         return {
             "prompt": self.prompt,
             **({} if self.candidate is None else {"candidate": self.candidate}),
             "example": self.example,
             "messages": [dict(message) for message in self.request.messages],
-            "answer": None if answer is None else answer.text,
-            "finish_reason": None if answer is None else answer.finish_reason,
-            "prompt_tokens": 0 if answer is None else answer.prompt_tokens,
-            "completion_tokens": 0 if answer is None else answer.completion_tokens,
-            "from_cache": answer is not None and answer.from_cache,
+            "answer": None if self.answer is None else answer.text,
+            "finish_reason": answer.finish_reason,
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "from_cache": answer.from_cache,
             "scores": self.scores,
-            "judged": getattr(self.scores, "details", {}).get("judged", {}),
+            "judged": self.judged,
             "cost": self.paid,
             "seconds": round(self.seconds, 3),
         }
+
+    def lines(self) -> Iterator[str]:
+        """For a terminal."""
+        yield f"prompt {self.prompt!r} on example {self.example!r}"
+        factors = {name: value for name, value in (self.candidate or {}).items() if name != "prompt"}
+        yield from [", ".join(f"{name}: {value}" for name, value in factors.items())] if factors else []
+        for message in self.request.messages:
+            yield f"--- {message.get('role', '')}, as sent"
+            yield str(message.get("content") or "")
+        if (answer := self.answer) is None:
+            return
+        cut = ", cut by max_new_tokens" if answer.finish_reason == "length" else ""
+        cached = ", from the cache" if answer.from_cache else ""
+        yield f"--- answer ({answer.prompt_tokens} tokens read, {answer.completion_tokens} written{cut}{cached})"
+        yield answer.text
+        yield "--- scores"
+        width = max(map(len, self.scores), default=0)
+        for name, score in self.scores.items():
+            yield f"{name:<{width}}  {score:.4g}{_of_judge(self.judged.get(name))}"
+        yield "---"
+        cost = f"{self.paid:.4g}" if self.paid or self.is_priced else "no price is known"
+        yield f"cost: {cost}; seconds: {self.seconds:.2g}"
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -62,35 +118,33 @@ def check(arguments: argparse.Namespace) -> int:
 
     with contextlib.closing(load_config(arguments.config)) as config:
         say_braces(config)
-        return _check(config, arguments)
-
-
-def _check(config: "Config", arguments: argparse.Namespace) -> int:
-    prompts = config.selector.prompts
-    arm = _arm(prompts.ids, arguments.prompt)
-    id_, candidate = prompts.ids[arm], None if prompts.candidates is None else prompts.candidates[arm]
-    position = _example(config, arguments.example)
-    if config.harness is not None:
-        return _check_harness(config, Trial(0, id_, prompts.texts[arm], position), arguments.json)
-    with logging_to_stderr():
-        evaluator = config.evaluator()
-        name = config.dataset.ids[position]
-        if config.dataset.names is None:  # a digest, which tells nobody anything
-            name = config.examples[position].id or name
-        checked = Checked(id_, name, evaluator.request(candidate or prompts.texts[arm], position), candidate)
-        checked.is_priced = getattr(llm_of(evaluator.llm, checked.request), "price", 0.0) is not None
-        evaluator.begin(config.selector.result)
-        try:
-            _evaluate(evaluator, checked, evaluator.example(position))
-            # A selection refuses scores that are missing, not finite, or out of the goal's ranges.
-            config.selector.goal.vector({name: checked.scores[name] for name in config.selector.goal.metrics})
-        finally:  # what there is to see helps most where something failed
-            lines = [json.dumps(checked.to_dict(), indent=1)] if arguments.json else _lines(checked)
-            for line in lines:
-                show(line) if not arguments.json else print(line)
-    if not arguments.json:
-        show(f"This works. What the whole run takes: asktell run {arguments.config} --estimate")
-    return 0
+        prompts, dataset = config.selector.prompts, config.dataset
+        arm = _position("prompt", arguments.prompt, list(map(str, prompts.ids)))
+        row = _position("example", arguments.example, dataset.ids, [example.id for example in config.examples])
+        if config.harness is not None:
+            return _check_harness(config, Trial(0, prompts.ids[arm], prompts.texts[arm], row), arguments.json)
+        candidate = None if prompts.candidates is None else prompts.candidates[arm]
+        # A digest tells nobody anything.
+        name = (dataset.names is None and config.examples[row].id) or dataset.ids[row]
+        with logging_to_stderr():
+            evaluator = config.evaluator()
+            checked = Checked(
+                prompts.ids[arm], name, evaluator.request(candidate or prompts.texts[arm], row), candidate
+            )
+            checked.is_priced = getattr(llm_of(evaluator.llm, checked.request), "price", 0.0) is not None
+            evaluator.begin(config.selector.result)
+            try:
+                checked.evaluate(evaluator, evaluator.example(row))
+                # A selection refuses scores that are missing, not finite, or out of the goal's ranges.
+                config.selector.goal.vector({name: checked.scores[name] for name in config.selector.goal.metrics})
+            finally:  # what there is to see helps most where something failed
+                if arguments.json:
+                    print(json.dumps(checked.to_dict(), indent=1))
+                else:
+                    show("\n".join(checked.lines()))
+        if not arguments.json:
+            show(f"This works. What the whole run takes: asktell run {arguments.config} --estimate")
+        return 0
 
 
 def _check_harness(config: "Config", trial: Trial, as_json: bool) -> int:
@@ -115,90 +169,14 @@ def _check_harness(config: "Config", trial: Trial, as_json: bool) -> int:
     return 0
 
 
-def _arm(named: Sequence[str | int], wanted: str | None) -> int:
-    ids = list(map(str, named))
+def _position(what: str, wanted: str | None, ids: Sequence[str], others: Sequence[str | None] = ()) -> int:
+    """Of the one that is named by its id, or else by its row's number; of the first by default."""
     if wanted is None:
         return 0
-    if wanted not in ids:
-        raise InvalidArgumentError(
-            f"There is no prompt {wanted!r}{nearest(wanted, ids)}. Name one by its id: {some(ids)}."
-        )
-    return ids.index(wanted)
-
-
-def _example(config: "Config", wanted: str | None) -> int:
-    ids = config.dataset.ids
-    if wanted is None:
-        return 0
-    for names in (ids, [example.id for example in config.examples]):
+    for names in (ids, others):
         if wanted in names:
             return list(names).index(wanted)
-    raise InvalidArgumentError(
-        f"There is no example {wanted!r}{nearest(wanted, ids)}. Name one by its id: {some(ids)}."
-    )
-
-
-def _evaluate(evaluator: "LLMEvaluator | AsyncLLMEvaluator", checked: Checked, example: Example) -> None:
-    start = time.perf_counter()
-    try:
-        if hasattr(evaluator, "ascores"):
-            outside_of_loops(lambda: asyncio.run(_ask_async(evaluator, checked, example)))
-            return
-        (answer,) = evaluator.answers.complete([checked.request])
-        _took(checked, answer)
-        with _scored(checked):
-            checked.scores = evaluator.scores(answer, example)
-    finally:
-        checked.seconds = time.perf_counter() - start
-
-
-async def _ask_async(evaluator: Any, checked: Checked, example: Example) -> None:
-    _took(checked, await evaluator.answers.acomplete(checked.request))
-    with _scored(checked):
-        checked.scores = await evaluator.ascores(checked.answer, example)
-
-
-def _took(checked: Checked, answer: Completion | Exception) -> None:
-    if isinstance(answer, Exception):
-        raise EvaluatorError(f"the model gave no answer: {in_words(answer)}") from answer
-    checked.answer = answer
-    checked.paid = 0.0 if answer.from_cache else answer.cost
-
-
-@contextlib.contextmanager
-def _scored(checked: Checked) -> Iterator[None]:
-    """Note what the scores have cost."""
-    try:
-        yield
-    except EvaluatorError as error:
-        checked.paid = getattr(error, "cost", checked.paid)
-        raise
-    paid = getattr(checked.scores, "paid", None)
-    checked.paid = checked.paid if paid is None else paid
-
-
-def _lines(checked: Checked) -> Iterator[str]:
-    yield f"prompt {checked.prompt!r} on example {checked.example!r}"
-    factors = {name: value for name, value in (checked.candidate or {}).items() if name != "prompt"}
-    yield from [", ".join(f"{name}: {value}" for name, value in factors.items())] if factors else []
-    for message in checked.request.messages:
-        yield f"--- {message.get('role', '')}, as sent"
-        yield str(message.get("content") or "")
-    if checked.answer is None:
-        return
-    answer = checked.answer
-    cut = ", cut by max_new_tokens" if answer.finish_reason == "length" else ""
-    cached = ", from the cache" if answer.from_cache else ""
-    yield f"--- answer ({answer.prompt_tokens} tokens read, {answer.completion_tokens} written{cut}{cached})"
-    yield answer.text
-    yield "--- scores"
-    width = max(map(len, checked.scores), default=0)
-    judged = getattr(checked.scores, "details", {}).get("judged", {})
-    for name, score in checked.scores.items():
-        yield f"{name:<{width}}  {score:.4g}{_of_judge(judged.get(name))}"
-    yield "---"
-    cost = f"{checked.paid:.4g}" if checked.paid or checked.is_priced else "no price is known"
-    yield f"cost: {cost}; seconds: {checked.seconds:.2g}"
+    raise InvalidArgumentError(f"There is no {what} {wanted!r}{nearest(wanted, ids)}. Name one by its id: {some(ids)}.")
 
 
 def _of_judge(details: Mapping[str, Any] | None) -> str:
