@@ -45,7 +45,6 @@ class Checked:
         return answer
 
     def evaluate(self, evaluator: "LLMEvaluator | AsyncLLMEvaluator", example: Example) -> None:
-        """Ask for the answer, and score it."""
         start = time.perf_counter()
         try:
             if hasattr(evaluator, "ascores"):
@@ -67,12 +66,10 @@ class Checked:
 
     @property
     def judged(self) -> Mapping[str, Mapping[str, Any]]:
-        """What judges say of their scores."""
         judged: Mapping[str, Mapping[str, Any]] = getattr(self.scores, "details", {}).get("judged", {})
         return judged
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
         answer = self.answer or Completion("")
         return {
             "prompt": self.prompt,
@@ -91,7 +88,6 @@ class Checked:
         }
 
     def lines(self) -> Iterator[str]:
-        """For a terminal."""
         yield f"prompt {self.prompt!r} on example {self.example!r}"
         factors = {name: value for name, value in (self.candidate or {}).items() if name != "prompt"}
         yield from [", ".join(f"{name}: {value}" for name, value in factors.items())] if factors else []

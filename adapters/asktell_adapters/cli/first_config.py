@@ -270,7 +270,6 @@ def relative(file: Path, home: Path) -> str:
 
 
 def quoted(text: Any) -> str:
-    """A text as TOML has it."""
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -51,7 +51,6 @@ class RunFolder:
 
     @property
     def used(self) -> bool:
-        """True if the folder contains files of a run."""
         return any(file.exists() for file in (self.setup_file, self.study_file, self.log_file))
 
     # The lock
@@ -95,7 +94,6 @@ class RunFolder:
     # What the run was started with
 
     def read_setup(self) -> dict[str, Any] | None:
-        """What `write_setup` was given; None if there is nothing."""
         if not self.setup_file.exists():
             return None
         data = _read_json(self.setup_file)
@@ -109,7 +107,6 @@ class RunFolder:
         return dict(data["setup"])
 
     def write_setup(self, setup: Mapping[str, Any]) -> None:
-        """Keep what the run is started with."""
         data = {"format": FORMAT, "version": VERSION, "setup": setup}
         write_atomically(self.setup_file, json.dumps(data, indent=1) + "\n")
 
@@ -124,7 +121,6 @@ class RunFolder:
             return None
 
     def open_study(self) -> Study:
-        """The study of a run that was started."""
         name = self.study_name
         if name is None:
             raise InvalidStateError(f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml")
@@ -138,13 +134,11 @@ class RunFolder:
     # What people read
 
     def write(self, study: Study, dataset: "DataSet") -> None:
-        """Write the evaluations, and the result if it is final."""
         write_atomically(self.log_file, (_line(evaluation, dataset) + "\n" for evaluation in study.evaluations()))
         if study.done:
             write_atomically(self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n")
 
     def write_history(self, history: Mapping[str, Any]) -> None:
-        """Write how prompts were improved on."""
         write_atomically(self.history_file, json.dumps(history, indent=1) + "\n")
 
 

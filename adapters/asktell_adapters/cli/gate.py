@@ -117,7 +117,6 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
 def _judge(
     config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> Ruling:
-    """What `settle` says of two prompts of a configuration."""
     evaluator = _evaluator(config, baseline, candidate)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, selector, evaluator, arguments.yes)
@@ -175,7 +174,6 @@ def _evaluator(config: "Config", *pair: PromptResult) -> Any:
 
 
 def _named(asked: Asked) -> str:
-    """A prompt's text, or a candidate, as a key."""
     return json.dumps({"prompt": asked} if isinstance(asked, str) else dict(asked), sort_keys=True)
 
 

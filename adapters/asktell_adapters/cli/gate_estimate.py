@@ -76,7 +76,6 @@ class GateEstimate:
             )
 
     def expected(self, difference: float) -> Expected:
-        """What is to be expected if this is the difference."""
         problem = self.selector.state.problem
         n = problem.n_examples or self.most
         rounds = -(-self.most // n)
@@ -103,7 +102,6 @@ class GateEstimate:
         return _quantile(found.examples, found.passed | found.failed, 0.5)
 
     def lines(self) -> Iterator[str]:
-        """For a terminal."""
         metric, n = self.goal.objectives[0].metric, self.selector.state.problem.n_examples or self.most
         if self.price is not None:
             yield from ["The gate takes at most:", "", *str(self.price).splitlines(), ""]

@@ -124,7 +124,6 @@ class _Asking:
         return check(default)
 
     def one_of(self, question: str, choices: Mapping[str, str]) -> str:
-        """One of the names; the first by default."""
         if self._there:
             for name, what in choices.items():
                 print(f"  {name:<12} {what}", file=sys.stderr)

@@ -67,7 +67,6 @@ def token() -> str | None:
 
 
 def names(where: str | Path) -> list[str]:
-    """The names of all studies in a storage or a service."""
     if not is_service(where):
         return Study.names(where)
     from asktell import RemoteStudy
@@ -95,7 +94,6 @@ class Place:
         return None if self._run is None else self._run.path
 
     def open(self) -> AnyStudy:
-        """The study."""
         if self._run is not None and self._name is None:
             return self._run.open_study()
         return open_study(self._where if self._run is None else self._run.study_file, self._name or "")
@@ -115,7 +113,6 @@ class Place:
         return {} if self._run is None else self._run.read_setup() or {}
 
     def doing(self, n_out: int) -> str:
-        """What happens there, with so many trials out."""
         if self._run is None:
             return pending_trials(n_out)
         runner = self._run.runner
@@ -125,7 +122,6 @@ class Place:
 
     @property
     def seconds_since(self) -> float | None:
-        """The seconds since its last change, where that is known."""
         if self._run is None:
             return None
         file = self._run.study_file
@@ -134,5 +130,4 @@ class Place:
 
 
 def pending_trials(n: int) -> str:
-    """So many pending trials, in words."""
     return f"{n} pending trial{'s' * (n != 1)}"

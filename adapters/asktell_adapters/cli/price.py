@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def say_estimate(config: "Config", arguments: argparse.Namespace) -> None:
-    """`asktell run CONFIG --estimate`: of what is left of the run, if it has begun."""
     if config.harness is not None:
         raise InvalidArgumentError(
             "--estimate knows the requests of [model], and not those of [evaluator]: asktell check."
@@ -33,7 +32,6 @@ def say_estimate(config: "Config", arguments: argparse.Namespace) -> None:
 
 
 def confirm(config: "Config", selection: Selection, evaluator: Any, yes: bool) -> None:
-    """Ask before a run that may cost more than `confirm_above`."""
     if config.confirm_above is None or yes:
         return
     most = estimate(evaluator, selection).most_cost

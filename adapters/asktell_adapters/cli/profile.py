@@ -23,7 +23,6 @@ def profile(arguments: argparse.Namespace) -> int:
 
 
 def overview(profile: ExampleProfile) -> list[str]:
-    """How much it knows, and the examples that tell most, metric by metric."""
     lines = [f"{len(profile.ids)} examples, of {profile.studies} stud{'y' if profile.studies == 1 else 'ies'}"]
     for metric in profile.metrics:
         known = profile.examples(metric)

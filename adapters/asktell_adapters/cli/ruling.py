@@ -75,12 +75,10 @@ class Ruling:
 
     @property
     def candidate(self) -> PromptResult:
-        """The candidate's entry in the result."""
         return next(entry for entry in self.result.prompts if entry.id == self.comparison.a)
 
     @property
     def baseline(self) -> PromptResult:
-        """The baseline's entry in the result."""
         return next(entry for entry in self.result.prompts if entry.id == self.comparison.b)
 
     @cached_property
@@ -103,7 +101,6 @@ class Ruling:
         return f"Failed: {a} " + " and ".join(said + [f"violates {name}" for name in failing if name not in worse])
 
     def asked(self, name: str) -> str:
-        """What is asked of the candidate, in words."""
         if name not in {objective.metric for objective in self.goal.objectives}:
             return name  # a constraint
         return f"{name} not worse{self._by_more([name])}"
@@ -124,7 +121,6 @@ class Ruling:
 
     @property
     def spending(self) -> str:
-        """Evaluations, money and failures, as a sentence."""
         money, failures = "", sum(entry.failures for entry in self.result.prompts)
         if self.is_priced or self.result.spent_cost:
             money = f", cost {amount(self.result.spent_cost, self.currency)}"
@@ -147,7 +143,6 @@ class Ruling:
         return f"On new examples like these {name} is the best of the two with probability {stated} %."
 
     def lines(self) -> Iterator[str]:
-        """For a terminal."""
         for name, each in self.found.items():
             yield f"{each:<9} {self.asked(name)}"
         for entry in self.result.prompts:

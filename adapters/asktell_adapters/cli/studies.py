@@ -67,7 +67,6 @@ def result(arguments: argparse.Namespace) -> int:
 
 
 def result_of(where: str, name: str | None) -> Result:
-    """The result that `asktell result` prints."""
     with Place(where, name).open() as study:
         return study.result()
 

@@ -57,7 +57,6 @@ def run_improvement(arguments: argparse.Namespace) -> int:
 
 
 def _run_config(config: "Config", arguments: argparse.Namespace, estimate: int | None = None) -> None:
-    """Evaluate as a configuration says, and show the result; or only say what that will take."""
     if arguments.study is not None or not RunFolder(config.output).used:
         say_braces(config)
     if estimate is not None:
@@ -295,7 +294,6 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
 
 
 def _check_examples(study: AnyStudy, config: "Config") -> None:
-    """Check that every example of the study is there to be evaluated on."""
     ids = study.example_ids
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)
@@ -311,7 +309,6 @@ def _is_less(before: Any, now: Any) -> bool:
 
 
 def _changed_prompts(then: Selector, now: Selector) -> str:
-    """Which prompts are not the same, in words."""
     before, after = (dict(zip(made.prompts.ids, made.prompts.texts, strict=True)) for made in (then, now))
     besides = {then.prompts.ids[arm] for arm in growth.besides_configuration(then.state)} - set(after)
     changed = [id_ for id_ in {**before, **after} if before.get(id_) != after.get(id_) and id_ not in besides]

@@ -123,7 +123,6 @@ class LLMTables:
         return "[model]" if model is None else f"[models.{json.dumps(model)}]"
 
     def make(self, concurrency: int) -> Any:
-        """The LLM, or all of them, with so many requests at once."""
         if not self.takes:
             return self._read("{}").make(concurrency)
         models = Models(partial(self._make, concurrency), self.takes)

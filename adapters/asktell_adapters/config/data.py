@@ -64,7 +64,6 @@ def read_prompts(table: PromptsTable) -> Prompts:
 
 
 def items(prompts: Selected) -> Iterator[tuple[str | int, Any]]:
-    """Ids and texts, or candidates."""
     if isinstance(prompts, Candidates):
         yield from zip(prompts.ids, prompts, strict=True)
     else:

@@ -28,7 +28,6 @@ class Harness:
     repeatable: bool = False
 
     def evaluate_batch(self, trials: Sequence[Any], repeats: Sequence[int] = ()) -> Sequence[Any]:
-        """Scores or an exception for each trial. Repeats are evaluated like the first."""
         found: Sequence[Any] = self.evaluator.evaluate_batch(trials)
         return found
 
@@ -58,7 +57,6 @@ class EvaluatorTable(Table, table="evaluator"):
 
 
 def read_harness(table: EvaluatorTable) -> Harness:
-    """What `[evaluator]` names, made."""
     if (table.type is None) == (table.loader is None):
         raise table.error("type", f"or a loader is needed; a type is one of {listed(list(_TYPES))}")
     if table.type is not None and table.type not in _TYPES:

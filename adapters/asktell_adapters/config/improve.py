@@ -68,7 +68,6 @@ class Improving:
     seed: int
 
     def writer(self, llm: Any, examples: Sequence[Example], concurrency: int) -> Writer:
-        """The writer, its model loaded; `llm` is the one that answers."""
         table = self.table
         if table.loader is not None:
             found: Writer = call_named(table, table.loader, table.arguments)
@@ -84,7 +83,6 @@ class Improving:
 
 
 def read_improve(path: Path, given: Mapping[str, Any], total: int | Budget, seed: int = 0) -> Improving:
-    """The table, checked, with its defaults filled in."""
     table = ImproveTable.read(path, "improve", given)
     if table.patience is not False and table.patience < 1:
         raise table.error("patience", "must be at least 1, or false to go on until the budget ends", table.patience)

@@ -75,7 +75,6 @@ class PlannedLLM:
     models: tuple[ModelTable, ...]
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Fail: the model is loaded later."""
         return [EvaluatorError("the judge's model is loaded with the evaluator") for _ in requests]
 
 

@@ -174,7 +174,6 @@ class Config:
         return self.models is not None and "price" in self.models.first
 
     def close(self) -> None:
-        """End what a harness has started."""
         if self.harness is not None and callable(close := getattr(self.harness.evaluator, "close", None)):
             close()
 
@@ -224,7 +223,6 @@ def output_folder(path: Path) -> Path:
 
 
 def load_cache(path: Path) -> AnswerCache | None:
-    """The cache that a configuration names; None without a table `[cache]`."""
     return _cache(TopTable.read(path, "", _parse(path)))
 
 
@@ -349,7 +347,6 @@ def _prompts(top: TopTable, dataset: DataSet) -> tuple[Selected, bool | None]:
 
 
 def _described(top: TopTable, models: LLMTables) -> dict[str, Any]:
-    """What the file says of its LLMs, with the defaults that all have."""
     common = {name: models.first[name] for name in ("max_new_tokens", "system", "template")}
     return {**top.table("model"), **common}
 

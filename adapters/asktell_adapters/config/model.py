@@ -161,7 +161,6 @@ def options_of(table: type[NamedModel]) -> list[str]:
 
 
 def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
-    """The table `[model]`, or one like it elsewhere, checked."""
     if "loader" in given:
         return LoadedModel.read(path, name, given)
     kind = given.get("type")
@@ -182,7 +181,6 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
 
 
 def with_defaults(model: ModelTable, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The table as data, for the set-up."""
     return {**given, "max_new_tokens": model.max_new_tokens, "system": model.system, "template": model.template}
 
 

@@ -33,7 +33,6 @@ class ProfileTable(Table, table="profile"):
 
 
 def profile_of(path: Path, output_folder: Callable[[Path], Path]) -> ExampleProfile:
-    """What an earlier run tells."""
     if path.suffix == ".json":
         return ExampleProfile.from_json(path.read_bytes())
     if path.suffix == ".toml" and path.is_file():

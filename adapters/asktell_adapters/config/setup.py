@@ -40,7 +40,6 @@ def _untuned(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is not the same in two set-ups, in words."""
     before, after = dict(_flat(saved)), dict(_flat(now))
     found = []
     if rows := _changed_rows(saved["data"], now["data"]):

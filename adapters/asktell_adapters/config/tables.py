@@ -67,19 +67,15 @@ class Table(BaseModel):
 
     @property
     def title(self) -> str:
-        """The table's name; empty at the top of the file."""
         return self._name
 
     def mistake(self, words: str) -> ConfigError:
-        """An error that names the file."""
         return ConfigError(f"{self._path.name}: {words}")
 
     def has(self, name: str) -> bool:
-        """Whether the file gives this key."""
         return name in self.model_fields_set
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table inside, which must be there."""
         data: dict[str, Any] | None = getattr(self, name)
         if data is None:
             keys = f" It has {listed(keys_of(Table.tables[name]))}." if name in Table.tables else ""
@@ -87,12 +83,10 @@ class Table(BaseModel):
         return data
 
     def error(self, name: str, problem: str, value: Any = _GOT_NOTHING) -> ConfigError:
-        """The error about one key."""
         got = "" if value is _GOT_NOTHING else f", got {short(value)}"
         return self.mistake(f"{name!r} {_where(self._name)} {problem}{got}.")
 
     def beside(self, name: str) -> Path:
-        """A path relative to the file."""
         return Path(self._path.resolve().parent, Path(name).expanduser())
 
     @contextmanager
@@ -114,7 +108,6 @@ def options_table(made: Callable[..., Any], *names: str, base: type[_T], **other
 
 
 def keys_of(table: type[Table]) -> list[str]:
-    """The keys of a table, as the file has them."""
     return [field.alias or name for name, field in table.model_fields.items()]
 
 
@@ -185,7 +178,6 @@ def reference(table: type[Table]) -> list[tuple[str, str, str, str]]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names, for a message."""
     shown = ", ".join(repr(name) for name in list(names)[:20])
     return shown + (", ..." if len(names) > 20 else "")
 
@@ -218,7 +210,6 @@ def import_named(table: Table, dotted: str) -> Any:
 
 
 def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
-    """What the function that `package.module:name` names returns."""
     target = import_named(table, dotted)
     if not callable(target):
         raise table.error("loader", "must name a function", dotted)

@@ -226,7 +226,6 @@ class OpenAIBatch:
     # Collecting
 
     def _batches(self, client: Any, study: AbstractStudy) -> list[Any]:
-        """The batches of the study, newest first."""
         kept_since, found = self._clock() - _DAYS_KEPT * 86400, []
         try:
             for batch in client.batches.list(limit=100):
@@ -324,7 +323,6 @@ def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
 
 
 def _worker(batch: Any) -> str:
-    """The worker that holds a batch's trials; empty if it is not ours."""
     return str((batch.metadata or {}).get("asktell_worker", ""))
 
 

@@ -119,12 +119,10 @@ class Crew(Generic[_Batch]):
             self._kill(worker)
 
     def idle(self) -> list[Worker[_Batch]]:
-        """Workers to be given something."""
         return [worker for worker in self._workers if worker.stage is _Stage.IDLE]
 
     @property
     def busy(self) -> bool:
-        """True if any worker has a batch."""
         return any(worker.stage is _Stage.BUSY for worker in self._workers)
 
     def give(self, worker: Worker[_Batch], batch: _Batch, trials: list[Trial]) -> None:

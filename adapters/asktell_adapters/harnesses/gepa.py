@@ -70,7 +70,6 @@ class GEPAEvaluator:
         return dict(self._by_text[prompt])
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
-        """Scores of each trial, or its exception."""
         return by_prompt(trials, lambda prompt, alike: or_alone(partial(self._evaluate, prompt), alike))
 
     def warm_start(self, selector: Any, result: Any) -> int:

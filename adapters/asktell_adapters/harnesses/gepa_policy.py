@@ -123,7 +123,6 @@ class AsktellPolicy:
         return bool(gain.mean() > 0 and expected[0] >= _SHARE * n_validation * rates.max())
 
     def reject_reason(self, proposal: Any, state: Any) -> str:
-        """For GEPA's log."""
         before, after = sum(proposal.subsample_scores_before), sum(proposal.subsample_scores_after)
         return f"Subsample score {before} -> {after} is no gain, or too likely luck to pay for a validation"
 

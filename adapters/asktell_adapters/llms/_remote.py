@@ -62,7 +62,6 @@ class RemoteChat(ABC):
 
     @property
     def price(self) -> Price | None:
-        """Per million tokens; None if it is not known."""
         return self.api.price
 
     @property
@@ -111,7 +110,6 @@ class RemoteChat(ABC):
         return not self.api.send_sampling or temperature != 0
 
     def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
         self._loop.close()
         self._client = self._slots = None
 

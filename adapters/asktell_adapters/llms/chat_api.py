@@ -58,7 +58,6 @@ class ChatAPI:
     extra_body: Mapping[str, object] = field(default_factory=dict)
 
     def body(self, request: Request) -> dict[str, Any]:
-        """The JSON that asks for a completion."""
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [dict(message) for message in request.messages],

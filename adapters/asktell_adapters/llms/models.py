@@ -58,7 +58,6 @@ class Models:
         return answer
 
     def load(self) -> None:
-        """Load those that are made, if they are on this machine."""
         for llm in self.made.values():
             if callable(load := getattr(llm, "load", None)):
                 load()

@@ -181,7 +181,6 @@ class Judge:
 
     @property
     def answers(self) -> tuple[Any, ...]:
-        """The judging LLMs, behind the cache if there is one."""
         return self._asked
 
     @property
@@ -209,7 +208,6 @@ class Judge:
         candidate: str | Mapping[str, Any] | None = None,
         /,
     ) -> Judgement:
-        """The score of one answer, in an event loop; raises as a call does."""
         requests = self.requests(completion, example, repeat)
         if isinstance(requests, Exception):
             raise requests

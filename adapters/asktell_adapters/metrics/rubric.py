@@ -144,7 +144,6 @@ class Rubric:
         return re.sub(r"\{(criteria|low|high|format)\}", lambda match: what[match.group(1)], told)
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of a reply."""
         low, high = self.scale
         grade: dict[str, Any] = (
             {"type": "string", "enum": list(_VERDICTS)}
@@ -175,7 +174,6 @@ class Rubric:
         return {name: self._grade(name, grades[name]) for name in self.criteria}, reason
 
     def total(self, grades: Mapping[str, float]) -> float:
-        """The mean of the grades by the criteria's weights."""
         weights = {name: criterion.weight for name, criterion in self.criteria.items()}
         return math.fsum(weights[name] * grades[name] for name in weights) / math.fsum(weights.values())
 

@@ -60,7 +60,6 @@ class Ledger:
         self._followers: dict[int, dict[int, Cell]] = {}  # of every plan: by trial, what it took
 
     def fold(self, trials: Iterable[FrozenTrial]) -> None:
-        """Take in what is new."""
         for trial in trials:
             if trial.number in self._folded:
                 continue
@@ -95,7 +94,6 @@ class Ledger:
         return apply(state, events.Told(trial.number, outcome.scores, outcome.cost))
 
     def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> Choice:
-        """The choice for one of the study's trials; all of these were folded."""
         reader, given = self.reader, self._given(trial)
         if reader.prompt in given:
             arm = reader.arm(given[reader.prompt])
@@ -118,7 +116,6 @@ class Ledger:
         return plan is None or not state.fits(plan.cells[0][0])
 
     def decided(self) -> State:
-        """The state, with the decision that ends it, if that is due."""
         decided = decide(self._method, self.state)
         return apply(self.state, decided) if decided is not None and decided.finished else self.state
 

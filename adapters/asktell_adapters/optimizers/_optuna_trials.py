@@ -63,7 +63,6 @@ class Reader:
     # Parameters
 
     def arm(self, prompt: object) -> int:
-        """The arm of a prompt, given by its id or text."""
         if prompt not in self._arms:
             raise InvalidArgumentError(
                 f"A trial's {self.prompt!r} is {short(prompt)}, which is neither id nor text of one of the selector's "
@@ -72,7 +71,6 @@ class Reader:
         return self._arms[prompt]
 
     def cell(self, trial: FrozenTrial) -> tuple[int, int | None]:
-        """Arm and example that a trial has evaluated."""
         arm = self.arm(trial.params[self.prompt])
         if self.n_examples is None or self.example not in trial.params:
             return arm, None

@@ -220,7 +220,6 @@ class _Total:
 
     @classmethod
     def of(cls, budget: object, state: State) -> "_Total":
-        """The whole budget."""
         if not isinstance(budget, Budget):
             budget = Budget(whole("budget", budget, 1))
         limits, there = (budget.evaluations or 0, budget.cost or 0.0), _limits(state.problem)

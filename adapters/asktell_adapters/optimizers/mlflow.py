@@ -133,13 +133,10 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
 
 @final
 class _Rows:
-    """Evaluates candidates on rows by MLflow's `eval_fn`."""
-
     def __init__(self, eval_fn: Callable[..., list[Any]], rows: list[dict[str, Any]], target: dict[str, str]) -> None:
         self._eval_fn, self._rows, self._target = eval_fn, rows, target
 
     def text(self, candidate: str | Mapping[str, str]) -> str:
-        """The candidate as a text for the selector."""
         if isinstance(candidate, str):
             return candidate
         if candidate.keys() != self._target.keys():
@@ -150,7 +147,6 @@ class _Rows:
         return {next(iter(self._target)): text} if len(self._target) == 1 else json.loads(text)
 
     def check_prompts(self, prompts: Mapping[str | int, str] | Sequence[str]) -> None:
-        """Check that candidates have the prompts' names and variables."""
         for text in prompts.values() if isinstance(prompts, Mapping) else prompts:
             try:
                 found = self.candidate(text)

@@ -63,7 +63,6 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         self.batch_size, self.selector_options = batch_size, dict(selector_options or {})
 
     def get_config(self, context: Any) -> dict[str, Any]:
-        """What Opik shows of the run."""
         return {"optimizer": "asktell", "budget": self.budget}
 
     def run_optimization(self, context: Any) -> AlgorithmResult:

@@ -111,14 +111,12 @@ class AsktellSampler(BaseSampler):
     # Optuna's interface
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """The search space of the sampler of the other parameters."""
         space = self._others.infer_relative_search_space(study, trial)
         return {name: distribution for name, distribution in space.items() if name not in self._ours}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The values of the other parameters, by their sampler."""
         values = self._others.sample_relative(study, trial, search_space)
         return {name: value for name, value in values.items() if name in search_space}  # some take their own space
 

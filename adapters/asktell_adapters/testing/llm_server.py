@@ -36,23 +36,19 @@ class Reply:
 
     @classmethod
     def rate_limited(cls, retry_after: float | str | None = None) -> "Reply":
-        """429, with a Retry-After header unless it is None."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return cls(status=429, headers=headers, code="rate_limit_exceeded")
 
     @classmethod
     def server_error(cls, status: int = 500) -> "Reply":
-        """500, or another status of the same kind."""
         return cls(status=status, code="server_error")
 
     @classmethod
     def dropped(cls) -> "Reply":
-        """The connection is lost."""
         return cls(drop=True)
 
     @classmethod
     def slow(cls, seconds: float) -> "Reply":
-        """A good answer, late."""
         return cls(delay=seconds)
 
     @classmethod

@@ -44,7 +44,6 @@ class Decision(NamedTuple):
     active: int
 
     def count(self, status: str) -> int:
-        """How many left with this status."""
         return sum(1 for departure in self.departures if departure[1] == status)
 
 
@@ -66,11 +65,9 @@ class View:
 
     @property
     def extent(self) -> Extent:
-        """How much there is to track."""
         return Extent(len(self.state.history), len(self.state.decisions))
 
     def evaluations(self, start: int = 0) -> Iterator[Scored]:
-        """The evaluations after the first `start`."""
         history, metrics, entries = self.state.history, self.result.goal.metrics, self.result.prompts
         rows = zip(history.arms(start), history.examples(start), history.scores(start).tolist(), strict=True)
         for number, (arm, example, scores) in enumerate(rows, start + 1):
@@ -78,7 +75,6 @@ class View:
             yield Scored(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=False)))
 
     def decisions(self, start: int = 0) -> Iterator[Decision]:
-        """The decisions after the first `start` in which a prompt left."""
         active = len(self.result.prompts)
         for number, (evaluations, decided) in enumerate(self.state.decisions, 1):
             active -= len(decided.departures)
@@ -101,7 +97,6 @@ class View:
         return numbers
 
     def best(self) -> dict[str, float]:
-        """The estimates of the best so far and their standard errors, as numbers by name."""
         numbers: dict[str, float] = {}
         for entry in self.result.selected[:1]:
             for name, mean in entry.estimate.items():
@@ -112,7 +107,6 @@ class View:
 
     @property
     def all_failed(self) -> bool:
-        """True if there were evaluations and all failed."""
         return self.result.spent == 0 and any(entry.failures for entry in self.result.prompts)
 
     def _progress(self) -> dict[str, float]:

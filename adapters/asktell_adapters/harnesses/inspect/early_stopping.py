@@ -161,19 +161,16 @@ class EarlyStopping:
         return "asktell"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002 - Inspect's name
-        """Whether a sample is left out, and why."""
         async with self._lock:  # what is complete is looked at first
             reason = self._stopped.get(self._run.arm)
         return None if reason is None else EarlyStop(id=id, epoch=epoch, reason=reason)
 
     async def complete_sample(self, id: str | int, epoch: int, scores: dict[str, SampleScore]) -> None:  # noqa: A002
-        """Take a sample's scores."""
         found = numbers({name: each.score for name, each in scores.items()}, self._to_float)
         known = {name: found[name] for name in self._goal.metrics if name in found and found[name] == found[name]}
         await self.take(self._run, id, epoch, known if len(known) == len(self._goal.metrics) else None)
 
     async def complete_task(self) -> dict[str, Any]:
-        """What the log says of it."""
         verdict = (await _in_thread(self.result)).verdict
         return {"name": self._run.arm, "verdict": verdict.sentence, "stopped": self._stopped.get(self._run.arm)}
 
@@ -276,7 +273,6 @@ class FailedSamples(Hooks):  # type: ignore[misc]
     """Inspect reports samples with scores alone to early stopping; others would be waited for."""
 
     def enabled(self) -> bool:
-        """Whether a task with early stopping runs."""
         return bool(_runs)
 
     async def on_sample_end(self, data: SampleEnd) -> None:

@@ -114,7 +114,6 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             self.task.metrics = None if theirs.metrics is None else _grouped(theirs.metrics)
 
     def result(self) -> Result:
-        """The answer so far: see `Selector.result`."""
         return self._selector.result()
 
     def close(self) -> None:

@@ -122,7 +122,6 @@ class PromptfooEvaluator:
         return outcome
 
     def evaluate_batch(self, trials: Sequence[TrialLike]) -> list[dict[str, float] | Exception]:
-        """Scores in the order of the trials; a trial that fails yields its exception in its place."""
         return self._outcomes([(t.prompt, str(getattr(t, "prompt_id", "prompt")), t.example) for t in trials])
 
     def _outcomes(self, wanted: list[tuple[str, str, int | None]]) -> list[dict[str, float] | Exception]:
@@ -198,7 +197,6 @@ class PromptfooEvaluator:
         return write_results(Path(path), read_rows(self._rows), self._suite)
 
     def close(self) -> None:
-        """End the Node process."""
         with self._lock:
             self._worker.close()
 

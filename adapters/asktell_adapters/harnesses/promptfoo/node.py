@@ -80,11 +80,9 @@ class NodeWorker:
 
     @property
     def running(self) -> bool:
-        """True if the process has been started and used."""
         return self._process is not None and self._process.poll() is None
 
     def ask(self, request: Mapping[str, Any], timeout: float) -> Any:
-        """What the process answers."""
         try:
             self._asked += 1
             return self._answer({"id": self._asked, **request}, time.monotonic() + timeout, timeout)
