@@ -36,71 +36,49 @@ _CONCURRENCY = {"openai": 8, "litellm": 8, "vllm": 64}  # by the model's type; o
 class TopTable(Table, table=""):
     """The top of the file."""
 
-    budget: int | dict[str, Any] | None = key(
-        None,
-        "Number of evaluations, or a table: see [budget](#budget).",
-        said="needed",
-        expected="a whole number, or a table with evaluations, cost or both",
-    )
+    # fmt: off
+    budget: int | dict[str, Any] | None = key(None, "Number of evaluations, or a table: see [budget](#budget).",
+        said="needed", expected="a whole number, or a table with evaluations, cost or both")
     output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
     method: str = key("auto", "The name of a [method](methods.md).")
-    confidence: float | None = key(
-        None,
+    confidence: float | None = key(None,
         "Ends early, once the answer is right with this probability. `auto` and `race` only.",
-        said="none; 0.95 for `race`",
-    )
-    confidence_kind: str | None = key(
-        None,
+        said="none; 0.95 for `race`")
+    confidence_kind: str | None = key(None,
         "`auto` only. `proof`: ends once the scores prove it. `posterior`: once the model is sure, which is cheaper "
-        "and not guaranteed.",
-        said="`proof`",
-    )
+        "and not guaranteed.", said="`proof`")
     tolerance: float | None = key(None, "How much worse than right counts as right, in the metrics' units.", said="`0`")
     features: str | None = key(None, '`"text"`: features made from the prompts\' texts, for methods that need some.')
     seed: int = key(0, "Makes every choice repeatable.")
     sampling: str = key("shared", '`"iid"` draws an example for every evaluation.')
-    on_failure: str | dict[str, Any] = key(
-        "skip",
+    on_failure: str | dict[str, Any] = key("skip",
         "A failed evaluation is a missing value. Or the scores that it counts as, one for each metric of the goal: "
-        "`{ accuracy = 0.0 }`.",
-    )
-    max_failure_rate: float = key(
-        0.5, "A prompt is dropped if more of its evaluations fail, with 99 % probability; 1: never."
-    )
-    baseline: str | int | None = key(
-        None, "Id or text of the prompt in use: never eliminated, and compared with the answer."
-    )
-    repeats: int | None = key(
-        None,
-        "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).",
-        said="`1`",
-    )
-    concurrency: int | None = key(
-        None,
-        "Evaluations at once.",
-        said="`openai` and `litellm`: 8, `vllm`: 64, `huggingface` and `llama-cpp`: a batch, others: 1",
-        ge=1,
-    )
+        "`{ accuracy = 0.0 }`.")
+    max_failure_rate: float = key(0.5,
+        "A prompt is dropped if more of its evaluations fail, with 99 % probability; 1: never.")
+    baseline: str | int | None = key(None,
+        "Id or text of the prompt in use: never eliminated, and compared with the answer.")
+    repeats: int | None = key(None,
+        "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).", said="`1`")
+    concurrency: int | None = key(None, "Evaluations at once.",
+        said="`openai` and `litellm`: 8, `vllm`: 64, `huggingface` and `llama-cpp`: a batch, others: 1", ge=1)
     confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
-    prompts: dict[str, Any] | None = key(
-        None, "The prompts to choose among: [prompts](#prompts).", said="needed, unless there are `[candidates]`"
-    )
+    prompts: dict[str, Any] | None = key(None, "The prompts to choose among: [prompts](#prompts).",
+        said="needed, unless there are `[candidates]`")
     data: dict[str, Any] | None = key(None, "The examples: [data](#data).", said="needed")
-    candidates: dict[str, Any] | None = key(
-        None, "Combinations of models, prompts and settings to choose among: [candidates](#candidates)."
-    )
+    candidates: dict[str, Any] | None = key(None,
+        "Combinations of models, prompts and settings to choose among: [candidates](#candidates).")
     model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
     models: dict[str, Any] | None = key(None, "What is different for each of several models: [models](#models).")
     metrics: dict[str, Any] | None = key(None, "What is computed of every answer: [metrics](#metrics).", said="needed")
     evaluator: dict[str, Any] | None = key(None, "Has data, LLM and metrics of its own: [evaluator](#evaluator).")
     goal: dict[str, Any] | None = key(None, "What is looked for: [goal](#goal).", said="needed")
     cache: dict[str, Any] | None = key(None, "Keeps answers on disk: [cache](#cache).")
-    improve: dict[str, Any] | None = key(
-        None, "How `asktell improve` writes prompts: [improve](#improve).", said="its defaults"
-    )
-    profile: dict[str, Any] | None = key(
-        None, "Learns from earlier runs which examples tell most: [profile](#profile)."
-    )
+    improve: dict[str, Any] | None = key(None, "How `asktell improve` writes prompts: [improve](#improve).",
+        said="its defaults")
+    profile: dict[str, Any] | None = key(None,
+        "Learns from earlier runs which examples tell most: [profile](#profile).")
+    # fmt: on
 
 
 class BudgetTable(Table, table="budget"):
