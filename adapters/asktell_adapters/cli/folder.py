@@ -126,10 +126,10 @@ class RunFolder:
             raise InvalidStateError(f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml")
         return Study.open(self.study_file, name)
 
-    def make_study(self, name: str, selector: Selector) -> Study:
-        """A new study, in a file for its owner's eyes only."""
+    def make_study(self, name: str, selector: Selector) -> None:
+        """Make one in a file for its owner's eyes only."""
         os.close(os.open(self.study_file, os.O_WRONLY | os.O_CREAT, 0o600))
-        return Study.create(self.study_file, name, selector)
+        Study.create(self.study_file, name, selector).close()
 
     # What people read
 

@@ -18,7 +18,7 @@ from asktell_adapters.cli.output import show
 from asktell_adapters.cli.price import confirm
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling
-from asktell_adapters.cli.work import TimedBatches, TimedCalls
+from asktell_adapters.cli.work import timed
 from asktell_adapters.config.harness import Harness
 from asktell_adapters.estimate import estimate
 from asktell_adapters.evaluators.llm import Asked
@@ -128,9 +128,10 @@ def _judge(
         if isinstance(output, str):
             answers[_named(asked), example] = output
 
-    in_batches = callable(getattr(evaluator, "evaluate_batch", None))
-    timed = TimedBatches(evaluator, keep) if in_batches else TimedCalls(evaluator, keep)
-    verdict, selector, remarks = settle(judge, selector, timed, config.concurrency, progress, config.selector.max_cost)
+    clocked = timed(evaluator, keep)
+    verdict, selector, remarks = settle(
+        judge, selector, clocked, config.concurrency, progress, config.selector.max_cost
+    )
     result = selector.result()
     texts = {str(each.id): _named(each.candidate or each.prompt) for each in (candidate, baseline)}
     evaluations = [
@@ -225,10 +226,8 @@ def _say_estimate(
     most = (selector.budget if price is None else price.evaluations) // 2
     if not evaluator.repeatable:
         selector = noisy(selector)
-    for line in GateEstimate(
-        selector, judge.goal, judge.margin, judge.confidence, arguments.differ, most, price
-    ).lines():
-        show(line)
+    found = GateEstimate(selector, judge.goal, judge.margin, judge.confidence, arguments.differ, most, price)
+    show("\n".join(found.lines()))
 
 
 def noisy(selector: Selector) -> Selector:

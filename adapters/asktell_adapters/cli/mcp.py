@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import asktell
-from asktell import AsktellError, Result, Selector, Study, StudyNotFoundError
+from asktell import AsktellError, Result, Selector, StudyNotFoundError
 from asktell.extend import describe_spending, needs_extra, parse_goal, some
-from asktell_adapters.cli.places import AnyStudy, is_service, location, names, open_study, pending_trials
+from asktell_adapters.cli.places import AnyStudy, create_study, location, names, open_study, pending_trials
 
 with needs_extra("mcp"):
     from mcp.server import MCPServer
@@ -109,13 +109,7 @@ def make_server(url: str) -> MCPServer:
         goal = parse_goal(kind, maximize, minimize, at_least, at_most, ranges)
         baseline = next(iter(prompts), None) if baseline is None else baseline
         selector = Selector(prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats)
-        if is_service(url):
-            from asktell import RemoteStudy
-
-            made: AnyStudy = RemoteStudy.create(url, study, selector, exist_ok=True)
-        else:
-            made = Study.create(url, study, selector, exist_ok=True)
-        with made:
+        with create_study(url, study, selector) as made:
             return {"sentence": f"{_where(made)} The baseline is {baseline}. Now `ask`.", "goal": str(goal)}
 
     @tool

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asktell import InvalidArgumentError, Study
+from asktell import InvalidArgumentError, Selector, Study
 from asktell_adapters.cli.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -59,6 +59,15 @@ def open_study(where: str | Path, name: str) -> AnyStudy:
     from asktell import RemoteStudy
 
     return RemoteStudy.open(str(where), name, token=token())
+
+
+def create_study(where: str, name: str, selector: Selector) -> AnyStudy:
+    """A new study in a storage or a service; the one that there is, if it was made of the same."""
+    if not is_service(where):
+        return Study.create(where, name, selector, exist_ok=True)
+    from asktell import RemoteStudy
+
+    return RemoteStudy.create(where, name, selector, exist_ok=True)
 
 
 def token() -> str | None:

@@ -45,8 +45,7 @@ def status(arguments: argparse.Namespace) -> int:
     with place.open() as study:
         for line in _view(study, study.result(), study.workers(), place):
             show(line)
-        if said := from_cache(study):
-            show(said)
+        say_cached(study)
     return 0
 
 
@@ -172,7 +171,7 @@ def cache(arguments: argparse.Namespace) -> int:
         show(f"{answers.path}: {count} answers removed" + (", a damaged file" if size and not count else ""))
         return 0
     info = answers.info()
-    show(f"{info.path}: {info.answers} answers, {_megabytes(info.bytes)} of at most {_megabytes(info.max_bytes)}")
+    show(f"{info.path}: {info.answers} answers, {info.bytes / 1e6:.1f} MB of at most {info.max_bytes / 1e6:.1f} MB")
     if info.oldest is not None:
         show(f"the oldest of {datetime.fromtimestamp(info.oldest):%Y-%m-%d %H:%M}")
     return 0
@@ -189,19 +188,15 @@ def _cache_of(where: Path | None) -> AnswerCache:
     return found
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB"
-
-
-def from_cache(study: AnyStudy) -> str | None:
-    """How many of a study's evaluations were answered by a cache, in words; None if none was.
+def say_cached(study: AnyStudy) -> None:
+    """Say how many of a study's evaluations were answered by a cache, if any.
 
     Of a very long study, and of one at a service, they are not counted: all evaluations would have to be read.
     """
-    if not isinstance(study, Study) or study.spent > _MOST_COUNTED:
-        return None
-    count = sum(bool((evaluation.details or {}).get("cached")) for evaluation in study.evaluations())
-    return f"{count} of {study.spent} evaluations were answered by the cache, for nothing." if count else None
+    if isinstance(study, Study) and study.spent <= _MOST_COUNTED:
+        count = sum(bool((evaluation.details or {}).get("cached")) for evaluation in study.evaluations())
+        if count:
+            show(f"{count} of {study.spent} evaluations were answered by the cache, for nothing.")
 
 
 def serve_studies(arguments: argparse.Namespace) -> int:

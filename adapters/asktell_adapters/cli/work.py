@@ -24,16 +24,15 @@ from asktell.extend import changes, describe_spending, safe
 from asktell_adapters.cli import growth
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import say_braces, show
-from asktell_adapters.cli.places import AnyStudy, is_service, open_study
+from asktell_adapters.cli.places import AnyStudy, create_study, open_study
 from asktell_adapters.cli.price import confirm, say_estimate
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
-from asktell_adapters.cli.studies import from_cache
+from asktell_adapters.cli.studies import say_cached
 from asktell_adapters.evaluators.llm import Asked, asked_of
 from asktell_adapters.optimizers.improving import Improvement, improve
 
 if TYPE_CHECKING:
     from asktell_adapters.config import Config
-    from asktell_adapters.config.improve import Improving
 
 Outcome: TypeAlias = Result | Improvement
 
@@ -71,7 +70,7 @@ def _run_config(config: "Config", arguments: argparse.Namespace, estimate: int |
         with _at_url(config, arguments.study, arguments.name or config.path.stem) as study:
             _show(_work(study, config, arguments), config, arguments)
             if config.cache is not None:
-                _say_cached(study)
+                say_cached(study)
         return
     folder = RunFolder(config.output)
     _show((_join if arguments.join else _start)(config, arguments, folder), config, arguments)
@@ -79,7 +78,7 @@ def _run_config(config: "Config", arguments: argparse.Namespace, estimate: int |
         return
     if config.cache is not None:
         with folder.open_study() as study:
-            _say_cached(study)
+            say_cached(study)
     show(f"Files: {folder.path}")
 
 
@@ -96,11 +95,7 @@ def _show(outcome: Outcome, config: "Config", arguments: argparse.Namespace) -> 
 def _at_url(config: "Config", url: str, name: str) -> AnyStudy:
     """The study at a URL, made if there is none, or grown to what the configuration has by now."""
     try:
-        if is_service(url):
-            from asktell import RemoteStudy
-
-            return RemoteStudy.create(url, name, config.selector, exist_ok=True)
-        return Study.create(url, name, config.selector, exist_ok=True)
+        return create_study(url, name, config.selector)
     except StudyExistsError as error:
         from asktell_adapters.config import changed_rows
 
@@ -116,18 +111,12 @@ def _at_url(config: "Config", url: str, name: str) -> AnyStudy:
         raise
 
 
-def _say_cached(study: AnyStudy) -> None:
-    if said := from_cache(study):
-        show(said)
-
-
 def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
     """Run, or go on, as the one process that was started in this folder."""
     evaluator = None
     if arguments.fresh or not folder.used:
-        evaluator = (
-            config.harness or config.evaluator()
-        )  # before a folder is made or set aside: the last place for a mistake
+        # Before a folder is made or set aside: the last place for a mistake.
+        evaluator = config.harness or config.evaluator()
     if arguments.fresh and folder.used:
         with folder.locked():
             print(f"The old run is now in {safe(str(folder.set_aside()))}", file=sys.stderr)
@@ -140,7 +129,10 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
             )
         if saved is not None:
             _check_same(config, saved, folder)
-        with _opened(config, folder) as study:
+        if folder.study_name is None:
+            folder.write_setup(config.setup)
+            folder.make_study(config.path.stem, config.selector)
+        with folder.open_study() as study:
             if study.spent and not study.done:
                 print(f"Resuming after {describe_spending(study)}.", file=sys.stderr)
             try:
@@ -151,13 +143,6 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
                 raise
             _write(folder, study, config, outcome)
             return outcome
-
-
-def _opened(config: "Config", folder: RunFolder) -> Study:
-    if folder.study_name is not None:
-        return folder.open_study()
-    folder.write_setup(config.setup)
-    return folder.make_study(config.path.stem, config.selector)
 
 
 def _join(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
@@ -192,13 +177,15 @@ def _work(
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
     if worker.name != _MAIN:
         print(f"Worker {worker.name}, after {describe_spending(study)}.", file=sys.stderr)
-    in_batches = callable(getattr(evaluator, "evaluate_batch", None))
     with signals(), logging_to_stderr():
         try:
-            drive = run if config.improving is None else _improvement(config, config.improving, evaluator)
+            drive: Callable[..., Outcome] = run
+            if (how := config.improving) is not None:
+                writer = how.writer(evaluator.llm, config.examples, config.concurrency)
+                drive = partial(improve, writer=writer, budget=how.total, examples=config.examples, **how.settings)
             return drive(
                 worker,
-                TimedBatches(evaluator) if in_batches else TimedCalls(evaluator),
+                timed(evaluator),
                 concurrency=config.concurrency,
                 batch_size=config.batch_size,
                 progress=not arguments.no_progress and sys.stderr.isatty(),
@@ -210,11 +197,6 @@ def _work(
             paid = f" Cost so far: {study.spent_cost:.4g}." if study.spent_cost or config.is_priced else ""
             print(f"\nStopped after {describe_spending(study)}.{paid} The same command resumes it.", file=sys.stderr)
             raise
-
-
-def _improvement(config: "Config", how: "Improving", evaluator: Any) -> Callable[..., Improvement]:
-    writer = how.writer(evaluator.llm, config.examples, config.concurrency)
-    return partial(improve, writer=writer, budget=how.total, examples=config.examples, **how.settings)
 
 
 class Timed(dict[str, Any]):
@@ -232,12 +214,9 @@ class _Clocked:
     def __init__(self, evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None) -> None:
         self._evaluator = evaluator
         self._keep = keep or (lambda asked, example, outcome: None)
-        for name in ("check_prompts", "begin", "remarks"):
-            setattr(self, name, getattr(evaluator, name, None))
 
-    @property
-    def repeatable(self) -> bool:
-        return bool(getattr(self._evaluator, "repeatable", False))
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._evaluator, name)  # `check_prompts`, `begin`, `remarks`, `repeatable`
 
 
 class TimedBatches(_Clocked):
@@ -263,6 +242,12 @@ class TimedCalls(_Clocked):
         outcome = Timed(await self._evaluator(candidate, example, repeat), time.perf_counter() - start)
         self._keep(candidate, example, outcome)
         return outcome
+
+
+def timed(evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None) -> _Clocked:
+    """The evaluator, whose scores say how long they took."""
+    in_batches = callable(getattr(evaluator, "evaluate_batch", None))
+    return (TimedBatches if in_batches else TimedCalls)(evaluator, keep)
 
 
 def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> None:
