@@ -46,13 +46,17 @@ def checked_example(example: int | None, n: int) -> int:
     return example
 
 
+def plain(value: object) -> object:
+    """Scalars of numpy and torch as Python's; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) and getattr(value, "size", 1) in (1, ()) else value
+
+
 def number(metric: str, value: object) -> float:
     """A finite score: numbers (numpy's too), True and False as 1 and 0."""
     if value is None:
         raise EvaluatorError(f"the metric {metric!r} gave no score")
-    if not isinstance(value, Real):
-        item = getattr(value, "item", None)  # numpy's and torch's scalars
-        value = item() if callable(item) and getattr(value, "size", 1) == 1 else value
+    value = plain(value)
     if not isinstance(value, Real):
         raise EvaluatorError(f"the metric {metric!r} gave {value!r:.100}, which is no number")
     score = float(value)

@@ -25,21 +25,19 @@ from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.models import Models, llm_of
 
 _APPLICATION, _SCHEMA = 0x61736B63, 1  # "askc"
-_TABLES = f"""
-CREATE TABLE answers (
-    key TEXT PRIMARY KEY, made REAL NOT NULL, used REAL NOT NULL, bytes INTEGER NOT NULL, answer TEXT NOT NULL,
-    checksum TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX by_use ON answers (used);
-CREATE TABLE total (bytes INTEGER NOT NULL, answers INTEGER NOT NULL);
-INSERT INTO total VALUES (0, 0);
-CREATE TRIGGER added AFTER INSERT ON answers
-    BEGIN UPDATE total SET bytes = bytes + NEW.bytes, answers = answers + 1; END;
-CREATE TRIGGER removed AFTER DELETE ON answers
-    BEGIN UPDATE total SET bytes = bytes - OLD.bytes, answers = answers - 1; END;
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_SCHEMA};
-"""
+_TABLES = (
+    "CREATE TABLE answers (key TEXT PRIMARY KEY, made REAL NOT NULL, used REAL NOT NULL, bytes INTEGER NOT NULL, "
+    "answer TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX by_use ON answers (used)",
+    "CREATE TABLE total (bytes INTEGER NOT NULL, answers INTEGER NOT NULL)",
+    "INSERT INTO total VALUES (0, 0)",
+    "CREATE TRIGGER added AFTER INSERT ON answers "
+    "BEGIN UPDATE total SET bytes = bytes + NEW.bytes, answers = answers + 1; END",
+    "CREATE TRIGGER removed AFTER DELETE ON answers "
+    "BEGIN UPDATE total SET bytes = bytes - OLD.bytes, answers = answers - 1; END",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_SCHEMA}",
+)  # one by one: `executescript` would commit what came before
 _ROW_BYTES = 220  # beside the answer: key, times, checksum, index
 _KEPT_WHEN_FULL = 0.9
 _STALE = 60.0  # seconds; a use is noted at most so often
@@ -226,11 +224,9 @@ class AnswerCache:
                 if create and not self.path.exists():
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                     os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
-                with contextlib.closing(
-                    sqlite3.connect(
-                        f"{self.path.as_uri()}?mode=rw", timeout=self.patience, uri=True, isolation_level=None
-                    )
-                ) as connection:
+                where = f"{self.path.as_uri()}?mode=rw"
+                opened = sqlite3.connect(where, timeout=self.patience, uri=True, isolation_level=None)
+                with contextlib.closing(opened) as connection:
                     self._check(connection)
                     with connection:
                         if create:
@@ -250,7 +246,7 @@ class AnswerCache:
                 connection.execute("BEGIN EXCLUSIVE")  # of several processes one makes it
                 empty = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,)
                 if empty:
-                    for statement in _statements(_TABLES):
+                    for statement in _TABLES:
                         connection.execute(statement)
                 elif connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                     raise StorageError(
@@ -348,24 +344,21 @@ class CachedLLM:
     def look_up(self, keys: Sequence[str | None]) -> list[Completion | None]:
         """What the cache has, and None for the others."""
         wanted = [key for key in keys if key is not None]
-        known: dict[str, Completion | None] = {}
-        with self._spared():
-            known = dict(zip(wanted, self.cache.get(wanted), strict=True)) if wanted else {}
-        answers = [known.get(key) if key is not None else None for key in keys]
+        known: dict[str | None, Completion | None] = {}
+        if wanted:
+            with self._spared():
+                known.update(zip(wanted, self.cache.get(wanted), strict=True))
+        answers = [known.get(key) for key in keys]
         self.hits += sum(answer is not None for answer in answers)
         self.misses += sum(answer is None for answer in answers)
         return answers
 
     def keep(self, keys: Sequence[str | None], answers: Sequence[Completion | Exception]) -> None:
         """Put what is an answer into the cache."""
-        pairs = [
-            (key, answer)
-            for key, answer in zip(keys, answers, strict=True)
-            if key is not None and isinstance(answer, Completion)
-        ]
-        if pairs:
+        pairs = zip(keys, answers, strict=True)
+        if kept := [(key, answer) for key, answer in pairs if key is not None and isinstance(answer, Completion)]:
             with self._spared():
-                self.cache.put(pairs)
+                self.cache.put(kept)
 
     @contextlib.contextmanager
     def _spared(self) -> Iterator[None]:
@@ -386,16 +379,6 @@ def _check_identity(llm: Any) -> None:
             f"cache= needs to know which LLM answers, but {type(llm).__name__} has no identity(). Give it a method "
             "identity() that returns JSON data: the model, its version, and every setting that changes answers."
         )
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Its statements one by one: `executescript` would commit what came before."""
-    statement = ""
-    for part in script.split(";"):
-        statement += f"{part};"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def _as_kept(completion: Completion) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, final
+from typing import Any, TypeAlias, final
 
-from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import n_repeats, outside_of_loops, whole
+from asktell import EvaluatorError, InvalidArgumentError, Selector
+from asktell.extend import AbstractStudy, n_repeats, outside_of_loops, whole
 from asktell_adapters._opinions import JudgeEstimate, Opinion, Sample, count, in_cache, opinion
 from asktell_adapters.evaluators.llm import Asked, AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Request
@@ -23,14 +23,7 @@ MOST_COUNTED = 200
 """Requests whose tokens are counted; those of the others are taken to be as many on average."""
 
 
-class Selection(Protocol):
-    """What is read of a Selector or a Study."""
-
-    @property
-    def budget(self) -> int: ...
-    @property
-    def spent(self) -> int: ...
-    def result(self) -> Any: ...
+Selection: TypeAlias = Selector | AbstractStudy
 
 
 @final

@@ -163,7 +163,8 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
         inner = name
         if n % 2:
             if values.get(name) is None:
-                raise InvalidArgumentError(f"The prompt names {{{name}}}, but this example offers {_offered(values)}.")
+                offered = some(sorted(known for known, value in values.items() if value is not None))
+                raise InvalidArgumentError(f"The prompt names {{{name}}}, but this example offers {offered}.")
             inner = _shown(values[name])
         return left[n:] + "{" * (n // 2) + inner + "}" * (n // 2) + right[n:]
 
@@ -261,10 +262,6 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | tuple | dict) else str(value)
-
-
-def _offered(values: Mapping[str, Any]) -> str:
-    return some(sorted(name for name, value in values.items() if value is not None))
 
 
 def _common(examples: Iterable[Example]) -> set[str]:

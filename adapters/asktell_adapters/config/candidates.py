@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -11,7 +10,7 @@ from asktell import Candidates, grid
 from asktell.extend import nearest
 from asktell_adapters import datasets
 from asktell_adapters.config.data import Prompts
-from asktell_adapters.config.model import MODELS, ModelTable, has_price, options_of, read_model, with_defaults
+from asktell_adapters.config.model import MODELS, ModelTable, has_price, options_of, read_model
 from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.models import Models
 
@@ -123,18 +122,17 @@ class LLMTables:
         return "[model]" if model is None else f"[models.{json.dumps(model)}]"
 
     def make(self, concurrency: int) -> Any:
+
+        def made(**client: Any) -> Any:
+            table = self.tables[json.dumps(client, sort_keys=True)]
+            return read_model(self.path, "model", table).make(concurrency)
+
         if not self.takes:
-            return self._read("{}").make(concurrency)
-        models = Models(partial(self._make, concurrency), self.takes)
+            return made()
+        models = Models(made, self.takes)
         for client in self.tables:
             models.of(json.loads(client))
         return models
-
-    def _make(self, concurrency: int, **client: Any) -> Any:
-        return self._read(json.dumps(client, sort_keys=True)).make(concurrency)
-
-    def _read(self, client: str) -> ModelTable:
-        return read_model(self.path, "model", self.tables[client])
 
 
 def read_models(top: Table, given: Mapping[str, Any], own: Mapping[str, Any], candidates: Any) -> LLMTables:
@@ -159,15 +157,16 @@ def read_models(top: Table, given: Mapping[str, Any], own: Mapping[str, Any], ca
     for client in clients:
         if (name := json.dumps(client, sort_keys=True)) in tables:
             continue
-        model = client.get("model")
-        table = {**given, **({} if model is None else {"model": model}), **own.get(str(model), {})}
+        asked = client.get("model")
+        table = {**given, **({} if asked is None else {"model": asked}), **own.get(str(asked), {})}
         if "loader" in table:
             table["arguments"] = {**table.get("arguments", {}), **client}
             table.pop("model", None)
         else:
             table |= {option: value for option, value in client.items() if option != "model"}
-        title = f"models.{model}" if model in own else "model"
-        tables[name] = with_defaults(read_model(path, title, table), table)
+        title = f"models.{asked}" if asked in own else "model"
+        model = read_model(path, title, table)
+        tables[name] = {**table, **{each: getattr(model, each) for each in ("max_new_tokens", "system", "template")}}
     currencies = {str((t.get("price") or {}).get("currency", "")) for t in tables.values() if t.get("price")}
     if len(currencies) > 1:
         raise top.mistake(f"The prices of the models are in several currencies: {listed(sorted(currencies))}.")

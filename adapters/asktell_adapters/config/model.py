@@ -180,10 +180,6 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
     return model
 
 
-def with_defaults(model: ModelTable, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**given, "max_new_tokens": model.max_new_tokens, "system": model.system, "template": model.template}
-
-
 def has_price(model: Mapping[str, Any]) -> bool:
     """Whether it is known what this model's answers will cost: from the file, or by LiteLLM."""
     if "price" in model or model.get("type") != "litellm":

@@ -55,24 +55,16 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             what = "prompts" if section == "prompts" else "examples"
             found.append(f"{section} (others than the {old} {what} then, {new} now)")
         else:
-            found.append(f"{name} ({_shown(before, name)} then, {_shown(after, name)} now)")
+            old, new = (short(flat[name]) if name in flat else "not given" for flat in (before, after))
+            found.append(f"{name} ({old} then, {new} now)")
     return list(dict.fromkeys(found))
 
 
 def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether the data are those of a set-up with rows behind them, or the same ones."""
-    before, after = saved["data"], now["data"]
-    return all(_begins(after.get(key), before.get(key)) for key in ("rows", "ids"))
-
-
-def _begins(rows: Any, first: Any) -> bool:
-    if rows is None or first is None:
-        return bool(rows is first)
-    return bool(list(rows[: len(first)]) == list(first))
-
-
-def _shown(flat: Mapping[str, Any], name: str) -> str:
-    return short(flat[name]) if name in flat else "not given"
+    before, after = ([list(data["rows"]), list(data.get("ids") or ())] for data in (saved["data"], now["data"]))
+    had_ids = bool(before[1]) == bool(after[1])
+    return had_ids and all(new[: len(old)] == old for old, new in zip(before, after, strict=True))
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

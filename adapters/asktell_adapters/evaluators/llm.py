@@ -7,9 +7,9 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from asktell import EvaluatorError, InvalidArgumentError, Result
+from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import in_words, nearest, short, some
 from asktell_adapters._once import AnsweredOnce
 from asktell_adapters._scores import checked_example
@@ -37,24 +37,9 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
 _log = logging.getLogger("asktell")
 
 
-class TrialLike(Protocol):
-    """The attributes of a trial that evaluators use."""
-
-    @property
-    def prompt(self) -> str:
-        """The prompt's text."""
-        ...
-
-    @property
-    def example(self) -> int | None:
-        """The index of the example."""
-        ...
-
-
-def asked_of(trial: TrialLike) -> Asked:
+def asked_of(trial: Trial) -> Asked:
     """A trial's candidate, or its prompt if it has none."""
-    candidate: Mapping[str, Any] | None = getattr(trial, "candidate", None)
-    return candidate or trial.prompt
+    return trial.candidate or trial.prompt
 
 
 def _plain(asked: Asked | None) -> Any:
@@ -364,7 +349,7 @@ class LLMEvaluator(_Scoring[LLM]):
         return self.scores(answer, example, repeat, prompt=candidate)
 
     def evaluate_batch(
-        self, trials: Sequence[TrialLike], repeats: Sequence[int] = ()
+        self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[dict[str, float] | Exception]:
         """Scores in the order of the trials; a trial that fails yields its exception in its place."""
         results: list[dict[str, float] | Exception | None] = [None] * len(trials)
@@ -428,7 +413,7 @@ def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric
     return named
 
 
-def _grouped_by_prompt(trials: Sequence[TrialLike]) -> list[int]:
+def _grouped_by_prompt(trials: Sequence[Trial]) -> list[int]:
     """Positions with equal prompts side by side, in order of first appearance: what a prefix cache wants."""
     first: dict[str, int] = {}
     for position, trial in enumerate(trials):

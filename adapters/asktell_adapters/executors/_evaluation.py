@@ -7,6 +7,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, Trial
 from asktell.extend import Calling, Evaluator, Outcome, attempt, in_words
+from asktell_adapters._scores import plain
 
 
 @final
@@ -82,7 +83,5 @@ def plain_error(error: BaseException) -> EvaluatorError:
 
 def _number(value: Any) -> Any:
     """Scalars of numpy and torch as Python's; what is no number as text, for the selector to refuse."""
-    item = getattr(value, "item", None)
-    if callable(item) and getattr(value, "size", 1) in (1, ()):
-        value = item()
+    value = plain(value)
     return value if value is None or isinstance(value, int | float | str) else f"{value!r:.100}"

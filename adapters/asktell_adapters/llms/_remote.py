@@ -25,6 +25,12 @@ MOST_SAID = 1000
 class RemoteChat(ABC):
     """Base class of chat API clients; see `OpenAIChat` for the arguments. Errors are those of OpenAI's SDK."""
 
+    name: str
+    """Model and server, for messages."""
+
+    where_keys_are: str
+    """What to check when a key is refused."""
+
     request_options = SAMPLING | {"repetition_penalty", "reasoning_effort", "verbosity"}
 
     def __init__(
@@ -64,11 +70,6 @@ class RemoteChat(ABC):
     def price(self) -> Price | None:
         return self.api.price
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Model and server, for messages."""
-
     @abstractmethod
     def redact(self, text: str) -> str:
         """The text without keys."""
@@ -78,17 +79,8 @@ class RemoteChat(ABC):
         """A client, made in the loop that uses it."""
 
     @abstractmethod
-    async def _send(self, body: Mapping[str, Any]) -> object:
-        """The reply's JSON."""
-
-    def _cost(self, reply: object) -> float | None:
-        """What an answer cost, where something else than the price table says so."""
-        return None
-
-    @property
-    def _where_keys_are(self) -> str:
-        """What to check when a key is refused."""
-        return "the key"
+    async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
+        """The reply's JSON, and what it cost where something else than the price table says so."""
 
     def _misplaced(self, error: BaseException) -> str:
         """What is wrong with the address, if that is what an error says."""
@@ -162,7 +154,7 @@ class RemoteChat(ABC):
                         await asyncio.sleep(max(self._requests.reserve(), self._tokens.reserve(guess)))
                         start = time.perf_counter()
                         async with asyncio.timeout(self.timeout):
-                            reply = await self._send(body)
+                            reply, cost = await self._send(body)
                         seconds = time.perf_counter() - start
             self._answered = True
         except Exception as error:
@@ -170,12 +162,12 @@ class RemoteChat(ABC):
                 self._schemas = False
                 return await self._complete(request)
             # "from None": the SDK's exception holds the server's words, which may repeat the key.
-            cost = timeouts * self._likely_cost(request, characters) if timeouts else 0.0
-            raise CompletionError(self._explain(error, attempts), cost=cost, attempts=attempts) from None
+            lost = timeouts * self._likely_cost(request, characters) if timeouts else 0.0
+            raise CompletionError(self._explain(error, attempts), cost=lost, attempts=attempts) from None
         try:
             # An attempt that timed out here was most likely served, and billed, there.
             answer = self.api.completion(
-                reply, self.name, seconds=seconds, attempts=attempts, paid=1 + timeouts, cost=self._cost(reply)
+                reply, self.name, seconds=seconds, attempts=attempts, paid=1 + timeouts, cost=cost
             )
         except CompletionError as error:
             raise CompletionError(self.redact(str(error)), cost=error.cost, attempts=attempts) from None
@@ -210,7 +202,7 @@ class RemoteChat(ABC):
             return f"{self.name} cannot be reached: {why} ({tries}); check the address, and that the server runs"
         if misplaced := self._misplaced(error):
             return misplaced
-        cure = f"; check {self._where_keys_are}" if getattr(error, "status_code", None) in (401, 403) else ""
+        cure = f"; check {self.where_keys_are}" if getattr(error, "status_code", None) in (401, 403) else ""
         cause = f" ({error.__cause__})" if error.__cause__ is not None and str(error.__cause__) else ""
         words = self.redact(f"{type(error).__name__}: {error}{cause}")
         return f"{self.name} failed after {tries}: {words[:MOST_SAID]}{cure}"

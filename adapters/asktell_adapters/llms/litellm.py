@@ -52,6 +52,8 @@ class LiteLLM(RemoteChat):
         MissingExtraError: litellm or tenacity is not installed.
     """
 
+    where_keys_are = "the environment variables that LiteLLM reads for this provider"
+
     def __init__(
         self,
         model: str,
@@ -75,6 +77,7 @@ class LiteLLM(RemoteChat):
         api = ChatAPI(model, "max_tokens", price, allow_empty, send_sampling, dict(extra_body or {}))
         limits = (requests_per_minute, tokens_per_minute)
         super().__init__(api, concurrency, timeout, max_retries, backoff, max_wait, *limits)
+        self.name = f"model {model!r} by LiteLLM"
         self.base_url = base_url
         self.deployments = None if router is None else _deployments(router)
         self._router = None if isinstance(router, Sequence) else router
@@ -107,20 +110,12 @@ class LiteLLM(RemoteChat):
             "extra_body": _without_keys(self.api.extra_body),
         }
 
-    @property
-    def name(self) -> str:
-        return f"model {self.api.model!r} by LiteLLM"
-
     def redact(self, text: str) -> str:
         """The text without the values of keys: the environment's, and those that a router was given."""
         for name, value in (*os.environ.items(), *_texts_in(self.deployments), *_texts_in(self.api.extra_body)):
             if len(value) >= _SHORTEST_KEY and _is_key(name, value):
                 text = text.replace(value, "***")
         return text
-
-    @property
-    def _where_keys_are(self) -> str:
-        return "the environment variables that LiteLLM reads for this provider"
 
     def _models(self) -> list[str]:
         """The names by which LiteLLM knows what answers."""
@@ -136,19 +131,13 @@ class LiteLLM(RemoteChat):
         options = {"num_retries": 0, **self._router_options}
         return litellm.Router(model_list=copy.deepcopy(self.deployments), **options)
 
-    async def _send(self, body: Mapping[str, Any]) -> object:
+    async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
         settings: dict[str, Any] = {"timeout": self.timeout, "drop_params": True, **body}
         if self.deployments is None:
             settings |= {"num_retries": 0, "max_retries": 0}
             settings |= {} if self.base_url is None else {"base_url": self.base_url}
         reply = await self._client.acompletion(**settings)
-        found: object = reply.model_dump()
-        if isinstance(found, dict) and self.api.price is None:
-            found["cost"] = _cost(reply)
-        return found
-
-    def _cost(self, reply: object) -> float | None:
-        return reply.get("cost") if isinstance(reply, dict) else None
+        return reply.model_dump(), _cost(reply) if self.api.price is None else None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._router is not None:

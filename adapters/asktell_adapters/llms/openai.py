@@ -87,7 +87,8 @@ class OpenAIChat(RemoteChat):
         limits = (requests_per_minute, tokens_per_minute)
         super().__init__(api, concurrency, timeout, max_retries, backoff, max_wait, *limits)
         self.base_url = base_url
-        self.api_key_env = api_key_env
+        self.api_key_env = self.where_keys_are = api_key_env
+        self.name = f"model {model!r} at {base_url or 'OpenAI'}"
         self.key()
 
     def identity(self) -> dict[str, Any]:
@@ -99,7 +100,7 @@ class OpenAIChat(RemoteChat):
             "extra_body": self.api.extra_body,
         }
 
-    async def _send(self, body: Mapping[str, Any]) -> object:
+    async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
         create = self._client.chat.completions.with_streaming_response.create
         # Through extra_body, the SDK sends any field.
         async with create(model=body["model"], messages=body["messages"], extra_body=body) as raw:
@@ -112,7 +113,7 @@ class OpenAIChat(RemoteChat):
             except Exception as error:  # the connection broke: httpx's exception, which the SDK does not see here
                 raise import_extra("openai", "openai").APIConnectionError(request=raw.http_request) from error
         # Not by the SDK, which makes whatever comes look like a completion.
-        return parsed(data)
+        return parsed(data), None
 
     def _connect(self) -> Any:
         openai = import_extra("openai", "openai")
@@ -125,10 +126,6 @@ class OpenAIChat(RemoteChat):
         )
         self._loop.at_close(client.close)
         return client
-
-    @property
-    def _where_keys_are(self) -> str:
-        return self.api_key_env
 
     def _misplaced(self, error: BaseException) -> str:
         status = getattr(error, "status_code", None)
@@ -146,10 +143,6 @@ class OpenAIChat(RemoteChat):
         if not key and self.base_url is None:
             raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")
         return key or "none"  # The SDK insists on a key; a local server ignores it.
-
-    @property
-    def name(self) -> str:
-        return f"model {self.api.model!r} at {self.base_url or 'OpenAI'}"
 
     def redact(self, text: str) -> str:
         key = os.environ.get(self.api_key_env)

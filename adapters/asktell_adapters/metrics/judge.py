@@ -170,7 +170,7 @@ class Judge:
                 raise InvalidArgumentError(
                     f"A judge's LLM needs complete(requests) or an async acomplete(request), got {type(each).__name__}."
                 )
-        self._asked = self.llms if cache is None else tuple(CachedLLM(each, cache) for each in self.llms)
+        self.answers = self.llms if cache is None else tuple(CachedLLM(each, cache) for each in self.llms)
 
     def of_pairs(self, column: str) -> "Judge":
         """The same judge by the same criteria, but of pairs: it compares with the answer in a column."""
@@ -178,10 +178,6 @@ class Judge:
         judge.rubric, judge.against = replace(self.rubric, pairwise=True), column
         judge._request = replace(self._request, schema=judge.rubric.schema())
         return judge
-
-    @property
-    def answers(self) -> tuple[Any, ...]:
-        return self._asked
 
     @property
     def range(self) -> tuple[float, float]:
@@ -197,7 +193,7 @@ class Judge:
         """Scores in the order of the answers, all asked for at once; what fails yields its exception in its place."""
         asked = [self.requests(*each[:3]) for each in answered]
         flat = [request for requests in asked if not isinstance(requests, Exception) for request in requests]
-        replies = [iter(self.complete(llm, flat) if flat else []) for llm in self._asked]
+        replies = [iter(self.complete(llm, flat) if flat else []) for llm in self.answers]
         return [self._judgement(requests, replies) for requests in asked]
 
     async def ascore(
@@ -211,7 +207,7 @@ class Judge:
         requests = self.requests(completion, example, repeat)
         if isinstance(requests, Exception):
             raise requests
-        replies = await asyncio.gather(*(self.acomplete(llm, requests) for llm in self._asked))
+        replies = await asyncio.gather(*(self.acomplete(llm, requests) for llm in self.answers))
         found = self._judgement(requests, [iter(each) for each in replies])
         if isinstance(found, Exception):
             raise found
@@ -232,15 +228,11 @@ class Judge:
         if self.rubric.pairwise:
             orders.append(orders[0][::-1])
         chats = [self.rubric.messages(example.input, references, answers) for answers in orders]
-        numbers = range(repeat * self.n, (repeat + 1) * self.n)
-        return [
-            replace(self._request, messages=chat, repeat=number, seed=self._seed(number))
-            for number in numbers
-            for chat in chats
-        ]
-
-    def _seed(self, number: int) -> int:
-        return random.Random(f"judge {self.seed} {number}").getrandbits(31)
+        found = []
+        for number in range(repeat * self.n, (repeat + 1) * self.n):
+            seed = random.Random(f"judge {self.seed} {number}").getrandbits(31)
+            found += [replace(self._request, messages=chat, repeat=number, seed=seed) for chat in chats]
+        return found
 
     def _answers(self, text: str, example: Example) -> tuple[str, ...]:
         if self.against is None:

@@ -252,7 +252,7 @@ def test_a_selection_by_a_judge_finds_what_it_prefers_and_keeps_what_it_said() -
 def test_a_batch_is_judged_at_once_and_what_fails_fails_alone() -> None:
     llm, judge = prompts_and_judge(lambda answer: 99 if "bad" in answer else 4)
     evaluator = LLMEvaluator(llm, [EXAMPLE], {"quality": judge, "length": lambda answer, _: len(answer.text)})
-    trials = [type("Trial", (), {"prompt": text, "example": 0})() for text in ("good", "bad", "fine")]
+    trials = [asktell.Trial(i, i, text, 0) for i, text in enumerate(("good", "bad", "fine"))]
     good, bad, fine = evaluator.evaluate_batch(trials)
     assert (good, fine) == ({"quality": 3.25, "length": 4.0}, {"quality": 3.25, "length": 4.0})
     assert isinstance(bad, JudgementError)

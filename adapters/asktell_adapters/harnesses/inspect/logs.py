@@ -4,10 +4,10 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from asktell import AsktellError, InvalidArgumentError
-from asktell.extend import import_extra
+from asktell import AsktellError, InvalidArgumentError, Selector
+from asktell.extend import AbstractStudy, import_extra
 from asktell_adapters.harnesses.inspect.scores import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any
@@ -16,19 +16,8 @@ Logs: TypeAlias = Any
 _log = logging.getLogger("asktell")
 
 
-class Observer(Protocol):
-    """A Selector or a Study."""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The goal's metrics."""
-
-    def observe(self, prompt: Any, scores: dict[str, float], example: int | None = None) -> object:
-        """See `Selector.observe`."""
-
-
 def observe_logs(
-    selector: Observer,
+    selector: Selector | AbstractStudy,
     logs: Logs,
     *,
     dataset: Sequence[Any] | None = None,

@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
-from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError
+from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError, Trial
 from asktell_adapters._scores import checked_example, positive
-from asktell_adapters.evaluators.llm import TrialLike
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
     RefusedError,
@@ -121,8 +120,8 @@ class PromptfooEvaluator:
             raise outcome
         return outcome
 
-    def evaluate_batch(self, trials: Sequence[TrialLike]) -> list[dict[str, float] | Exception]:
-        return self._outcomes([(t.prompt, str(getattr(t, "prompt_id", "prompt")), t.example) for t in trials])
+    def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
+        return self._outcomes([(t.prompt, str(t.prompt_id), t.example) for t in trials])
 
     def _outcomes(self, wanted: list[tuple[str, str, int | None]]) -> list[dict[str, float] | Exception]:
         outcomes: list[dict[str, float] | Exception] = []
