@@ -63,11 +63,7 @@ _T = TypeVar("_T")
 
 
 def parse(text: object, what: str) -> dict[str, Any]:
-    """JSON text to a mapping.
-
-    Raises:
-        InvalidStateError: it is not text, not JSON, or not an object.
-    """
+    """JSON text to a mapping."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise InvalidStateError(f"{what} must be JSON text, got {type(text).__name__}.")
     try:
@@ -555,9 +551,6 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     """What `dump_selector` made `data` of, the prompts as before the first pull.
 
     `method` stands in for one that a file cannot hold.
-
-    Raises:
-        InvalidStateError: the data are malformed, foreign, or of an unknown version.
     """
     if data.get("format") != FORMAT:
         raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")

@@ -5,21 +5,13 @@ import logging
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, StorageError, TellManyError
+from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, TellManyError
 from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import cause_of, check_reason, in_words, whole
 from asktell.results.entries import kind_of
-from asktell.running.evaluator import (
-    Outcome,
-    cost_of_failure,
-    details_of,
-    failure_of,
-    goal_scores,
-    missing_extra,
-    one_each,
-)
+from asktell.running.evaluator import Finding, Outcome, missing_extra, one_each
 from asktell.running.progress import Bar, Cell, progress_of
 from asktell.selector import Selection, Selector
 from asktell.state.repeats import to_repeat
@@ -64,17 +56,9 @@ class SelectionWorker(Selection):
         """See `Study.selector`."""
 
 
-@runtime_checkable
-class SharedSelection(Protocol):
-    """A `Study` or a `RemoteStudy`."""
-
-    def worker(self) -> SelectionWorker:
-        """One more worker, under a name that no other has."""
-
-
 @contextlib.contextmanager
 def open_board(
-    selector: Selector | SharedSelection | SelectionWorker,
+    selector: Selection,
     progress: bool = True,
     on_tell: OnTell | None = None,
     max_failures_in_a_row: MaxFailures = "first",
@@ -87,14 +71,12 @@ def open_board(
     """
     failures = Failures(max_failures_in_a_row)
     with contextlib.ExitStack() as stack:
-        asked: Selector | SelectionWorker
-        if isinstance(selector, Selector):
-            asked = selector
-        else:
-            asked = selector.worker() if isinstance(selector, SharedSelection) else selector
-            if not isinstance(asked, SelectionWorker):
-                raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
+        worker = getattr(selector, "worker", None)
+        asked: Any = worker() if callable(worker) else selector
+        if isinstance(asked, SelectionWorker):
             stack.enter_context(asked)
+        elif not isinstance(asked, Selector):
+            raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
         for trial in asked.pending:
             asked.release(trial)
         bar = progress_of(asked, progress)
@@ -108,8 +90,7 @@ class Held(NamedTuple):
     """A failed evaluation that does not count yet; its trial is still pending."""
 
     trial: Trial
-    outcome: Outcome
-    error: BaseException
+    found: Finding
     is_logged: bool
 
 
@@ -118,9 +99,6 @@ class Failures:
 
     Args:
         limit: `max_failures_in_a_row` of `run`.
-
-    Raises:
-        InvalidArgumentError: it is none.
     """
 
     def __init__(self, limit: MaxFailures) -> None:
@@ -148,15 +126,11 @@ class Failures:
         self._succeeded = True
         self._start_again()
 
-    def add(self, trial: Trial, outcome: Outcome, error: BaseException, cost: float | None, n_active: int) -> None:
-        """Hold one more back.
-
-        Raises:
-            EvaluatorError: it is one too many.
-        """
-        kind = "" if cost else kind_of(check_reason(error))  # the same apart from names and numbers
+    def add(self, trial: Trial, found: Finding, n_active: int) -> None:
+        """Hold one more back."""
+        kind = "" if found.cost else kind_of(check_reason(found.error))  # the same apart from names and numbers
         self._kind = kind if self._kind in (None, kind) else ""
-        self.held.append(Held(trial, outcome, error, is_logged=not self.n))
+        self.held.append(Held(trial, found, is_logged=not self.n))
         self.n += 1
         self._prompts.add(trial.prompt_id)
         self._examples.add(trial.example)
@@ -169,15 +143,12 @@ class Failures:
         return several and len(self._prompts) >= min(_PROMPTS, n_active)
 
     def check(self) -> None:
-        """Go on only if there were few enough.
-
-        Raises:
-            EvaluatorError: there were too many.
-        """
+        """Go on only if there were few enough."""
         limit = self._limit if isinstance(self._limit, int) else _FIRST_ALIKE
         if self.n < (min(limit, _FIRST_ALIKE) if self.is_first else limit):
             return
-        last = self.held[-1].error
+        last = self.held[-1].found.error
+        assert last is not None
         what = f"{self.n} evaluations in a row failed, the last one with"
         if self.is_first:
             what = f"The first {self.n} evaluations all failed in the same way:"
@@ -212,7 +183,7 @@ class Board:
         self._out: dict[int, Trial] = {}
         self._running: set[int] = set()  # those of them that are not held back, and repeats
         self._failures = failures
-        self._taken: list[tuple[Trial, Outcome]] = []  # scores that are not recorded yet
+        self._taken: list[tuple[Trial, Finding]] = []  # scores that are not recorded yet
         self._is_together = False  # whether more are to come, to be told at once
         self._until, self._is_enough = until, False
         self.repeatable = repeatable
@@ -269,24 +240,26 @@ class Board:
         if missing := missing_extra(outcome):
             raise missing
         self._running.discard(trial.id)
-        error = failure_of(self.selector, outcome)
-        if error is None:
-            self._taken.append((trial, outcome))
+        found = self._found(outcome)
+        if found.error is None:
+            self._taken.append((trial, found))
             self._failures.succeeded()
             self._count_failures()
             if not self._is_together:
                 self._record_taken()
         elif trial.id < 0 or not self._failures.are_held:
-            _log_failure(trial, error)
-            self._record(trial, outcome)
+            _log_failure(trial, found)
+            self._conclude(trial, found)
         else:
             if not self._failures.n:
-                _log_failure(trial, error)  # at once; the others when they count
-            cost = cost_of_failure(self.selector, outcome)
-            self._failures.add(trial, outcome, error, cost, self.selector.n_active)
+                _log_failure(trial, found)  # at once; the others when they count
+            self._failures.add(trial, found, self.selector.n_active)
             if not self._failures.are_held:
                 self._count_failures()
         self._announce()
+
+    def _found(self, outcome: Outcome) -> Finding:
+        return Finding.of(self.selector, outcome, with_details=self._worker is not None)  # which only a study keeps
 
     def take_batch(self, trials: list[Trial], outcomes: object) -> None:
         """Take each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
@@ -327,17 +300,19 @@ class Board:
         """Take the scores that came while the run was being ended, and book what failures have cost."""
         self._on_tell = None  # it may be what has raised
         for trial, outcome in zip(trials, outcomes if isinstance(outcomes, Sequence) else [], strict=False):
+            found = self._found(outcome)
             with contextlib.suppress(AsktellError):
-                if failure_of(self.selector, outcome) is None:
-                    self._record(trial, outcome)
+                if found.error is None:
+                    self._taken.append((trial, found))
+                    self._record_taken()
                 else:
-                    self._book(trial, outcome)
+                    self._book(trial, found)
 
     def hand_back(self) -> None:
         """Release what is still out, so that a saved selector asks it again; what failures have cost is booked."""
-        taken, self._taken = self._taken, []  # not empty if it was interrupted
-        for trial, outcome in taken:
-            self.rescue([trial], [outcome])
+        self._on_tell = None  # it may be what has raised
+        with contextlib.suppress(AsktellError):
+            self._record_taken()  # there are some if it was interrupted
         self._retry()
         for trial in list(self._out.values()):
             self.release(trial)
@@ -362,80 +337,55 @@ class Board:
         for failure in held:
             if failure.trial.id in self._out:
                 with contextlib.suppress(AsktellError):
-                    self._book(failure.trial, failure.outcome)
+                    self._book(failure.trial, failure.found)
                 self.release(failure.trial)
 
     def _count_failures(self) -> None:
         while self._failures.held:
             failure = self._failures.held[0]
             if not failure.is_logged:
-                _log_failure(failure.trial, failure.error)
-            self._record(failure.trial, failure.outcome)
+                _log_failure(failure.trial, failure.found)
+            self._conclude(failure.trial, failure.found)
             del self._failures.held[0]
 
     # Telling
 
     def _record_taken(self) -> None:
-        """Tell the scores that were taken, several at once."""
-        if len(self._taken) > 1 and self._worker is not None:
-            self._tell_many(self._worker)
+        """Tell the scores that were taken, all at once. What the selector refuses has failed."""
+        tells = [Tell(trial, *found[1:]) for trial, found in self._taken if trial.id >= 0]
+        refused: dict[int, Exception] = {}
+        try:
+            if tells:
+                self.selector.tell_many(tells)
+        except TellManyError as error:
+            for tell, outcome in zip(tells, error.outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    refused[tell.trial.id] = outcome
         while self._taken:
-            self._record(*self._taken[0])
+            trial, found = self._taken[0]
+            self._conclude(trial, found._replace(error=refused.get(trial.id)))
             del self._taken[0]
 
-    def _tell_many(self, worker: SelectionWorker) -> None:
-        asked = [(trial, outcome) for trial, outcome in self._taken if trial.id >= 0]
-        tells, errors = [], dict[int, Exception]()
-        for trial, outcome in asked:
-            scores, cost = goal_scores(worker, outcome)
-            tells.append(Tell(trial, scores, cost, details_of(worker, outcome)))
-        try:
-            worker.tell_many(tells)
-        except TellManyError as error:
-            errors = {i: outcome for i, outcome in enumerate(error.outcomes) if isinstance(outcome, Exception)}
-        self._taken = [(trial, outcome) for trial, outcome in self._taken if trial.id < 0]
-        for i, (trial, outcome) in enumerate(asked):
-            self._conclude(trial, outcome, errors.get(i))
-
-    def _record(self, trial: Trial, outcome: Outcome) -> None:
-        """Tell or fail; a repeat is observed."""
-        error = failure_of(self.selector, outcome)
-        if trial.id >= 0:
-            self._conclude(trial, outcome, self._tell(trial, outcome) if error is None else error)
-        elif error is None:
-            scores, cost = goal_scores(self.selector, outcome)
-            self.selector.observe(trial, scores, trial.example, cost)
-            self._lost_repeats.discard(trial.id)
-        else:
-            self._book(trial, outcome)
-
-    def _tell(self, trial: Trial, outcome: Any) -> AsktellError | None:
-        """What the selector had against the scores."""
-        scores, cost = goal_scores(self.selector, outcome)
-        try:
-            self.selector.tell(trial, scores, cost, **self._details(outcome))
-        except StorageError:  # nothing is wrong with the scores
-            raise
-        except AsktellError as error:
-            return error
-        return None
-
-    def _conclude(self, trial: Trial, outcome: Outcome, error: BaseException | None) -> None:
-        """What was told needs no more; what failed, or was refused, counts as failed."""
-        if error is not None:
-            self.selector.fail(trial, error, cost_of_failure(self.selector, outcome), **self._details(outcome))
+    def _conclude(self, trial: Trial, found: Finding) -> None:
+        """What was told needs no more, and what failed counts as failed; a repeat is observed."""
+        if trial.id < 0:
+            if found.error is None:
+                self.selector.observe(trial, found.scores, trial.example, found.cost)
+                self._lost_repeats.discard(trial.id)
+            else:
+                self._book(trial, found)
+            return
+        if found.error is not None:
+            details = {} if self._worker is None else {"details": found.details}
+            self.selector.fail(trial, found.error, found.cost, **details)
         self._out.pop(trial.id, None)
-        self._n_told += error is None
+        self._n_told += found.error is None
         self._told.append(trial)
 
-    def _details(self, outcome: Outcome) -> dict[str, Any]:
-        """What only a study keeps."""
-        return {} if self._worker is None else {"details": details_of(self._worker, outcome)}
-
-    def _book(self, trial: Trial, outcome: Outcome) -> None:
+    def _book(self, trial: Trial, found: Finding) -> None:
         """Book what a failure has cost that does not count."""
-        if cost := cost_of_failure(self.selector, outcome):
-            self.selector.observe(trial, None, trial.example, cost)
+        if found.cost:
+            self.selector.observe(trial, None, trial.example, found.cost)
 
     def _announce(self) -> None:
         """Say what was told."""
@@ -446,6 +396,7 @@ class Board:
                 self._on_tell(self.selector, trial)
 
 
-def _log_failure(trial: Trial, error: BaseException) -> None:
+def _log_failure(trial: Trial, found: Finding) -> None:
+    assert found.error is not None
     what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
-    _log.warning("%s (prompt %r, example %r) failed: %r", what, trial.prompt_id, trial.example, cause_of(error))
+    _log.warning("%s (prompt %r, example %r) failed: %r", what, trial.prompt_id, trial.example, cause_of(found.error))

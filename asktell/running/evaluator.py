@@ -5,12 +5,12 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, MissingExtraError
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import cause_of, needed_cost, some
-from asktell.problem.goals import Goal
+from asktell.selector import Selection
 
 Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
@@ -19,22 +19,6 @@ trial's candidate, factor -> value, instead of the prompt. As a further argument
 numbers of `Selector.repeat_of`."""
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
-
-
-class Scored(Protocol):
-    """What scores are for: a `Selector`, a study, or a study's worker."""
-
-    @property
-    def goal(self) -> Goal:
-        """See `Selector.goal`."""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """See `Selector.metrics`."""
-
-    @property
-    def max_cost(self) -> float | None:
-        """See `Selector.max_cost`."""
 
 
 class Calling(NamedTuple):
@@ -75,11 +59,7 @@ class Calling(NamedTuple):
         return cls(call, in_batches, any(map(inspect.iscoroutinefunction, calls)), with_repeats, of_candidates)
 
     def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
-        """The arguments of the call for these trials; there is one trial if it does not take batches.
-
-        Raises:
-            InvalidArgumentError: it takes a prompt, and candidates are more than that.
-        """
+        """The arguments of the call for these trials; there is one trial if it does not take batches."""
         repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
         if self.in_batches:
             return (group, repeats) if self.with_repeats else (group,)
@@ -102,11 +82,7 @@ def _parameters(call: Callable[..., Any]) -> list[str]:
 
 
 def _check_signature(evaluator: Evaluator, call: Callable[..., Any], names: tuple[str, ...]) -> None:
-    """See that it can be called with these arguments.
-
-    Raises:
-        InvalidArgumentError: it cannot.
-    """
+    """See that it can be called with these arguments."""
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):  # of a function in C, say
@@ -148,11 +124,7 @@ async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def one_each(trials: Sequence[Trial], outcomes: object) -> Sequence[Any]:
-    """What `evaluate_batch` returned.
-
-    Raises:
-        EvaluatorError: it is not one outcome for each trial.
-    """
+    """What `evaluate_batch` returned."""
     if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
         size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
         raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
@@ -174,20 +146,30 @@ def missing_extra(outcome: object) -> MissingExtraError | None:
     return error
 
 
-def failure_of(selector: Scored, outcome: Outcome) -> BaseException | None:
-    """Why an outcome is a failure: its error, or what is wrong with its scores or its cost; None if it is none."""
-    if isinstance(outcome, BaseException):
-        return outcome
-    try:
+class Finding(NamedTuple):
+    """What an outcome comes to: scores to tell, or an error and what it has cost all the same."""
+
+    error: BaseException | None
+    scores: Any
+    cost: Any
+    details: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
+        """What this one comes to; scores or a cost that the selector would refuse are an error."""
+        details = details_of(selector, outcome) if with_details else None
+        if isinstance(outcome, BaseException):  # whose `cost` is what an adapter knows a failed request to have cost
+            return cls(outcome, None, _as_cost(getattr(cause_of(outcome), "cost", None)), details)
         scores, cost = goal_scores(selector, outcome)
-        selector.goal.vector(scores)
-        needed_cost(cost, selector.max_cost)
-    except AsktellError as error:
-        return error
-    return None
+        try:
+            selector.goal.vector(scores)
+            needed_cost(cost, selector.max_cost)
+        except AsktellError as error:
+            return cls(error, None, _as_cost(cost), details)
+        return cls(None, scores, cost, details)
 
 
-def goal_scores(selector: Scored, scores: Any) -> tuple[Any, Any]:
+def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
     """The scores of the goal's metrics, and the cost, from what an evaluator returned: its `paid`, else "cost"."""
     if not isinstance(scores, Mapping):
         return scores, None
@@ -200,22 +182,12 @@ def goal_scores(selector: Scored, scores: Any) -> tuple[Any, Any]:
     return {name: scores[name] for name in metrics if name in scores}, cost
 
 
-def cost_of(error: BaseException) -> float | None:
-    """What an adapter knows a failed request to have cost: the error's `cost`."""
-    return _as_cost(getattr(cause_of(error), "cost", None))
-
-
-def cost_of_failure(selector: Scored, outcome: Outcome) -> float | None:
-    """What an evaluation that failed has cost all the same, be it with scores of no use."""
-    return cost_of(outcome) if isinstance(outcome, BaseException) else _as_cost(goal_scores(selector, outcome)[1])
-
-
 def _as_cost(value: Any) -> float | None:
     usable = isinstance(value, Real) and not isinstance(value, bool)
     return float(value) if usable and 0 <= value < math.inf else None
 
 
-def details_of(selector: Scored, outcome: Outcome) -> dict[str, Any] | None:
+def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
     """What a study keeps beside the scores: the outcome's own `details`, and all metrics if there are more.
 
     Scores that are no finite number, which only metrics beyond the goal's may be, are None.

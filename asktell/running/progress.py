@@ -4,12 +4,13 @@ import html
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from asktell._util.terminal import safe
-from asktell.problem.budget import HasSpent, describe_spending
+from asktell.problem.budget import describe_spending
 from asktell.results import Result
 from asktell.results.notebook import as_html
+from asktell.selector import Selection
 
 _SECONDS_BETWEEN_LOOKS = 0.5  # at the best so far, so that what is shown is not stale
 _SHARE_OF_LOOKS = 0.05  # of the time, at most: a result of very many prompts takes long
@@ -17,18 +18,7 @@ _SECONDS = 1.0  # between two drawings, at least
 _PAUSE = 4.0  # in units of what one takes: four fifths are the run's
 
 
-class Shown(HasSpent, Protocol):
-    """What progress is shown of: a `Selector`, or a study's worker."""
-
-    @property
-    def n_active(self) -> int:
-        """See `Selector.n_active`."""
-
-    def result(self) -> Result:
-        """See `Selector.result`."""
-
-
-def progress_of(selector: Shown, wanted: bool) -> "Bar | Cell":
+def progress_of(selector: Selection, wanted: bool) -> "Bar | Cell":
     """What shows how far a run is: in a block, told to `show` after each evaluation."""
     return Cell(selector) if wanted and in_notebook() else Bar(selector, wanted)
 
@@ -36,7 +26,7 @@ def progress_of(selector: Shown, wanted: bool) -> "Bar | Cell":
 class Bar:
     """Evaluations done, or money spent if that is bounded; prompts still active, the best so far, the time left."""
 
-    def __init__(self, selector: Shown, wanted: bool) -> None:
+    def __init__(self, selector: Selection, wanted: bool) -> None:
         self._selector = selector
         self._bar: Any = None
         self._next_look = 0.0
@@ -104,7 +94,7 @@ class Cell:
         clock: gives seconds.
     """
 
-    def __init__(self, selector: Shown, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, selector: Selection, clock: Callable[[], float] = time.monotonic) -> None:
         self._selector, self._clock = selector, clock
         self._handle: Any = None
         self._start = self._due = clock()

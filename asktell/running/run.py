@@ -21,9 +21,9 @@ from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import whole
 from asktell.results import Result
-from asktell.running.board import Board, MaxFailures, OnTell, SelectionWorker, SharedSelection, Until, open_board
+from asktell.running.board import Board, MaxFailures, OnTell, Until, open_board
 from asktell.running.evaluator import Calling, Evaluator, attempt, attempt_async, is_failure
-from asktell.selector import Selector
+from asktell.selector import Selection
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,7 +36,7 @@ _LOST = "A batch of %d trials was lost, and is tried again one by one: %r"
 
 
 def run(
-    selector: Selector | SharedSelection | SelectionWorker,
+    selector: Selection,
     evaluator: Evaluator,
     executor: Executor | None = None,
     concurrency: int | None = None,
@@ -157,10 +157,7 @@ def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
     while trials := board.ask(at_once):
         for group in _groups(trials, size):
             outcome = attempt(how.call, *how.arguments(group, board.repeat_of))
-            if how.in_batches:
-                board.take_batch(group, outcome)
-            else:
-                board.take(group[0], outcome)
+            board.take_batch(group, outcome if how.in_batches else [outcome])
 
 
 def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
@@ -200,10 +197,9 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                     if error is not None and len(group) > 1:
                         _log.warning(_LOST, len(group), error)
                         start([trial] for trial in group)
-                    elif how.in_batches:
-                        board.take_batch(group, error or future.result())
                     else:
-                        board.take(group[0], error or future.result())
+                        outcome = error or future.result()
+                        board.take_batch(group, outcome if how.in_batches else [outcome])
     except BaseException as error:
         started = {future: group for future, group in running.items() if not future.cancel()}
         try:
@@ -213,18 +209,14 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
         finally:
             for future, group in started.items():
                 if future.done() and not future.cancelled():
-                    _rescue(board, how, group, future.exception() or future.result())
+                    outcome = future.exception() or future.result()
+                    board.rescue(group, outcome if how.in_batches else [outcome])
         raise
 
 
 def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
     if n := sum(not each.done() for each in running):
         _log.warning("The run ends. It waits for %d evaluations that are under way; interrupt it to leave them.", n)
-
-
-def _rescue(board: Board, how: Calling, group: list[Trial], outcome: Any) -> None:
-    """Take what came of an evaluation while the run was being ended."""
-    board.rescue(group, outcome if how.in_batches else [outcome])
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
@@ -246,10 +238,7 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                         outcome = task.result()
                     except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
                         outcome = error
-                    if how.in_batches:
-                        board.take_batch(group, outcome)
-                    else:
-                        board.take(group[0], outcome)
+                    board.take_batch(group, outcome if how.in_batches else [outcome])
     except BaseException as error:
         if isinstance(error, Exception):
             _warn_of_waiting(running)
@@ -261,7 +250,8 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
         finally:
             for task, group in running.items():
                 if task.done() and not task.cancelled():
-                    _rescue(board, how, group, task.exception() or task.result())
+                    outcome = task.exception() or task.result()
+                    board.rescue(group, outcome if how.in_batches else [outcome])
         raise
 
 

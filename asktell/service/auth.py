@@ -38,11 +38,7 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of a service. Without any, every request may do everything.
-
-    Raises:
-        InvalidArgumentError: a token is too short, has characters that no header can hold, or both are the same.
-    """
+    """The tokens of a service. Without any, every request may do everything."""
 
     write: str | None = field(default=None, repr=False)
     read: str | None = field(default=None, repr=False)
@@ -102,11 +98,7 @@ class Guard:
         self._due: dict[str, float] = {}  # by address; see _limit
 
     def admit(self, method: str, path: str, headers: Mapping[str, str], address: str) -> Role:
-        """The role of a request.
-
-        Raises:
-            ProblemDetails: it is refused.
-        """
+        """The role of a request."""
         if not self._tokens:
             _check_local(headers)
         check_site(method, headers)
@@ -162,9 +154,6 @@ def check_site(method: str, headers: Mapping[str, str]) -> None:
 
     Sec-Fetch-Site is the browser's own statement and comes first: behind a proxy, Host may differ from Origin. Programs
     that are no browsers send neither.
-
-    Raises:
-        ProblemDetails: it is such a request.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:

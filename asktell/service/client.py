@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -138,11 +139,8 @@ class RemoteStudy(AbstractStudy):
     @staticmethod
     def names(url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> list[str]:
         """The names of all studies of a service, in the order in which they were made."""
-        connection = Connection(url, token, timeout, retries)
-        try:
+        with closing(Connection(url, token, timeout, retries)) as connection:
             return [str(name) for name in connection.send("GET", "/v1/studies")["studies"]]
-        finally:
-            connection.close()
 
     @staticmethod
     def delete(url: str, name: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> None:
@@ -151,11 +149,8 @@ class RemoteStudy(AbstractStudy):
         Raises:
             StudyNotFoundError: there is no study of this name.
         """
-        connection = Connection(url, token, timeout, retries)
-        try:
+        with closing(Connection(url, token, timeout, retries)) as connection:
             connection.send("DELETE", path_of(name))
-        finally:
-            connection.close()
 
     def close(self) -> None:
         self._connection.close()

@@ -36,9 +36,6 @@ class Answers:
             key: chosen by the client, one for each request.
             digest: of the request.
             make: answers it.
-
-        Raises:
-            ProblemDetails: the key came with another request before.
         """
         found = self._running.get(key) or self._kept.get(key)
         if found is None:

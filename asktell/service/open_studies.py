@@ -45,19 +45,11 @@ class OpenStudies:
         return []
 
     def check(self) -> None:
-        """Check that studies can be changed now.
-
-        Raises:
-            StorageError: they cannot.
-        """
+        """Check that studies can be changed now."""
         self._storage.check(_SECONDS_FOR_A_CHECK)
 
     def create(self, name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> None:
-        """Make a study, as `Study.create`.
-
-        Raises:
-            StudyExistsError: there is one of this name, or, with `exist_ok`, one of something else.
-        """
+        """Make a study, as `Study.create`."""
         try:
             Study.create(self._storage, name, selector, max_attempts=max_attempts, exist_ok=exist_ok)
         except StudyExistsError:
@@ -75,11 +67,7 @@ class OpenStudies:
             self._forget(name)
 
     def call(self, name: str, operation: Callable[[Study], _T]) -> _T:
-        """Call an operation on a study.
-
-        Raises:
-            StudyNotFoundError: there is no study of this name.
-        """
+        """Call an operation on a study."""
         try:
             with suppress(StudyNotFoundError):
                 return operation(self._opened(name))
@@ -90,11 +78,7 @@ class OpenStudies:
             raise _unknown(name) from None
 
     def peek(self, name: str, operation: Callable[[Study], _T]) -> _T:
-        """Call an operation without keeping the study open, for loops over all studies.
-
-        Raises:
-            StudyNotFoundError: there is no study of this name.
-        """
+        """Call an operation without keeping the study open, for loops over all studies."""
         if name in self._entries:
             return self.call(name, operation)
         try:

@@ -215,6 +215,10 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 def add_growth(app: FastAPI, studies: OpenStudies) -> None:
     """Add and retire prompts, extend the budget, pause and resume."""
 
+    def changed(name: str, change: Callable[[Study], None]) -> Response:
+        call(studies, name, change)
+        return answer(call(studies, name, info))
+
     @app.post("/v1/studies/{name}/add", response_model=schemas.Joined)
     def add(name: StudyName, body: schemas.Add) -> Response:
         """Add prompts. A study that was done continues with them while its budget lasts."""
@@ -224,32 +228,27 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
     @app.post("/v1/studies/{name}/retire", response_model=schemas.Info)
     def retire(name: StudyName, body: schemas.Retire) -> Response:
         """Retire a prompt: it is not asked again and cannot be the answer. Returns the study's progress."""
-        call(studies, name, lambda study: study.retire(body.prompt, body.reason, key=body.key))
-        return answer(call(studies, name, info))
+        return changed(name, lambda study: study.retire(body.prompt, body.reason, key=body.key))
 
     @app.post("/v1/studies/{name}/extend", response_model=schemas.Info)
     def extend(name: StudyName, body: schemas.Extend) -> Response:
         """Add budget or examples. A study that was done continues. Returns the study's progress."""
-        call(studies, name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
-        return answer(call(studies, name, info))
+        return changed(name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
 
     @app.post("/v1/studies/{name}/remark", response_model=schemas.Info)
     def remark(name: StudyName, body: schemas.Remark) -> Response:
         """Have results say something of the scores. Returns the study's progress."""
-        call(studies, name, lambda study: study.remark(body.text, topic=body.topic, doubtful=body.doubtful))
-        return answer(call(studies, name, info))
+        return changed(name, lambda study: study.remark(body.text, topic=body.topic, doubtful=body.doubtful))
 
     @app.post("/v1/studies/{name}/pause", response_model=schemas.Info)
     def pause(name: StudyName, body: schemas.Nothing) -> Response:
         """Pause a study: no trials are handed out until it is resumed. Pending trials can still be told."""
-        call(studies, name, lambda study: study.pause())
-        return answer(call(studies, name, info))
+        return changed(name, lambda study: study.pause())
 
     @app.post("/v1/studies/{name}/resume", response_model=schemas.Info)
     def resume(name: StudyName, body: schemas.Nothing) -> Response:
         """Resume a paused study."""
-        call(studies, name, lambda study: study.resume())
-        return answer(call(studies, name, info))
+        return changed(name, lambda study: study.resume())
 
 
 def add_results(app: FastAPI, studies: OpenStudies) -> None:

@@ -153,11 +153,7 @@ class Overview:
         return list(self._rows.values())
 
     def look(self, answers: bool = False) -> list[Row]:
-        """Renew the oldest rows, with their answers if they are wanted, as far as the time goes.
-
-        Raises:
-            StorageError: the names cannot be read.
-        """
+        """Renew the oldest rows, with their answers if they are wanted, as far as the time goes."""
         with self._lock:
             until, names, before = self._clock() + _MOST_LOOK, self._studies.names(), self._rows
             found = dict(before)

@@ -136,11 +136,7 @@ class GoalModel(StrictRequest):
     """Probability with which the answer must keep its bounds; null: more likely than not."""
 
     def goal(self) -> Goal:
-        """The goal as the engine takes it.
-
-        Raises:
-            InvalidArgumentError: the parts do not go together.
-        """
+        """The goal as the engine takes it."""
         least, most = ({m: _plain(b) for m, b in bounds.items()} for bounds in (self.at_least, self.at_most))
         worst = self.worst_segment
         return parse_goal(self.type, self.maximize, self.minimize, least, most, self.ranges, self.sure, worst)

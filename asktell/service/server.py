@@ -9,8 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import safe
@@ -39,7 +38,12 @@ def serve(arguments: argparse.Namespace) -> int:
     whole("--max-mb", arguments.max_mb, 1, 2**20)
     whole("--port", arguments.port, 0, 65535)
     for proxy in arguments.proxy:
-        _check_address(proxy)
+        try:
+            ipaddress.ip_address(proxy)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"--proxy must be the IP address that requests of the reverse proxy come from, got {proxy!r}."
+            ) from None
     tokens = Tokens.from_environment()
     if arguments.proxy and not tokens:
         raise InvalidArgumentError(f"Whatever a proxy lets in can reach the service: set {WRITE} in the environment.")
@@ -72,7 +76,8 @@ def serve(arguments: argparse.Namespace) -> int:
     )
     server = uvicorn.Server(config)
     before = threading.enumerate()
-    with _listening(arguments.host, arguments.port) as listener, _logging(arguments.access_log):
+    _log_to_stderr(arguments.access_log)
+    with _listening(arguments.host, arguments.port) as listener:
         try:
             studies.names()  # a storage that cannot be used is better known now
             host, port = listener.getsockname()[:2]
@@ -89,15 +94,6 @@ def serve(arguments: argparse.Namespace) -> int:
             closing.start()
             closing.join(_SECONDS_FOR_THREADS)
     return 0
-
-
-def _check_address(proxy: str) -> None:
-    try:
-        ipaddress.ip_address(proxy)
-    except ValueError:
-        raise InvalidArgumentError(
-            f"--proxy must be the IP address that requests of the reverse proxy come from, got {proxy!r}."
-        ) from None
 
 
 def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:
@@ -124,9 +120,8 @@ def _listening(host: str, port: int) -> socket.socket:
     return socket.create_server(address[:2], family=family, backlog=2048)
 
 
-@contextmanager
-def _logging(access_log: bool) -> Iterator[None]:
-    """Log to stderr, one line per record, without control characters."""
+def _log_to_stderr(access_log: bool) -> None:
+    """One line per record, without control characters."""
 
     class Lines(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
@@ -135,19 +130,11 @@ def _logging(access_log: bool) -> Iterator[None]:
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines("%(asctime)s %(message)s"))
-    names = {"asktell.service": logging.INFO, "uvicorn.error": logging.WARNING}
+    levels = {"asktell.service": logging.INFO, "uvicorn.error": logging.WARNING}
     if access_log:
-        names["uvicorn.access"] = logging.INFO
-    loggers = {logging.getLogger(name): level for name, level in names.items()}
-    before = [(logger, logger.level, logger.propagate) for logger in loggers]
-    for logger, level in loggers.items():
+        levels["uvicorn.access"] = logging.INFO
+    for name, level in levels.items():
+        logger = logging.getLogger(name)
         logger.setLevel(level)
         logger.propagate = False
         logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for logger, level, propagate in before:
-            logger.setLevel(level)
-            logger.propagate = propagate
-            logger.removeHandler(handler)

@@ -39,12 +39,7 @@ class Connection:
         self._pool: PoolManager | None = None
 
     def send(self, method: str, path: str, data: object = None) -> Any:
-        """The answer's data.
-
-        Raises:
-            ServiceError: the service could not be reached.
-            AsktellError: what the service says is wrong.
-        """
+        """The answer's data."""
         pool = self._connected()
         from urllib3.exceptions import HTTPError
 

@@ -73,22 +73,14 @@ def told_departures(
 
 
 def prompts_after(prompts: Prompts, event: Growth) -> Prompts:
-    """The prompts after growth.
-
-    Raises:
-        InvalidArgumentError: a text or an id is there already, or ids are missing, or there should be none.
-    """
+    """The prompts after growth."""
     if not isinstance(event, Added):
         return prompts
     return prompts.joined(Prompts(event.ids, event.texts, event.candidates))
 
 
 def check_growth(state: State, event: Growth) -> None:
-    """Check that growth can come next.
-
-    Raises:
-        InvalidArgumentError: it cannot; the message says why.
-    """
+    """Check that growth can come next."""
     if isinstance(event, Extended):
         _check_extended(state.problem, event)
     elif isinstance(event, Added):
@@ -148,11 +140,7 @@ def _check_extended(problem: Problem, event: Extended) -> None:
 def addition(
     state: State, prompts: Prompts, more: object, features: npt.ArrayLike | str | None, key: str | None
 ) -> tuple[Added | None, list[str | int]]:
-    """The event, None if all of them are there already under these ids, and their ids.
-
-    Raises:
-        InvalidArgumentError: an argument has the wrong type, value or length; or a text or an id is there already.
-    """
+    """The event, None if all of them are there already under these ids, and their ids."""
     check_key(key)
     came = Prompts.of(more)
     rows = None if features is None or isinstance(features, str) else check_features(features, len(came))
@@ -175,23 +163,14 @@ def addition(
 
 
 def retirement(state: State, prompts: Prompts, prompt: AnyPrompt, reason: object, key: str | None) -> Retired:
-    """The event.
-
-    Raises:
-        InvalidArgumentError: the prompt is unknown, ambiguous, the baseline, or retired already; no reason is given.
-    """
+    """The event."""
     event = Retired(prompts.arm(prompt), check_reason(reason), check_key(key))
     check_growth(state, event)
     return event
 
 
 def extension(state: State, evaluations: object, cost: object, examples: object, key: str | None) -> Extended:
-    """The event.
-
-    Raises:
-        InvalidArgumentError: a number is not above 0, none is given, it extends what is not limited, or ids of examples
-            are missing, are there already, or should not be there.
-    """
+    """The event."""
     n_examples, ids = numbered(examples)
     if n_examples and state.problem.labels is not None:
         raise InvalidArgumentError("extend() takes no examples where there are segments: start a new selection.")
@@ -207,11 +186,7 @@ def extension(state: State, evaluations: object, cost: object, examples: object,
 
 
 def request(state: State, key: str | None, kind: type[Growth]) -> tuple[int, Any] | None:
-    """The event of the request of this name, and the first arm behind those there were; None if it is new.
-
-    Raises:
-        InvalidArgumentError: the name is that of another kind of request.
-    """
+    """The event of the request of this name, and the first arm behind those there were; None if it is new."""
     n_arms = state.origin.n_arms
     for grown in state.growth if key is not None else ():
         if grown.event.key == key:
@@ -222,11 +197,7 @@ def request(state: State, key: str | None, kind: type[Growth]) -> tuple[int, Any
 
 
 def ids_again(prompts: Prompts, more: object, first: int, event: Added) -> list[str | int]:
-    """The ids that the request gave whose event it was; those that were there already had theirs in what is sent.
-
-    Raises:
-        InvalidArgumentError: what is sent now are other prompts.
-    """
+    """The ids that the request gave whose event it was; those that were there already had theirs in what is sent."""
     came = Prompts.of(more)
     joined = list(prompts.ids[first : first + len(event.texts)])
     if isinstance(came.ids, range):
@@ -238,11 +209,7 @@ def ids_again(prompts: Prompts, more: object, first: int, event: Added) -> list[
 
 
 def check_again(key: str | None, is_same: bool) -> None:
-    """Check that a repeated key carries the same request.
-
-    Raises:
-        InvalidArgumentError: it is another one.
-    """
+    """Check that a repeated key carries the same request."""
     if not is_same:
         raise InvalidArgumentError(
             f"The key {short(key)} was given to another request before. Nothing was done: choose another."

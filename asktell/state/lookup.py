@@ -16,11 +16,7 @@ AnyTrial: TypeAlias = Trial | int | str | Sequence[Any] | Mapping[str, Any]
 
 
 def from_json(trial: object) -> Trial | int | str:
-    """A Trial again of a list of its parts, or of an object; of one with an `id` alone that id; else what came.
-
-    Raises:
-        InvalidArgumentError: it is a list or an object, but not of a trial.
-    """
+    """A Trial again of a list of its parts, or of an object; of one with an `id` alone that id; else what came."""
     if isinstance(trial, Mapping):
         given = [key for key in Trial._fields if key in trial]
         if given != ["id"] and not {"id", "prompt_id"} <= set(given):
@@ -49,11 +45,7 @@ def _whole_id(trial: object, parts: Sequence[object]) -> int:
 
 
 def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
-    """Check that a trial that is out, or was told, is the one that its id says.
-
-    Raises:
-        UnknownTrialError: its prompt or its example is another one.
-    """
+    """Check that a trial that is out, or was told, is the one that its id says."""
     pull = state.open(trial.id)
     cell = state.history.pull_of(trial.id) if pull is None else (pull.arm, pull.example)
     here = trial if cell is None else prompts.trial(trial.id, *cell)
@@ -67,12 +59,7 @@ def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
 
 
 def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
-    """The id of a trial, however it is named; of a prompt, its oldest pending one.
-
-    Raises:
-        UnknownTrialError: the prompt is unknown, or has no pending trial; or what came from JSON is another one.
-        InvalidArgumentError: it is no trial, id or prompt; or the prompt is ambiguous.
-    """
+    """The id of a trial, however it is named; of a prompt, its oldest pending one."""
     if type(trial) is not Trial:
         trial = from_json(trial)
         if isinstance(trial, Trial):
@@ -98,11 +85,7 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
 
 
 def find_example(problem: Problem, example: int | str | None) -> int | None:
-    """The position of an example that is named by it, or by its id.
-
-    Raises:
-        InvalidArgumentError: there is no such example.
-    """
+    """The position of an example that is named by it, or by its id."""
     if example is None:
         return None
     if problem.n_examples is None:
@@ -129,12 +112,7 @@ def not_out(state: State, trial: int) -> UnknownTrialError:
 
 
 def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
-    """Check that a trial that is not pending was told these scores before.
-
-    Raises:
-        UnknownTrialError: it was never told.
-        ConflictingTellError: it was told others.
-    """
+    """Check that a trial that is not pending was told these scores before."""
     told = state.history.scores_of(trial)
     if told is None or trial in state.failures:
         raise not_out(state, trial)

@@ -245,11 +245,7 @@ def checked_problem(
     profile: ExampleProfile | Mapping[str, Any] | None,
     segments: Sequence[str] | None,
 ) -> Problem:
-    """The problem that a selector's arguments describe; see `asktell.Selector`.
-
-    Raises:
-        InvalidArgumentError: an argument has the wrong type, value or length.
-    """
+    """The problem that a selector's arguments describe; see `asktell.Selector`."""
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(
             f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {short(goal)}."

@@ -64,21 +64,14 @@ def open_storage(location: Location) -> AbstractStorage:
 
 
 @contextmanager
-def opening(location: Location) -> Iterator[AbstractStorage]:
-    """The storage, closed after an exception if it was opened here."""
+def opened(location: Location, keep: bool = False) -> Iterator[AbstractStorage]:
+    """The storage, closed in the end if it was opened here; with `keep` only after an exception."""
     storage = open_storage(location)
     try:
         yield storage
     except BaseException:
-        if storage is not location:
-            storage.close()
+        keep = False
         raise
-
-
-@contextmanager
-def opened(location: Location) -> Iterator[AbstractStorage]:
-    """The storage, closed in the end if it was opened here."""
-    with opening(location) as storage:
-        yield storage
-    if storage is not location:
-        storage.close()
+    finally:
+        if storage is not location and not keep:
+            storage.close()

@@ -17,11 +17,7 @@ def encode(details: Mapping[str, Any] | None) -> str | None:
 
 
 def encoded(details: Mapping[str, Any]) -> str:
-    """Details as JSON, in ASCII.
-
-    Raises:
-        InvalidArgumentError: they are no mapping that JSON can hold, or nested too deeply.
-    """
+    """Details as JSON, in ASCII."""
     try:
         if not isinstance(details, Mapping):
             raise TypeError("a mapping is expected")
@@ -37,11 +33,7 @@ def encoded(details: Mapping[str, Any]) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Details of the JSON that `encode` made.
-
-    Raises:
-        InvalidStateError: the text is damaged.
-    """
+    """Details of the JSON that `encode` made."""
     return serialization.parse(text, "What is kept of a trial")
 
 

@@ -7,9 +7,7 @@ was cut off is noticed.
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
-from itertools import chain
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,11 +43,7 @@ class Document(NamedTuple):
         return LoggedSelector(Selector.from_json(json.loads(self.selector)))
 
     def refuse_others(self, other: "Document", name: str) -> None:
-        """See that another document of the same name is the same, apart from what had been asked and told by then.
-
-        Raises:
-            StudyExistsError: it is not; the message says what differs.
-        """
+        """See that another document of the same name is the same, apart from what had been asked and told by then."""
         if found := self._differences(other):
             raise StudyExistsError(
                 f"The study {name!r} was made with other values of {', '.join(found)}. Choose another name."
@@ -74,11 +68,7 @@ class Document(NamedTuple):
 
 
 def from_bytes(data: bytes) -> Document:
-    """The document that `to_bytes` made `data` of.
-
-    Raises:
-        InvalidStateError: it is damaged, or of an unknown version.
-    """
+    """The document that `to_bytes` made `data` of."""
     try:
         text = zlib.decompress(data)
     except zlib.error as error:
@@ -101,73 +91,51 @@ def write(path: Path, document: Document, name: str, lines: Iterable[str], detai
         file.write(json.dumps({"lines": n_lines, **({"details": n_details} if n_details else {})}) + "\n")
 
 
-def read(file: Iterable[bytes]) -> tuple[Document, object, "Content"]:
-    """The document of a file, the name in it, and its content.
+class Content(NamedTuple):
+    """A whole study: the lines of its log, and the details of trials as JSON."""
 
-    Raises:
-        InvalidStateError: the file is malformed.
-    """
-    iterator = iter(file)
-    data = serialization.parse(next(iterator, b""), "Line 1 of the file")
+    document: Document
+    name: object
+    lines: list[str]
+    details: list[tuple[int, str]]
+
+
+def read(file: Iterable[bytes]) -> Content:
+    """The study that `write` wrote to a file; whatever is in it is checked."""
+    first, *rest = [*file] or [b""]
+    data = serialization.parse(first, "Line 1 of the file")
     document = _document(data)
-    return document, data.get("name"), Content(iterator, document.logged())
-
-
-class Content:
-    """What follows the document: the lines of the log, and after them the details; each to be iterated once."""
-
-    def __init__(self, file: Iterator[bytes], logged: LoggedSelector) -> None:
-        self.logged = logged  # folds the lines
-        self._numbered = enumerate(file, start=2)
-        self._n_lines = 0
-        self._rest: tuple[int, bytes] | None = None  # the first line after those of the log
-
-    def lines(self) -> Iterator[str]:
-        """The lines of the log.
-
-        Raises:
-            InvalidStateError: one is malformed, or cannot have happened.
-        """
-        for number, line in self._numbered:
-            if not line.startswith(b"["):
-                self._rest = number, line
-                return
-            try:
-                problem = self.logged.state.problem
-                self.logged.replay([line])
-                yield log.encode(log.decode(line, problem))  # in ASCII, whatever it was
-            except InvalidStateError as error:
-                raise InvalidStateError(f"Line {number} of the file: {error}") from error
-            self._n_lines += 1
-
-    def details(self) -> Iterator[tuple[int, str]]:
-        """The details of trials that were told or failed, as JSON.
-
-        Raises:
-            InvalidStateError: one is malformed, or the file does not end as it says.
-        """
-        seen = set[int]()
-        state = self.logged.state
-        numbered = self._numbered if self._rest is None else chain([self._rest], self._numbered)
-        for number, line in numbered:
-            data = serialization.parse(line, f"Line {number} of the file")
-            if "lines" in data:
-                if data != {"lines": self._n_lines, **({"details": len(seen)} if seen else {})} or any(self._numbered):
-                    raise InvalidStateError(
-                        f"The file does not end after {self._n_lines} lines of the log and {len(seen)} details as it "
-                        "says."
-                    )
-                return
-            trial, details = data.get("trial"), data.get("details")
-            if type(trial) is not int or not isinstance(details, dict):
-                raise InvalidStateError(f"Line {number} of the file has neither events nor a trial's details.")
-            if trial in seen or not 0 <= trial < state.asked or state.open(trial) is not None:
-                raise InvalidStateError(f"Line {number} of the file: trial {trial} has details already, or no scores.")
-            seen.add(trial)
-            yield trial, serialization.checked("A trial's details", partial(encoded, details))
+    end = serialization.parse(rest.pop() if rest else b"{}", "The last line of the file")
+    n_lines, n_details = end.get("lines"), end.get("details", 0)
+    if type(n_lines) is not int or type(n_details) is not int or len(rest) != n_lines + n_details:
         raise InvalidStateError(
-            f"The file ends after {self._n_lines} lines of the log, without its last line. Was it cut off?"
+            f"The file does not end with the number of the {len(rest)} lines before its last one. Was it cut off?"
         )
+    logged, lines, details = document.logged(), list[str](), dict[int, str]()
+    for number, line in enumerate(rest):
+        try:
+            if number < n_lines:
+                problem = logged.state.problem
+                logged.replay([line])
+                lines.append(log.encode(log.decode(line, problem)))  # in ASCII, whatever it was
+            else:
+                trial, text = _details(serialization.parse(line, "What is kept of a trial"), logged)
+                if trial in details:
+                    raise InvalidStateError(f"Trial {trial} has details already.")
+                details[trial] = text
+        except InvalidStateError as error:
+            raise InvalidStateError(f"Line {number + 2} of the file: {error}") from error
+    return Content(document, data.get("name"), lines, list(details.items()))
+
+
+def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]:
+    """A trial that was told or failed, and its details."""
+    trial, details = data.get("trial"), data.get("details")
+    if type(trial) is not int or not isinstance(details, dict):
+        raise InvalidStateError("There are neither events nor a trial's details in it.")
+    if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
+        raise InvalidStateError(f"Trial {trial} has details, but no scores.")
+    return trial, serialization.checked("A trial's details", lambda: encoded(details))
 
 
 def _document(data: Mapping[str, Any]) -> Document:

@@ -87,11 +87,7 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
 
 
 def decode(line: str | bytes, problem: Problem) -> list[Entry]:
-    """The entries of a line; `problem` as it was before.
-
-    Raises:
-        InvalidStateError: the line is malformed.
-    """
+    """The entries of a line; `problem` as it was before."""
     return serialization.checked("A line of the study's log", lambda: _decode(line, problem))
 
 
@@ -160,11 +156,7 @@ def _cost(number: Any) -> float:
 
 
 def check(state: State, entry: Entry) -> None:
-    """Refuse an entry that cannot come next.
-
-    Raises:
-        InvalidStateError: it cannot.
-    """
+    """Refuse an entry that cannot come next."""
     if isinstance(entry, Asked):
         pull = state.next_pull()
         if pull is not None and pull.trial is None:
@@ -256,11 +248,7 @@ class LoggedSelector:
         self.selector._state, self.leases = mark
 
     def replay(self, lines: Iterable[str | bytes]) -> int:
-        """Fold lines of the log, whole or not at all; their number of entries.
-
-        Raises:
-            InvalidStateError: a line is malformed, or cannot have happened.
-        """
+        """Fold lines of the log, whole or not at all; their number of entries."""
         told: Counter[str] = Counter()
         state, leases, n_entries = serialization.checked("A line of the study's log", lambda: self._folded(lines, told))
         self.told.update(told)
@@ -316,12 +304,7 @@ class LoggedSelector:
         return self.selector.prompts.trial(id_, pull.arm, pull.example)
 
     def find(self, trial: AnyTrial, worker: str | None = None) -> int:
-        """A trial's id; of a prompt that is named, the worker's own trial comes first.
-
-        Raises:
-            UnknownTrialError: no such trial is pending, or it is another prompt or example by now.
-            InvalidArgumentError: it is no trial, id or prompt.
-        """
+        """A trial's id; of a prompt that is named, the worker's own trial comes first."""
         if isinstance(trial, str) and worker is not None:
             arm = self.selector.prompts.find(trial)
             own = [id_ for id_ in self.leases.held(worker) if self.state.pending[id_].arm == arm]

@@ -149,9 +149,6 @@ class Replica:
         """Do them durably, in one transaction with what other threads want to do at the same time.
 
         What each returned, or the error that it raised: then it left no trace, and was no concern of the others.
-
-        Raises:
-            StorageError: nothing was committed.
         """
         tickets = [_Ticket(operation) for operation in operations]
         self._waiting.extend(tickets)

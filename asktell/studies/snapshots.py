@@ -62,20 +62,12 @@ def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
 
 
 def read_covered(head: bytes) -> Covered | None:
-    """What the parts of a head cover; None for one of an unknown version, which a newer asktell made.
-
-    Raises:
-        InvalidStateError: the head is damaged.
-    """
+    """What the parts of a head cover; None for one of an unknown version, which a newer asktell made."""
     return serialization.checked("The study's snapshot", lambda: _read_covered(_decompress(head)))
 
 
 def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
-    """The state and leases that were dumped; `problem` as known before the first pull.
-
-    Raises:
-        InvalidStateError: the snapshot is damaged.
-    """
+    """The state and leases that were dumped; `problem` as known before the first pull."""
     return serialization.checked("The study's snapshot", lambda: _load(_decompress(head), parts, problem))
 
 

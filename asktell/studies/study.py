@@ -23,7 +23,7 @@ from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
 from asktell.selector import Selector
 from asktell.state.lookup import AnyTrial
-from asktell.storages import AbstractStorage, Location, opened, opening
+from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
@@ -134,7 +134,7 @@ class Study(AbstractStudy):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
         document = Document(whole("max_attempts", max_attempts, 1), selector.to_json())
         check_name("The name of a study", name)
-        with opening(location) as storage:
+        with opened(location, keep=True) as storage:
             try:
                 texts = ((trial, text) for trial, each in details if (text := encode(each)) is not None)
                 key = storage.create(name, document.to_bytes(), details=texts)
@@ -156,7 +156,7 @@ class Study(AbstractStudy):
             StorageError: the storage cannot be used.
         """
         check_name("The name of a study", name)
-        with opening(location) as storage:
+        with opened(location, keep=True) as storage:
             study = cls._at(storage, name, storage.find(name), storage is not location)
             problem = study._replica.logged.state.problem
             check_examples(f"The study {name!r}", problem.n_examples, problem.examples, examples)
@@ -181,10 +181,10 @@ class Study(AbstractStudy):
             InvalidStateError: the file is malformed, cut off, or of an unknown version.
             StorageError: the storage cannot be used.
         """
-        with Path(path).open("rb") as file, opening(location) as storage:
-            document, old_name, content = documents.read(file)
-            new_name = check_name("The name of a study", old_name if name is None else name)
-            key = storage.create(new_name, document.to_bytes(), content.lines(), content.details())
+        with Path(path).open("rb") as file, opened(location, keep=True) as storage:
+            content = documents.read(file)
+            new_name = check_name("The name of a study", content.name if name is None else name)
+            key = storage.create(new_name, content.document.to_bytes(), content.lines, content.details)
             return cls._at(storage, new_name, key, storage is not location)
 
     @staticmethod
