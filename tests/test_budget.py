@@ -205,25 +205,6 @@ def test_what_is_planned_and_too_dear_by_now_makes_room_for_cheaper_prompts() ->
     assert 30 - 1 - 8 / 3 < s.result().spent_cost <= 30  # what is left would pay for no cheap pull, as far as is known
 
 
-@pytest.mark.parametrize("goal", [BEST, PARETO])
-def test_resuming_at_every_point_changes_nothing(goal: Any) -> None:
-    rng = np.random.default_rng(1)
-    straight = Selector(prompts(5), goal, Budget(cost=3, max_cost_per_evaluation=0.3), examples=20)
-    broken = Selector.from_json(straight.to_json())
-    while trial := straight.ask():
-        broken = Selector.from_json(broken.to_json())
-        assert broken.ask() == trial
-        scores, cost = rng.random(2).tolist(), float(rng.random() * 0.3)
-        for s in (straight, broken):
-            if cost < 0.03:
-                s.fail(trial, "boom", cost=cost)
-            else:
-                s.tell(trial, scores, cost=cost)
-    assert broken.ask() is None
-    assert broken.to_json() == straight.to_json()
-    assert Selector.from_json(broken.to_json()).result().to_dict() == straight.result().to_dict()
-
-
 def test_a_missing_cost_is_an_error_that_loses_nothing() -> None:
     s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
     trial = s.ask()

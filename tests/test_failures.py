@@ -25,6 +25,7 @@ from benchmarks.selection.failures import METHODS, play, regret, scores_of
 
 ZERO_ONE = BestFeasible(maximize("a", range=(0, 1)))
 PROMPTS = [f"p{i}" for i in range(4)]
+FRONT = ParetoSet(maximize("a", range=(0, 1)), subject_to={"b": 0.5})
 
 
 def ended(selector: Any, fails: Any, score: Any = lambda trial: 0.5, most: int = 100_000) -> Any:
@@ -345,19 +346,19 @@ def test_hundred_thousand_failures_do_not_crawl(method: str) -> None:
 # Anything at all
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     method=st.sampled_from(["uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "auto", "race", "settled"]),
     pool=st.sampled_from([(None, 1, "shared"), (3, 1, "shared"), (20, 1, "shared"), (3, 3, "shared"), (5, 1, "iid")]),
     on_failure=st.sampled_from(["skip", "skip", 0.0]),
     rate=st.sampled_from([1e-6, 0.3, 0.5, 0.9, 1.0]),
-    often=st.sampled_from([0.05, 0.5, 0.9, 1.0]),
+    often=st.sampled_from([0.0, 0.05, 0.5, 0.9, 1.0]),
     bad=st.sampled_from([None, 0, 1]),
     baseline=st.sampled_from([None, 0, 1]),
     budget=st.sampled_from([6, 25, "cost"]),
     seed=st.integers(0, 10**6),
 )
-def test_random_plays_with_failures_end_and_go_on_as_they_were(
+def test_random_plays_end_and_saved_and_loaded_anywhere_go_on_as_they_were(
     method: str,
     pool: tuple[int | None, int, str],
     on_failure: Any,
@@ -368,7 +369,11 @@ def test_random_plays_with_failures_end_and_go_on_as_they_were(
     budget: Any,
     seed: int,
 ) -> None:
-    goal = ParetoSet("a", "b") if method.startswith("ege") else BestFeasible(maximize("a", range=(0, 1)), {"b": 0.5})
+    best, fronts = BestFeasible(maximize("a", range=(0, 1)), {"b": 0.5}), [ParetoSet("a", "b"), FRONT]
+    if method.startswith("csr"):
+        goal: Any = best
+    else:
+        goal = (fronts if method.startswith("ege") else [best, *fronts])[seed % (2 if method.startswith("ege") else 3)]
     examples, repeats, sampling = pool
     if budget == "cost":
         budget = Budget(cost=3.0) if method in ("auto", "race", "settled") else 12

@@ -87,22 +87,6 @@ def test_no_cell_is_asked_more_often_and_saving_changes_nothing(
     assert json.dumps(selector.result().to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize(("method", "goal"), METHODS)
-def test_interrupted_anywhere_it_asks_the_same(method: Any, goal: Goal) -> None:
-    def play(save: bool) -> list[tuple[Any, ...]]:
-        rng = np.random.default_rng(4)
-        selector = Selector(PROMPTS, goal, 40, method, examples=5, repeats=3)
-        asked = []
-        while trial := selector.ask():
-            asked.append(tuple(trial))
-            if save:
-                selector = Selector.from_json(selector.to_json())
-            selector.tell(trial, score(rng, trial))
-        return asked
-
-    assert play(True) == play(False)
-
-
 @pytest.mark.parametrize("method", ["uniform", "race", "auto"])
 def test_without_repeats_a_budget_is_left_over_that_repeats_use(method: str) -> None:
     def spent(repeats: int) -> int:

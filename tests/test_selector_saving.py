@@ -87,38 +87,6 @@ def test_reloading_before_every_step_changes_nothing(
     assert straight.result() == reloaded.result()
 
 
-@settings(max_examples=40)
-@given(
-    st.sampled_from(CASES),
-    st.integers(0, 10**6),
-    st.integers(1, 6),
-    st.sampled_from([None, 1, 3, 8]),
-    st.integers(0, 60),
-)
-def test_any_play_interrupted_anywhere_is_the_same(
-    new_selector: New,
-    random_table: RandomTable,
-    case: tuple[str, str, str],
-    seed: int,
-    n_prompts: int,
-    n_examples: int | None,
-    when: int,
-) -> None:
-    method, schedule, sampling = case
-    table = random_table(n_prompts, n_examples or 5, 2, seed=seed)
-    options = {"budget": 3 * n_prompts + 1, "schedule": schedule, "sampling": sampling, "examples": n_examples}
-    straight = new_selector(table, method, **options)
-    rng = random.Random(seed)
-    for _ in range(when):
-        step(straight, table, rng)
-    other = random.Random()
-    other.setstate(rng.getstate())
-    again = Selector.from_json(straight.to_json())
-    assert finish(again, table, other) == finish(straight, table, rng)
-    assert again.to_json() == straight.to_json()
-    assert again.result().to_dict() == straight.result().to_dict()
-
-
 ELSEWHERE = """
 import sys, json
 from asktell import Selector

@@ -59,20 +59,6 @@ def test_it_spends_the_budget_and_never_repeats_a_cell(goal: Any, together: int)
     assert all((e.p_feasible is not None) == (goal is BEST) for e in result.prompts)
 
 
-@pytest.mark.parametrize("goal", [BEST, PARETO])
-def test_resuming_at_every_point_changes_nothing(goal: Any) -> None:
-    scores = table(6, 9)
-    straight, broken = selector(scores, goal, 24), selector(scores, goal, 24)
-    while trial := straight.ask():
-        broken = Selector.from_json(broken.to_json())
-        assert broken.ask() == trial
-        broken = Selector.from_json(broken.to_json())
-        for s in (straight, broken):
-            tell(s, trial, scores)
-    assert broken.to_json() == straight.to_json()
-    assert Selector.from_json(broken.to_json()).result().to_dict() == straight.result().to_dict()
-
-
 def test_no_worker_waits_and_none_gather_on_one_prompt() -> None:
     scores = table(12, 200)
     s = selector(scores, budget=400)
@@ -305,24 +291,6 @@ def test_equal_prompts_are_tied_and_need_a_tolerance() -> None:
     assert close.spent < 100
     assert close.unresolved
     assert close.verdict.action == "either"
-
-
-def test_a_run_that_may_stop_early_resumes_exactly() -> None:
-    method = Adaptive(confidence=0.9, tolerance=0.1)
-    straight = Selector([f"p{i}" for i in range(6)], BEST, 200, method, examples=40)
-    broken = Selector.from_json(straight.to_json())
-    assert broken.method == method
-    while trial := straight.ask():
-        broken = Selector.from_json(broken.to_json())
-        assert broken.ask() == trial
-        for s in (straight, broken):
-            tell(s, trial, CLEAR)
-    assert broken.done
-    assert straight.result().stopped_early
-    assert broken.to_json() == straight.to_json()
-    again = Selector.from_json(broken.to_json())
-    assert again.ask() is None
-    assert again.result().to_dict() == straight.result().to_dict()
 
 
 def test_scores_of_trials_that_are_out_at_an_early_stop_are_still_taken() -> None:

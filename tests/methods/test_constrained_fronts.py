@@ -92,25 +92,6 @@ def test_methods_that_use_features(method: str) -> None:
     assert selected(again) == selected(selector)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_saved_in_the_middle_it_goes_on_as_if_never_interrupted(method: Any) -> None:
-    scores = noisy(3, 8, 12)
-    goal = ParetoSet("a", minimize("b", range=(-1, 2)), subject_to={minimize("c", range=(-1, 2)): 0.5, "b": 0.9})
-    whole, saved = (Selector([f"p{i}" for i in range(8)], goal, 60, method, examples=12, seed=4) for _ in range(2))
-    for count in range(200):
-        if count % 7 == 3:
-            saved = Selector.from_json(saved.to_json())
-            assert saved.goal == goal
-        trial = whole.ask()
-        assert saved.ask() == trial
-        if trial is None:
-            break
-        for selector in (whole, saved):
-            selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
-    assert saved.to_json() == whole.to_json()
-    assert saved.result() == whole.result()
-
-
 @pytest.mark.parametrize("method", ["auto", "race", "uniform", "ege-sr"])
 def test_without_a_feasible_prompt_the_least_violating_one_is_the_answer(method: str) -> None:
     scores = noisy(1)

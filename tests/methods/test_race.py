@@ -1,7 +1,6 @@
 """Race: fixed confidence, every prompt on the same examples."""
 
 import itertools
-import json
 from typing import Any
 
 import numpy as np
@@ -180,19 +179,6 @@ def test_without_a_range_it_is_not_guaranteed_and_says_so() -> None:
     recognized = play(Selector(PAIR, goal, 600, Race(), examples=300), zero_one(2, 300)).result()
     assert "behave unlike those seen" in recognized.notes[-1]  # another score than 0 and 1 may come
     assert not recognized.compare("x").guaranteed
-
-
-@pytest.mark.parametrize("goal", [BEST, ParetoSet(maximize("a", range=UNIT), maximize("b", range=UNIT))])
-def test_saved_and_continued_is_never_interrupted(goal: Any) -> None:
-    rng = np.random.default_rng(1)
-    scores = np.concatenate([zero_one(6, 80)] + [rng.random((6, 80, 1))] * (len(goal.metrics) - 1), axis=2)
-    whole = play(Selector([f"p{i}" for i in range(6)], goal, 400, Race(block=4), examples=80, seed=3), scores)
-    parts = Selector([f"p{i}" for i in range(6)], goal, 400, Race(block=4), examples=80, seed=3)
-    while not parts.done:
-        parts = Selector.from_json(play(parts, scores, n=17).to_json())
-    assert parts.to_json() == whole.to_json()
-    assert parts.result() == whole.result()
-    assert json.loads(parts.to_json())["method"] == {"type": "Race", "confidence": 0.95, "tolerance": 0.0, "block": 4}
 
 
 def test_many_workers_in_any_order() -> None:

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
@@ -117,30 +115,6 @@ def test_the_best_of_those_rejected_is_chosen_by_chance_too(seeds: range) -> Non
                 selector.fail(trial, "boom")
         answers.append(selected(selector)[0])
     assert are_alike(answers)
-
-
-@settings(max_examples=30)
-@given(
-    case=st.sampled_from([*((m, CONSTRAINED) for m in BEST_METHODS), *((m, PARETO) for m in ("auto", "ege-sr"))]),
-    scores=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=6),
-    seed=st.integers(0, 2**64 - 1),
-    saved_after=st.integers(0, 20),
-)
-def test_the_same_seed_decides_alike_after_loading_too(
-    case: tuple[str, Goal], scores: list[Row], seed: int, saved_after: int
-) -> None:
-    method, goal = case
-    whole = played(method, goal, scores, 20, seed)
-    prompts = [f"prompt {k}" for k in range(len(scores))]
-    selector = Selector(prompts, goal, 20, method, examples=20, seed=seed)
-    for _ in range(saved_after):
-        if (trial := selector.ask()) is not None:
-            selector.tell(trial, scores[int(trial.prompt_id)])
-    selector = Selector.from_json(selector.to_json())
-    while trial := selector.ask():
-        selector.tell(trial, scores[int(trial.prompt_id)])
-    assert selector.state.decisions == whole.state.decisions
-    assert selector.result().to_dict() == whole.result().to_dict()
 
 
 def test_the_answer_so_far_of_equals_does_not_change_with_the_rounds() -> None:
