@@ -1,9 +1,8 @@
 """The numbers and measures of the paper."""
 
 from benchmarks import problems
-from benchmarks.paper import __main__ as made
 from benchmarks.paper import published
-from benchmarks.paper.published import REWARD, VOLUME, Row, count
+from benchmarks.paper.published import REWARD, VOLUME, count
 
 
 def test_the_papers_numbers_are_all_there() -> None:
@@ -27,20 +26,7 @@ def test_how_often_its_claims_hold_in_its_own_tables() -> None:
     assert count(rows, REWARD, "MLP-CSR", "CSR")[:2] == (25, 4)
 
 
-def test_soft_reward_tolerates_a_tenth_of_the_threshold() -> None:
-    assert made.soft_reward((0.2, 0.45), 0.5) == 0.2
-    assert made.soft_reward((0.2, 0.449), 0.5) == 0.0
-
-
 def test_a_threshold_may_be_a_number() -> None:
     problem = problems.load("recorded/smollm2_aclsum", "best>=.6")
     assert problem.threshold == 0.6
     assert problem.truth.feasible.sum() == (problem.means[:, 1] >= 0.6).sum() == 11
-
-
-def test_counts_are_of_cells() -> None:
-    ours = (
-        Row("here", VOLUME, 30, "EGE", (0.2, 0.3, 0.3, 0.1), (0.0,) * 4),
-        Row("here", VOLUME, 30, "Uniform", (0.1, 0.3, 0.2, 0.2), (0.0,) * 4),
-    )
-    assert str(count(ours, VOLUME, "EGE", "Uniform")) == "2 / 1 / 1"

@@ -32,19 +32,6 @@ def test_the_model_is_at_the_top_of_its_posterior() -> None:
     np.testing.assert_allclose(-residual.sum(axis=0), centred / PRIOR, atol=1e-6)
 
 
-def test_examples_that_all_or_none_solve_tell_little() -> None:
-    scores = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]])
-    information = OnePL(scores).information(np.arange(4)).mean(axis=0)
-    assert information[2] > max(information[:2])
-
-
-def test_resemblance_falls_with_the_difference_and_with_what_is_not_known() -> None:
-    similarity = OnePL(np.array([[1.0, 1.0, 0.0, np.nan, np.nan]] * 30)).similarity()
-    assert similarity[0, 1] > similarity[0, 2]
-    assert similarity[3, 4] == pytest.approx(1 / np.sqrt(1 + 2 * PRIOR))
-    np.testing.assert_array_equal(np.diag(similarity), 1.0)
-
-
 def test_discrimination_first_when_exploiting_and_coverage_when_exploring() -> None:
     information = np.array([[0.25, 0.24, 0.1]] * 2)
     similarity = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])  # the first two are alike
@@ -53,11 +40,6 @@ def test_discrimination_first_when_exploiting_and_coverage_when_exploring() -> N
     assert choose(information, unseen, similarity, w=1.0, cells=4) == [0, 2]
     unseen[:, 0] = False  # a warm start: the second resembles what is chosen already
     assert choose(information, unseen, similarity, w=1.0, cells=2) == [2]
-
-
-def test_a_switch_that_costs_fewer_cells_is_preferred() -> None:
-    unseen = np.array([[True, True], [True, False]])
-    assert choose(np.full((2, 2), 0.2), unseen, np.eye(2), w=0.5, cells=1) == [1]
 
 
 @pytest.mark.parametrize("budget", [50, 100, 159, 160, 200])

@@ -41,13 +41,6 @@ def test_features_explain_the_structured_tables_only() -> None:
     assert unexplained("unstructured") > 0.8
 
 
-def test_seeds_take_the_instances_of_a_synthetic_table_in_turn() -> None:
-    first, second, again = (problems.load("synthetic/linear-small", "pareto", None, seed) for seed in (0, 1, 10))
-    assert not np.array_equal(first.scores, second.scores)
-    np.testing.assert_array_equal(first.scores, again.scores)
-    assert len(problems.load("synthetic/linear-small@30", "pareto").table.prompts) == 30
-
-
 def test_the_threshold_is_a_quantile_of_the_second_metric(problem: Callable[[str], BenchmarkProblem]) -> None:
     assert [int(problem(goal).truth.feasible.sum()) for goal in problems.BEST] == [9, 6, 3]
     assert problem("pareto").truth.front.any()
@@ -117,24 +110,10 @@ def test_every_format_is_read(folder: Path) -> None:
     assert {"capo/task_llm", "mine/made"} <= set(problems.names(folder))
 
 
-def test_a_large_table_is_cut_to_the_same_prompts_every_time(folder: Path) -> None:
-    one, other = (replay.replay_table("own/llm_debian", folder, n_arms=2) for _ in range(2))
-    assert one.prompts == other.prompts
-    assert len(one.prompts) == 2
-    assert one.features is not None
-    assert one.features.shape[0] == 2
-
-
 def test_a_missing_table_is_an_error_that_names_it(folder: Path) -> None:
     for where in (folder, None):
         with pytest.raises(FileNotFoundError, match="capo/nothing"):
             replay.replay_table("capo/nothing", where)
-
-
-def test_tables_not_named_for_development_are_for_the_report() -> None:
-    assert problems.half("own/smollm2_aclsum") == "development"
-    assert problems.half("own/smollm2_aclsum@30") == "development"
-    assert problems.half("own/something_new") == "report"
 
 
 @pytest.mark.skipif(not os.environ.get("ASKTELL_TABLES"), reason="needs the recorded tables: ASKTELL_TABLES")

@@ -31,19 +31,6 @@ def test_scores_between_0_and_1_are_modelled_as_they_are_whatever_their_unit() -
     np.testing.assert_allclose(predict(np.where(seen, 7 - 3 * unit, np.nan), np.eye(8)), 7 - 3 * predicted, atol=1e-3)
 
 
-def test_features_tell_of_a_prompt_that_was_not_evaluated() -> None:
-    rng = np.random.default_rng(0)
-    features = np.linspace(-2, 2, 30)[:, None]
-    observed = (rng.random((30, 50)) < _rasch(features[:, 0], rng.normal(size=50))).astype(float)
-    observed[[3, 26]] = np.nan
-    low, high = predict(observed, features)[[3, 26]].mean(axis=1)
-    assert low < 0.3 < 0.7 < high
-
-
-def test_where_all_scores_are_equal_so_are_the_predictions() -> None:
-    assert (predict(np.array([[0.5, np.nan], [np.nan, 0.5]]), np.eye(2)) == 0.5).all()
-
-
 def test_the_sample_is_balanced_over_prompts_and_examples() -> None:
     pool = pool_of(np.random.default_rng(0).random((6, 10, 1)), 25, seed=1)
     prompteval(pool, asktell.BestFeasible("quality"), 1)

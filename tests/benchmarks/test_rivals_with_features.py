@@ -7,16 +7,15 @@ from scipy.optimize import check_grad
 import asktell
 from asktell.errors import IncompatibleMethodError
 from benchmarks.problems import BenchmarkProblem
-from benchmarks.rivals.gaussian_process import GaussianProcess, expected_improvement, probability_of_positive
-from benchmarks.rivals.hbbops import _answer, brackets, hbbops
+from benchmarks.rivals.gaussian_process import GaussianProcess
+from benchmarks.rivals.hbbops import brackets, hbbops
 from benchmarks.rivals.pool import Pool
-from benchmarks.rivals.triple_clst import clusters, spread, triple_clst
+from benchmarks.rivals.triple_clst import triple_clst
 from benchmarks.rivals.triple_gse import bayesian_ridge, triple_gse
 from benchmarks.selection import methods
 from tests.benchmarks.pools import pool_of
 
 BEST = asktell.BestFeasible("quality")
-FEASIBLE = asktell.BestFeasible("quality", subject_to={"brevity": 0.5})
 ALL = (hbbops, triple_clst, triple_gse)
 
 
@@ -77,17 +76,6 @@ def test_a_bracket_pays_for_new_examples_and_shares_what_is_left(budget: int, co
     assert answer == [max(np.flatnonzero(most == most.max()))]
 
 
-def test_a_lower_fidelity_answers_if_nothing_of_the_highest_is_feasible() -> None:
-    scores = noiseless(np.array([0.9, 0.5, 0.6]), 80, np.array([0.6, 0.6, 0.6]))
-    pool = pool_of(scores, 120, seed=0)
-    loser = int(np.flatnonzero(pool._prompts == 0)[0])
-    pool._problem._scores[pool._prompts[loser], pool.order[20:], 1] = 0.0  # looks feasible for 20 examples only
-    for arm, n in ((loser, 80), ((loser + 1) % 3, 20), ((loser + 2) % 3, 20)):
-        for _ in range(n):
-            pool.pull(arm)
-    assert _answer(pool, FEASIBLE, {10, 20, 80}) == [2]
-
-
 def test_proposals_climb_a_smooth_function() -> None:
     x = np.linspace(-1, 1, 200)[:, None]
     found = []
@@ -95,13 +83,6 @@ def test_proposals_climb_a_smooth_function() -> None:
         pool = pool_of(noiseless(-((x[:, 0] - 0.3) ** 2), 9), 20 * 9, seed, features=x)
         found += hbbops(pool, BEST, seed)
     np.testing.assert_allclose(x[found, 0], 0.3, atol=0.03)  # by chance one in fifty times
-
-
-def test_proposals_keep_to_the_feasible_side() -> None:
-    x = np.linspace(-1, 1, 200)[:, None]
-    pool = pool_of(noiseless(x[:, 0], 9, np.where(x[:, 0] < 0, 0.7, 0.3)), 25 * 9, seed=0, features=x)
-    (answer,) = hbbops(pool, FEASIBLE, 0)
-    assert -0.1 < x[answer, 0] < 0
 
 
 def test_the_gradient_of_the_process_is_that_of_its_loss() -> None:
@@ -127,24 +108,6 @@ def test_the_process_interpolates_and_knows_where_it_knows_nothing() -> None:
     assert deviation[13] > 10 * deviation[12]
 
 
-def test_expected_improvement_is_the_integral() -> None:
-    rng = np.random.default_rng(0)
-    draws = 0.3 + 0.5 * rng.normal(size=200_000)
-    one = expected_improvement(np.array([0.3]), np.array([0.5]), 0.6)
-    np.testing.assert_allclose(one, np.maximum(draws - 0.6, 0).mean(), rtol=0.02)
-    np.testing.assert_allclose(expected_improvement(np.zeros(1), np.ones(1), 0.0), 1 / np.sqrt(2 * np.pi))
-    np.testing.assert_allclose(probability_of_positive(np.array([0.0, 1.96]), np.ones(2)), [0.5, 0.975], atol=1e-3)
-
-
-def test_clusters_are_found_and_equal_prompts_are_one() -> None:
-    rng = np.random.default_rng(0)
-    centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
-    features = centres[np.repeat([0, 1, 2], 5)] + rng.normal(0, 0.1, (15, 2))
-    found = clusters(features, 3, seed=0)
-    assert sorted(group.tolist() for group in found) == [list(range(i, i + 5)) for i in (0, 5, 10)]
-    assert [group.tolist() for group in clusters(np.zeros((4, 1)), 2, seed=0)] == [[0, 1, 2, 3]]
-
-
 def test_the_worse_half_of_the_clusters_gets_a_third_of_the_budget_at_most() -> None:
     rng = np.random.default_rng(0)
     cluster = np.repeat(np.arange(4), 4)
@@ -155,25 +118,6 @@ def test_the_worse_half_of_the_clusters_gets_a_third_of_the_budget_at_most() -> 
     spent = np.bincount(cluster, original(pool, pool.counts))
     assert spent[:2].tolist() == [8, 8]  # a third of 96 over four clusters
     assert spent.sum() == 96
-
-
-def test_a_cluster_sees_many_examples_though_a_prompt_sees_few() -> None:
-    pool = pool_of(np.zeros((4, 50, 1)), 12, seed=0)
-    for group in (np.arange(3), np.array([3])):
-        spread(pool, group, 6, every_turn_another_example=True)
-    seen = ~np.isnan(pool.observed[:, pool.order[:7], 0])
-    assert [np.flatnonzero(row).tolist() for row in seen[:4]] == [[0, 3], [1, 4], [2, 5], [0, 1, 2, 3, 4, 5]]
-
-
-def test_ridge_finds_a_line_and_shrinks_noise() -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 3))
-    constant, slope = bayesian_ridge(x, 2 + x @ [1.0, -1.0, 0.0] + 0.01 * rng.normal(size=200))
-    np.testing.assert_allclose([constant, *slope], [2.0, 1.0, -1.0, 0.0], atol=0.01)
-    noise = rng.normal(size=200)
-    _, slope = bayesian_ridge(x, noise)
-    least_squares = np.linalg.lstsq(x - x.mean(axis=0), noise - noise.mean(), rcond=None)[0]
-    assert np.linalg.norm(slope) < 0.8 * np.linalg.norm(least_squares)
 
 
 def test_ridge_is_at_a_maximum_of_the_evidence() -> None:

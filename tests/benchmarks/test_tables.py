@@ -23,10 +23,6 @@ from benchmarks.tables.sources import SOURCES
 Make = Callable[[str, dict[str, bytes]], Path]
 
 
-def json_of(value: Any) -> bytes:
-    return json.dumps(value).encode()
-
-
 class Named:
     """An object of a class that the reader does not have."""
 
@@ -142,59 +138,6 @@ def test_capo_is_joined_from_the_optimizers_states(make: Make, capsys: pytest.Ca
     np.testing.assert_array_equal(replayed.scores, table.scores)
 
 
-def test_alpaca_eval_keeps_the_instructions_that_every_system_was_judged_on(make: Make) -> None:
-    def judged(*preferences: float | None) -> bytes:
-        outputs = ["word " * 60, "word " * 190, "word " * 320, ""]
-        rows = zip("dcba", preferences, outputs, strict=True)
-        return json_of([{"instruction": i, "preference": p, "output_2": o} for i, p, o in rows])
-
-    where = "results/{}/alpaca_eval_gpt4/annotations.json".format
-    files = {where("x"): judged(2, 1, 1.5, 2), where("x-2"): judged(0, 1.0, 2.0, None)}
-    path = make("alpaca_eval", {**files, where("xwinlm-70b-v0.3"): b"left out"})
-    table = read_table(path)
-    assert table.prompts == ("x-2", "x")
-    np.testing.assert_array_equal(table.scores[:, :, 0], [[1, 0, 0], [0.5, 0, 1]])
-    np.testing.assert_allclose(table.scores[:, :, 1], [[0, 0.5, 1]] * 2)
-    assert replay_table("alpaca_eval/alpaca_eval_gpt4", path.parents[1]).features is None
-
-
-def test_summeval_has_rouge_brevity_and_coherence(make: Make) -> None:
-    pytest.importorskip("rouge_score")
-
-    def document(*summaries: str) -> dict[str, Any]:
-        systems = {f"M{i}": {"sys_summ": s, "scores": {"coherence": 4.0}} for i, s in enumerate(summaries)}
-        return {"ref_summ": "The cat sat.", "sys_summs": systems}
-
-    pickled = pickle.dumps({"d1": document("the cat sat", "a dog " * 40), "d2": document("the cat ran", "x")})
-    table = read_table(make("summeval", {"SUM/SummEval/data.pkl": pickled}))
-    np.testing.assert_allclose(table.scores[:, :, 0], [[1, 2 / 3], [0, 0]], rtol=1e-6)
-    np.testing.assert_allclose(table.scores[:, :, 1], [[1, 1], [0.5, 1]])
-    np.testing.assert_allclose(table.scores[:, :, 2], 0.8)
-
-
-def test_mathqa_keeps_the_questions_that_every_pair_answered(make: Make) -> None:
-    table = {
-        "b": {10: Named(score=1.0, cost=0.01), 9: Named(score=0.0, cost=0.1)},
-        "a": {9: Named(score=1.0, cost=1.0), 10: Named(score=1.0, cost=1.0), 11: Named(score=1.0, cost=1.0)},
-    }
-    path = "experiments/results/cache_db_results/mathqa_lookup.pkl"
-    found = read_table(make("agentopt_mathqa", {path: pickle.dumps({"table": table})}))
-    assert found.prompts == ("b", "a")
-    np.testing.assert_allclose(found.scores, [[[1, 2], [0, 1]], [[1, 0], [1, 0]]])
-
-
-def test_can_ai_code_leaves_out_who_was_not_asked_everything(make: Make) -> None:
-    def lines(*languages: str) -> bytes:
-        rows = [{"name": "F", "language": each, "passed": 1, "total": 4, "answer": "x" * 9} for each in languages]
-        return "\n".join(map(json.dumps, rows)).encode()
-
-    where = "results/a/eval_junior-v2_{}.ndjson".format
-    files = {where("m"): lines("python", "javascript"), where("n"): lines("python"), "results/a/other": b"no"}
-    table = read_table(make("can_ai_code_junior", files))
-    assert table.prompts == (where("m"),)
-    np.testing.assert_allclose(table.scores, [[[0.25, -1], [0.25, -1]]])
-
-
 def test_mmlu_pro_draws_questions_of_every_category_from_the_whole_models(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,25 +160,6 @@ def test_mmlu_pro_draws_questions_of_every_category_from_the_whole_models(
     assert examples[:100] == sorted(examples[:100])
     assert max(examples) < 12_000
     assert all(at % 2 == 0 for at in examples[:100])
-
-
-def test_mteb_takes_english_and_the_median_of_a_missing_time(make: Make) -> None:
-    tasks = [Path(pattern).stem for pattern in SOURCES["mteb_english_v2"].patterns]
-
-    def results(model: str, n: int, seconds: list[float | None]) -> dict[str, bytes]:
-        subsets = [(0.2, ["eng-Latn"]), (0.6, ["deu-Latn", "eng-Latn"]), (0.9, ["deu-Latn"])]
-        test = [{"main_score": score, "languages": languages} for score, languages in subsets]
-        times = [*seconds, *[10.0] * n][:n]
-        return {
-            f"results/{model}/r{i % 2}/{task}.json": json_of({"scores": {"test": test}, "evaluation_time": time})
-            for i, (task, time) in enumerate(zip(tasks[:n], times, strict=True))
-        }
-
-    files = {**results("a", 41, [None, 0]), **results("b", 41, [1000.0]), **results("c", 40, [])}
-    table = read_table(make("mteb_english_v2", {**files, **results("d", 41, [None] * 3)}))
-    assert table.prompts == ("a", "b")
-    np.testing.assert_allclose(table.scores[:, :, 0], 0.4)
-    np.testing.assert_allclose(table.scores[:, :3, 1], [[-3, -1, -1], [-3, -1, -1]])
 
 
 def test_a_source_that_cannot_be_fetched_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
