@@ -33,26 +33,7 @@ from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.summary import compare, summarize
-from asktell.state import (
-    Added,
-    Asked,
-    Decided,
-    Event,
-    Extended,
-    Failed,
-    Grown,
-    Observed,
-    Released,
-    Remarked,
-    Retired,
-    State,
-    Told,
-    apply,
-    decide,
-    growth,
-    initial,
-)
-from asktell.state.events import Pull
+from asktell.state import Decided, Event, Grown, State, apply, decide, events, growth, initial
 from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, trial_id
 from asktell.state.problem import checked_problem
 
@@ -418,20 +399,9 @@ class Selector(Selection):
     ) -> None:
         named = Prompts.of(prompts)
         problem = checked_problem(
-            named,
-            goal,
-            budget,
-            examples,
-            features,
-            seed,
-            sampling,
-            on_failure,
-            max_failure_rate,
-            baseline,
-            repeats,
-            profile,
-            segments,
-        )
+            named, goal, budget, examples, features, seed, sampling, on_failure, max_failure_rate, baseline, repeats,
+            profile, segments,
+        )  # fmt: skip
         if not isinstance(method, Method):
             method = preset(method, goal)
         method.check(problem)
@@ -473,18 +443,18 @@ class Selector(Selection):
             asked.sort(key=operator.attrgetter("arm"))
             return list(starmap(self._prompts.trial, asked))
 
-    def _ask_next(self) -> Asked | None:
+    def _ask_next(self) -> events.Asked | None:
         pull = self._next_pull()
         if pull is None:  # the plan is used up
             self._make_due_decisions()
             pull = self._next_pull()
             if pull is None:
                 return None
-        asked = Asked(self._state.asked if pull.trial is None else pull.trial, pull.arm, pull.example)
+        asked = events.Asked(self._state.asked if pull.trial is None else pull.trial, pull.arm, pull.example)
         self._take(asked)
         return asked
 
-    def _next_pull(self) -> Pull | None:
+    def _next_pull(self) -> events.Pull | None:
         """The next pull of the plan, unless the selection is finished or the pull may cost more than is left."""
         # One of the baseline, which never leaves, may have been handed back after the end.
         pull = None if self._state.finished else self._state.next_pull()
@@ -522,7 +492,7 @@ class Selector(Selection):
             if self._state.open(id_) is None:
                 check_same(self._state, id_, vector)
                 return False
-            self._take(Told(id_, vector, cost))
+            self._take(events.Told(id_, vector, cost))
             self._decide_when_nothing_is_pending()
             return True
 
@@ -550,7 +520,7 @@ class Selector(Selection):
             vector = None if scores is None and cost is not None else self._state.problem.goal.vector(scores)
             cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
-            self._take(Observed(arm, find_example(self._state.problem, example), vector, cost))
+            self._take(events.Observed(arm, find_example(self._state.problem, example), vector, cost))
             return True
 
     def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> bool:
@@ -558,7 +528,7 @@ class Selector(Selection):
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
                 return self._was_asked(id_)
-            self._take(Failed(id_, check_reason(reason), None if cost is None else check_cost(cost)))
+            self._take(events.Failed(id_, check_reason(reason), None if cost is None else check_cost(cost)))
             self._decide_when_nothing_is_pending()
             return True
 
@@ -567,7 +537,7 @@ class Selector(Selection):
             id_ = trial_id(self._state, self._prompts, trial)
             if id_ not in self._state.pending:
                 return self._was_asked(id_)
-            self._take(Released(id_))
+            self._take(events.Released(id_))
             return True
 
     def _was_asked(self, trial: int) -> Literal[False]:
@@ -580,7 +550,7 @@ class Selector(Selection):
 
     def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
         with self._lock:
-            known = growth.request(self._state, key, Added)
+            known = growth.request(self._state, key, events.Added)
             if known is not None:
                 return growth.ids_again(self._prompts, prompts, *known)
             event, ids = growth.addition(self._state, self._prompts, prompts, features, key)
@@ -591,7 +561,7 @@ class Selector(Selection):
 
     def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
         with self._lock:
-            known = growth.request(self._state, key, Retired)
+            known = growth.request(self._state, key, events.Retired)
             if known is not None:
                 growth.check_again(key, known[1].arm == self._prompts.arm(prompt))
                 return
@@ -607,7 +577,7 @@ class Selector(Selection):
         key: str | None = None,
     ) -> None:
         with self._lock:
-            known = growth.request(self._state, key, Extended)
+            known = growth.request(self._state, key, events.Extended)
             if known is not None:
                 n_examples, ids = numbered(examples)
                 given = evaluations or 0, cost or 0.0, n_examples or 0, None if ids is None else ids.ids
@@ -621,7 +591,7 @@ class Selector(Selection):
     def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
         if not isinstance(text, str) or not text.strip():
             raise InvalidArgumentError(f"remark() needs a text, got {short(text)}.")
-        event = Remarked(check_name("The topic of a remark", topic), text, bool(doubtful))
+        event = events.Remarked(check_name("The topic of a remark", topic), text, bool(doubtful))
         with self._lock:
             if self._state.remarks.get(event.topic) != event:
                 self._take(event)

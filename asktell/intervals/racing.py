@@ -33,16 +33,12 @@ def certainly_worse(
     """(K,) after how many of n examples each prompt is certainly worse than another; n + 1: it is not.
 
     One of the best of all is found worse with a probability of at most `error`. Exact where nothing is left of a
-    population.
+    population. The `betting` is for differences of two scores.
 
-    Args:
-        betting: for differences of two scores.
-        scores: (K, n) in the examples' order, larger is better; NaN: failed, or not known yet.
-        known: (K,) how many of the first examples of each have been evaluated, with a score or without. Nobody gets
-            beyond where one who is still in the race has been.
-        joined: (K,) how many examples others had seen before each joined; it is waited for only beyond them.
-        stays: (K,) who is still evaluated; others are out once they have no more scores.
-        error: the probability of a mistake.
+    `scores` (K, n) are in the examples' order, larger is better; NaN: failed, or not known yet. `known` (K,): how many
+    of the first examples of each have been evaluated, with a score or without; nobody gets beyond where one who is
+    still in the race has been. `joined` (K,): how many examples others had seen before each joined; it is waited for
+    only beyond them. `stays` (K,): who is still evaluated; others are out once they have no more scores.
     """
     k, n = scores.shape
     arms, turn, never = np.arange(k)[:, None], np.arange(n), n + 1

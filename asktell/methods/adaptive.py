@@ -290,8 +290,10 @@ class Adaptive:
         spread = not first and belief is not None and of_first is not None and belief.explained > _MOSTLY
         by_doubt = None if first or spread else belief
         doubt, informative = (None, None) if by_doubt is None else (by_doubt.interest, by_doubt.informative)
-        share = _FACTORS_SHARE if spread else _FIRST_SHARE if first else self._share(problem)
-        share = share if self.share is None else self.share
+        share = self.share
+        if share is None:
+            levels = _LEVEL_SHARE if problem.goal.is_constrained else float(problem.n_arms)
+            share = _FACTORS_SHARE if spread else _FIRST_SHARE if first else levels
         used_arms, used = _used_places(state, problem.telling_place)
         noise = belief.noise if belief is not None and alone and problem.is_noisy else None
         where = None
@@ -329,11 +331,6 @@ class Adaptive:
                 else:
                     cells.append((arm, int(problem.order[place])))
         return tuple(cells[:n_pulls])
-
-    def _share(self, problem: Problem) -> float:
-        if self.share is not None:
-            return self.share
-        return _LEVEL_SHARE if problem.goal.is_constrained else float(problem.n_arms)
 
 
 def _answer(state: State, belief: Belief | None) -> list[int]:

@@ -473,16 +473,10 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
     There is an answer for each objective (not worse by more than `margin`, in units of the metric) and for each
     constraint (kept).
 
-    Call it after any number of evaluations: the probability that a True is ever wrong is at most 1 - `confidence`, and
-    so is that of a False. For a wrong "all True" one false claim has to look certain; for a wrong "one False" any one
-    may, so each of them gets its share of the error. Nothing is certain once late repeats show that scores drifted.
-
-    Args:
-        state: of a selection that gives both prompts the same examples, such as the method "uniform".
-        candidate: its arm.
-        baseline: its arm.
-        margin: a loss that does not matter.
-        confidence: below 1.
+    Call it after any number of evaluations of a selection that gives both arms the same examples, such as the method
+    "uniform": the probability that a True is ever wrong is at most 1 - `confidence`, and so is that of a False. For a
+    wrong "all True" one false claim has to look certain; for a wrong "one False" any one may, so each of them gets its
+    share of the error. Nothing is certain once late repeats show that scores drifted.
     """
     problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
     check_no_segments(goal, "a gate")

@@ -28,13 +28,9 @@ def when_decided(
 ) -> Decisions:
     """Let the rule of `not_worse` look at selections of a candidate and a baseline as they go on.
 
-    Args:
-        problem: how many examples there are, how often each may be taken, and whether scores are noisy.
-        differences: (R, n) candidate minus baseline in one objective, larger is better, in units of the metric's
-            range: from -1 to 1, in the order in which the examples are taken.
-        margin: a loss that does not matter, in the same units.
-        confidence: below 1.
-        n_claims: how many objectives and constraints are looked at, which share the error of a failure.
+    `differences` (R, n) are candidate minus baseline in one objective, larger is better, in units of the metric's
+    range, as the margin is, and in the order in which the problem's examples are taken. `n_claims`: how many objectives
+    and constraints are looked at, which share the error of a failure.
     """
     n_rows, most = differences.shape
     examples, passed, failed = np.full(n_rows, most), np.zeros(n_rows, dtype=bool), np.zeros(n_rows, dtype=bool)

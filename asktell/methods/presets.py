@@ -6,32 +6,20 @@ from typing import Any, NamedTuple, TypeAlias
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
 from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.estimators import (
-    BLUP,
-    MLP,
-    AbstractEstimator,
-    LeastSquares,
-    SampleMean,
-)
+from asktell.estimators import BLUP, MLP, AbstractEstimator, LeastSquares, SampleMean
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.elimination import Elimination, rule_of
 from asktell.methods.race import Race
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.schedulers import (
-    AbstractScheduler,
-    GEGEHalving,
-    SequentialHalving,
-    Single,
-    SuccessiveRejects,
-)
+from asktell.schedulers import AbstractScheduler, GEGEHalving, SequentialHalving, Single, SuccessiveRejects
 from asktell.state import Added, Growth, Retired
 
 SCHEDULES = ("default", "published")
 
 
 class _Preset(NamedTuple):
-    """The composition of a named method; `tuned` is false for the published schedules."""
+    """The composition of a named method; the scheduler takes whether it is tuned, or as published."""
 
     goal: type[Goal] | None  # None: both
     scheduler: Callable[[bool], AbstractScheduler]
@@ -39,38 +27,28 @@ class _Preset(NamedTuple):
     estimator: type[AbstractEstimator] = SampleMean
 
 
-def _rejects(tuned: bool) -> AbstractScheduler:
-    return SuccessiveRejects(tight=tuned)
-
-
-def _halving(tuned: bool) -> AbstractScheduler:
-    return SequentialHalving(adaptive=tuned)
-
-
 _PRESETS = {
     "uniform": _Preset(None, lambda tuned: Single()),
-    "csr": _Preset(BestFeasible, _rejects),
-    "csr-sh": _Preset(BestFeasible, _halving),
-    "blup-csr": _Preset(BestFeasible, _halving, estimator=BLUP),
-    "mlp-csr": _Preset(BestFeasible, _halving, estimator=MLP),
-    "lcsh": _Preset(BestFeasible, _halving, GOptimalDesign, LeastSquares),
-    "ege-sr": _Preset(ParetoSet, _rejects),
-    "ege-sh": _Preset(ParetoSet, _halving),
-    "blup-ege": _Preset(ParetoSet, _halving, estimator=BLUP),
-    "mlp-ege": _Preset(ParetoSet, _halving, estimator=MLP),
+    "csr": _Preset(BestFeasible, SuccessiveRejects),
+    "csr-sh": _Preset(BestFeasible, SequentialHalving),
+    "blup-csr": _Preset(BestFeasible, SequentialHalving, estimator=BLUP),
+    "mlp-csr": _Preset(BestFeasible, SequentialHalving, estimator=MLP),
+    "lcsh": _Preset(BestFeasible, SequentialHalving, GOptimalDesign, LeastSquares),
+    "ege-sr": _Preset(ParetoSet, SuccessiveRejects),
+    "ege-sh": _Preset(ParetoSet, SequentialHalving),
+    "blup-ege": _Preset(ParetoSet, SequentialHalving, estimator=BLUP),
+    "mlp-ege": _Preset(ParetoSet, SequentialHalving, estimator=MLP),
     "gege": _Preset(ParetoSet, lambda tuned: GEGEHalving(), GOptimalDesign, LeastSquares),
 }
 
 
 Method: TypeAlias = Elimination | Adaptive | Race
-
 """How prompts are selected."""
 
 
 _WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
 METHODS = (*_WHOLE, *_PRESETS)
-
 """The names that `preset` and `Selector(..., method=...)` know."""
 
 
@@ -84,7 +62,6 @@ PARTS: dict[str, type] = {
         *(ConstrainedRanking, ParetoGap, ConstrainedParetoGap),
     )
 }
-
 """The methods and their parts that a saved selector may name."""
 
 
@@ -136,17 +113,6 @@ def check_method(method: Method, event: Growth) -> None:
         what = "add()" if isinstance(event, Added) else "extend()"
         raise IncompatibleMethodError(
             f"{what} goes with the methods 'auto' and 'race' (asktell.Adaptive, asktell.Race): this one, "
-            f"{_called(method)}, has planned its rounds for the prompts and the budget of the start. Make another "
-            "selector, and give it the scores so far by observe()."
+            f"{type(method.scheduler).__name__}, has planned its rounds for the prompts and the budget of the start. "
+            "Make another selector, and give it the scores so far by observe()."
         )
-
-
-def _called(method: Elimination) -> str:
-    """The preset's name, or that of the scheduler of another composition."""
-    for name, made in _PRESETS.items():
-        schedulers = made.scheduler(True), made.scheduler(False)
-        parts = type(method.allocator), type(method.estimator)
-        for_best = made.goal is None or (made.goal is BestFeasible) == isinstance(method.rule, ConstrainedRanking)
-        if method.scheduler in schedulers and parts == (made.allocator, made.estimator) and for_best:
-            return repr(name)
-    return f"a composition with {type(method.scheduler).__name__}"

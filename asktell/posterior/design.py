@@ -73,13 +73,8 @@ def information(examples: Indices, scores: Vector, correlation: float, n_example
     """(N,) how much another score on each example tells, in units of one on an example that nobody has seen.
 
     That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds. An example's p is taken as
-    common to all prompts, and as Beta with the scores' mean.
-
-    Args:
-        examples: (n,) of the known cells, -1 for one that is none of the N.
-        scores: (n,) of 0 and 1.
-        correlation: of two prompts' scores on one example: its effect's part of the variance.
-        n_examples: N.
+    common to all prompts, and as Beta with the scores' mean. `examples` (n,) are those of the known cells, -1 for one
+    that is none of the N; `correlation` is that of two prompts' scores on one example.
     """
     least, most = _CORRELATIONS
     real = examples >= 0

@@ -373,14 +373,9 @@ class System:
 def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tuple[Vector, Matrix, float]:
     """The regression of what the effects leave of the scores on what they leave of the basis's columns.
 
-    Args:
-        left: their products, as of `System.unexplained`.
-        residual: the variance.
-        deviations: (q,) of the slopes beforehand.
-
-    Returns:
-        The slopes' mean, a root of their covariance, and the log of the determinant by which they enlarge that of the
-        scores' covariance.
+    `left` are their products, as of `System.unexplained`, and `deviations` (q,) those of the slopes beforehand. Returns
+    the slopes' mean, a root of their covariance, and the log of the determinant by which they enlarge that of the
+    scores' covariance.
     """
     inner = np.eye(len(deviations)) + deviations[:, None] * left[1:, 1:] * deviations / residual
     lower = _cholesky(inner)

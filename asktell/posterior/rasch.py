@@ -40,16 +40,11 @@ class _Fit(NamedTuple):
 
 
 class Rasch:
-    """The posterior of every prompt's share of 1, on the examples given and on new ones like them.
+    """The posterior of every prompt's share of 1, on the N examples given and on new ones like them.
 
-    Args:
-        arms: (n,) of every known cell.
-        examples: (n,) of every known cell, below N; with `n_examples` None every cell has one of its own.
-        scores: (n,) 0 or 1.
-        n_arms: K.
-        n_examples: N, or None if they are endless.
-        others: (K,) how good the prompts are in the other metrics, standardized, larger is better; 0 if unknown.
-        minimized: whether less is better.
+    `arms`, `examples` and `scores` (n,) are those of every known cell; with `n_examples` None every cell has an example
+    of its own. `others` (K,): how good the prompts are in the other metrics, standardized, larger is better; 0 if
+    unknown. `minimized`: less is better.
     """
 
     def __init__(

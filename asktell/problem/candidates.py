@@ -189,7 +189,8 @@ class Candidates(Sequence[dict[str, Value]]):
     def from_data(cls, data: object) -> "Candidates":
         """The candidates that `to_data` made `data` of; without `candidates` in it, all combinations."""
         factors = data.get("factors") if isinstance(data, Mapping) else None
-        if not isinstance(data, Mapping) or not isinstance(factors, Mapping) or not set(data) <= _DATA:
+        known = isinstance(data, Mapping) and set(data) <= {"factors", "candidates"}
+        if not isinstance(data, Mapping) or not isinstance(factors, Mapping) or not known:
             raise InvalidArgumentError(f"Candidates as data have `factors` and `candidates`, got {short(data)}.")
         if data.get("candidates") is None:
             return grid(**factors)
@@ -198,9 +199,6 @@ class Candidates(Sequence[dict[str, Value]]):
             if not known or any(level not in named for level, named in zip(names, factors.values(), strict=True)):
                 raise InvalidArgumentError(f"A candidate names a level of each factor, got {short(names)}.")
         return cls.__new__(cls)._set(factors, data["candidates"])
-
-
-_DATA = {"factors", "candidates"}
 
 
 def grid(
@@ -340,17 +338,14 @@ class Prompts:
         return Trial(id_, self.ids[arm], self.texts[arm], example, candidate)
 
     def arm(self, prompt: object, what: str = "") -> int:
-        """The arm of a prompt as a caller names it; `what` it is said to be, for the error's message."""
+        """The arm of a prompt as a caller names it (`AnyPrompt`); `what` it is said to be, for the error's message."""
         arm = self.find(prompt)
         if arm is None:
             raise InvalidArgumentError(what + self.unknown(prompt))
         return arm
 
     def find(self, prompt: object) -> int | None:
-        """The arm of a prompt as a caller names it (`AnyPrompt`), None if there is none.
-
-        An id that is a position may be given as text, as a command line and an address have it.
-        """
+        """The same, None if there is none. An id that is a position may be given as text, as a command line has it."""
         id_: object = prompt
         if not isinstance(prompt, str | int):
             id_ = prompt.prompt_id if isinstance(prompt, Trial) else getattr(prompt, "id", None)

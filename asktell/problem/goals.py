@@ -18,22 +18,6 @@ from asktell.errors import IncompatibleMethodError, InvalidArgumentError, Invali
 from asktell.numerics.arrays import Means, Values, Vector
 from asktell.problem.checks import LARGEST, SMALLEST_RANGE, check_part, finite, nearest, short, some
 
-__all__ = [
-    "BestFeasible",
-    "Constraint",
-    "Goal",
-    "Objective",
-    "ParetoSet",
-    "Scores",
-    "SubjectTo",
-    "Threshold",
-    "at_least",
-    "at_most",
-    "maximize",
-    "minimize",
-]
-
-
 LESS_IS_BETTER = frozenset(
     [
         *["cost", "costs", "price", "prices", "money", "spend", "spending", "usd", "eur", "dollars", "cents"],
@@ -181,9 +165,8 @@ class Constraint:
     @property
     def column(self) -> str:
         """What of the goal's `columns` is bounded: the metric, or the share of examples on the right side."""
-        return (
-            self.metric if self.quantile is None else f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
-        )
+        bounded = f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
+        return self.metric if self.quantile is None else bounded
 
     def __str__(self) -> str:
         part = ""

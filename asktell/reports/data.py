@@ -59,17 +59,10 @@ def document(
     patience: float = PATIENCE,
     paused: bool = False,
 ) -> dict[str, Any]:
-    """The data of a report.
+    """The data of a selection's report; `name` is that of the study, and `paused` whether it is.
 
-    Args:
-        state: of the selection.
-        method: of the selection.
-        prompts: of the selection.
-        name: of the study.
-        evaluations: with costs and details; by default those of the state, which have none.
-        about: settings of the run to show, by name: the model, the data, ...
-        patience: maximum seconds to compute how the answer settled.
-        paused: whether the study is paused.
+    `evaluations`: with costs and details; by default those of the state, which have none. `about`: settings of the run
+    to show, by name: the model, the data, ... `patience`: maximum seconds to compute how the answer settled.
     """
     result = summarize(state, method, prompts)
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}

@@ -40,13 +40,9 @@ def render(document: Mapping[str, Any]) -> str:
 
 
 def render_live(title: str, live: str, **attributes: str) -> str:
-    """A page that polls for its document.
+    """A page that polls for its document, at the address `live` relative to its own, with `attributes` as of `frame`.
 
-    Args:
-        title: of the page.
-        live: address, relative to the page's own, that gives what `asktell.studies.watching.LiveReport.newer` does;
-            `?version=` is that of the document which the page has.
-        attributes: as for `frame`.
+    There it finds what `asktell.studies.watching.LiveReport.newer` gives; `?version=` is that of the document it has.
     """
     return frame(title, assets()[1], attributes={"live": live, **attributes})
 
@@ -60,15 +56,10 @@ def frame(
     live: bool = True,
     attributes: Mapping[str, str] | None = None,
 ) -> str:
-    """A page that runs one script, in asktell's style.
+    """A page that runs one script, in asktell's style; whoever runs none sees the `summary`.
 
-    Args:
-        title: of the page.
-        script: that draws it.
-        data: JSON for the script, as `encode` writes it.
-        summary: for who runs no scripts.
-        live: whether the script asks the server that the page came from for anything.
-        attributes: the script finds them as `document.documentElement.dataset`.
+    `data`: JSON for the script, as `encode` writes it. `live`: whether the script asks the server that the page came
+    from for anything. `attributes`: the script finds them as `document.documentElement.dataset`.
     """
     found = "".join(f' data-{name}="{html.escape(_clean(value))}"' for name, value in (attributes or {}).items())
     return _PAGE.format(

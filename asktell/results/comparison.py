@@ -152,20 +152,13 @@ def compare(
     random_order: bool = True,
     rounds: int | None = None,
 ) -> Difference:
-    """One metric of two prompts, from their scores of the same examples, in the order in which they were taken.
+    """One metric of two prompts, from their (n,) scores of the same examples, in the order in which they were taken.
 
-    Args:
-        scores_a: (n,) scores of the one prompt.
-        scores_b: (n,) scores of the other, of the same examples.
-        population: how many examples there are, each taken once; None: independent draws from any number.
-        limits: the lowest and the highest score there can be; None: unknown.
-        confidence: how often an interval has to be right. Whoever reads several divides the error among them.
-        tolerance: differences up to it do not matter.
-        minimize: whether less is better.
-        random_order: whether the order of the examples is random and does not depend on scores.
-        rounds: how often all examples may be taken, if scores are noisy; None if they are not. Scores are given round
-            by round: all examples in their order, and again. What counts is the mean over the examples of the expected
-            difference, so no number of them makes that known exactly.
+    `population`: how many examples there are, each taken once; None: independent draws from any number. `limits`: the
+    lowest and the highest score there can be, None if unknown. `random_order`: the order of the examples is random and
+    does not depend on scores. `rounds`: how often all examples may be taken, if scores are noisy, else None; scores are
+    then given round by round. What counts is the mean over the examples of the expected difference, so no number of
+    noisy scores makes that known exactly. Whoever reads several intervals divides the error among them.
     """
     a, b = np.asarray(scores_a, dtype=np.float64), np.asarray(scores_b, dtype=np.float64)
     scores = np.concatenate([a, b])

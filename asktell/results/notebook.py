@@ -17,13 +17,7 @@ _ROWS = 10
 
 
 def as_html(result: "Result", heading: list[str], above: str = "") -> str:
-    """The verdict first, and below it the table of the answer and those that may be better.
-
-    Args:
-        result: what is shown.
-        heading: lines of text below the verdict.
-        above: HTML before it.
-    """
+    """The verdict first, between some HTML and a heading, and the table of the answer and those that may be better."""
     chosen = {entry.id for entry in result.selected}
     found = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)] if chosen else []
     shown = found[:_ROWS]

@@ -199,6 +199,13 @@ class _Judge(ABC):
     def verdict(self) -> Verdict:
         """The verdict."""
 
+    def _stated(self, action: str, sentence: str, contenders: list[int], likely: Vector, **own: Any) -> Verdict:
+        return Verdict(
+            action=action, sentence=sentence, p_feasible=self.p_feasible,
+            given_p_feasible=self._p_feasible(self.stated.given), loss=self.loss, loss_95=self.loss_95,
+            contenders=tuple((self.ids[arm], float(likely[arm])) for arm in contenders), outlook=self.outlook, **own,
+        )  # fmt: skip
+
     def _p_feasible(self, values: Draws) -> float | None:
         if not self.goal.is_constrained:
             return None
@@ -362,19 +369,11 @@ class _OfBest(_Judge):
 
     def verdict(self) -> Verdict:
         action, likely = self._action(), self._likely()[1]
-        return Verdict(
-            None if action == NONE else self.ids[self.first],
-            action,
-            self._sentence(action),
-            float(self.chances.p_best[self.first]),
-            self.p_feasible,
-            float(self.chances.given_p_best[self.first]),
-            self._p_feasible(self.stated.given),
-            self.loss,
-            self.loss_95,
-            tuple((self.ids[arm], float(likely[arm])) for arm in self._contenders()),
-            self.outlook,
-        )
+        p_best, given_p_best = (float(p[self.first]) for p in (self.chances.p_best, self.chances.given_p_best))
+        return self._stated(
+            action, self._sentence(action), self._contenders(), likely,
+            answer=None if action == NONE else self.ids[self.first], p_best=p_best, given_p_best=given_p_best,
+        )  # fmt: skip
 
     def _contenders(self) -> list[int]:
         return [self.first, *(arm for arm in self._likely()[0] if arm != self.first)]
@@ -473,19 +472,7 @@ class _OfFront(_Judge):
             p_in = self.chosen(self.new, closest=True).mean(axis=0)
         others = [int(arm) for arm in np.argsort(-p_in, kind="stable") if p_in[arm] >= _IN_FRONT]
         contenders = [*self.answer.tolist(), *(arm for arm in others if arm not in self.answer)]
-        return Verdict(
-            None,
-            action,
-            self._sentence(action, contenders),
-            None,
-            self.p_feasible,
-            None,
-            self._p_feasible(self.stated.given),
-            self.loss,
-            self.loss_95,
-            tuple((self.ids[arm], float(p_in[arm])) for arm in contenders),
-            self.outlook,
-        )
+        return self._stated(action, self._sentence(action, contenders), contenders, p_in, answer=None)
 
     def _action(self) -> str:
         if self.none_is_feasible:
