@@ -365,7 +365,7 @@ def test_methods_with_rounds_refuse_with_the_names_of_those_that_do_not(method: 
     selector = Selector(["a", "b"], GOALS["set" if method.startswith("ege") else "best"], 9, method)
     before = facts(selector)
     for call in (lambda: selector.add(["c"]), lambda: selector.extend(3)):
-        with pytest.raises(IncompatibleMethodError, match="'auto' and 'race'.*this one, .*, has planned"):
+        with pytest.raises(IncompatibleMethodError, match=r"'auto' and 'race'.*this one, .*, has planned"):
             call()
     assert facts(selector) == before
 
