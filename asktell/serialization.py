@@ -34,19 +34,13 @@ from asktell.state import (
     ACCEPTED,
     FAILED,
     REJECTED,
-    Added,
-    Decided,
-    Departure,
-    Extended,
     Failures,
     Grown,
-    Growth,
     History,
     Problem,
     Pull,
-    Remarked,
-    Retired,
     State,
+    events,
     grown,
     initial,
 )
@@ -250,12 +244,12 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
 # Decisions and growth
 
 
-def dump_decided(decided: Decided) -> dict[str, Any]:
+def dump_decided(decided: events.Decided) -> dict[str, Any]:
     """A decision as data."""
     return decided._asdict()
 
 
-def load_decided(data: object, problem: Problem) -> Decided:
+def load_decided(data: object, problem: Problem) -> events.Decided:
     """The decision that `dump_decided` made `data` of."""
     record = typed("a decision", data, dict)
     pulls, plan = record.get("pulls"), record.get("plan")
@@ -263,7 +257,7 @@ def load_decided(data: object, problem: Problem) -> Decided:
     arm = partial(whole, "arm", low=0, high=problem.n_arms - 1)
     example = partial(whole, "example", low=-1, high=(problem.n_examples or 0) - 1)
     pairs = None if plan is None else [items("a planned pull", pull, 2) for pull in items("a decision's plan", plan)]
-    return Decided(
+    return events.Decided(
         round=whole("round", record.get("round"), 0),
         departures=tuple(_load_departure(item, problem) for item in items("departures", record.get("departures"))),
         pulls=tuple(map(n_pulls, pulls)) if isinstance(pulls, list) else n_pulls(pulls),
@@ -274,14 +268,14 @@ def load_decided(data: object, problem: Problem) -> Decided:
     )
 
 
-def _load_departure(data: object, problem: Problem) -> Departure:
+def _load_departure(data: object, problem: Problem) -> events.Departure:
     arm, status, reason, means, errors = items("a departure", data, 5)
     if status not in (ACCEPTED, REJECTED, FAILED):
         raise InvalidStateError(f"A departure is malformed: {short(data)}.")
     n_metrics = len(problem.goal.columns)
     if {len(items("a departure's estimate", vector)) for vector in (means, errors)} not in ({0}, {n_metrics}):
         raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {short(data)}.")
-    return Departure(
+    return events.Departure(
         whole("arm", arm, 0, problem.n_arms - 1),
         status,
         typed("a reason", reason, str),
@@ -290,37 +284,39 @@ def _load_departure(data: object, problem: Problem) -> Departure:
     )
 
 
-def load_remark(data: object) -> Remarked:
+def load_remark(data: object) -> events.Remarked:
     """The remark that these data are."""
     topic, text, doubtful = items("a remark", data, 3)
-    return Remarked(typed("a topic", topic, str), typed("a remark", text, str), typed("doubtful", doubtful, bool))
+    return events.Remarked(
+        typed("a topic", topic, str), typed("a remark", text, str), typed("doubtful", doubtful, bool)
+    )
 
 
-LETTERS: dict[str, type[Growth]] = {"n": Added, "q": Retired, "e": Extended}
+LETTERS: dict[str, type[events.Growth]] = {"n": events.Added, "q": events.Retired, "e": events.Extended}
 """Of the events by which a selection grows or shrinks."""
 
 
-def dump_growth(event: Growth) -> list[Any]:
+def dump_growth(event: events.Growth) -> list[Any]:
     """An event as its letter and its fields."""
     fields: list[Any] = list(event)
-    if isinstance(event, Added):  # candidates stand where the texts of prompts do
+    if isinstance(event, events.Added):  # candidates stand where the texts of prompts do
         *fields, candidates = event
         fields[:2] = [event.ids, event.texts] if candidates is None else [None, candidates.to_data()]
     return [next(letter for letter, kind in LETTERS.items() if isinstance(event, kind)), *fields]
 
 
-def load_growth(data: list[Any], problem: Problem) -> Growth:
+def load_growth(data: list[Any], problem: Problem) -> events.Growth:
     """The event that `dump_growth` made `data` of; `problem` as it was before."""
     kind = LETTERS[data[0]]
-    event: Growth = kind(*items("growth", data, 1 + len(kind._fields) - (kind is Added))[1:])
+    event: events.Growth = kind(*items("growth", data, 1 + len(kind._fields) - (kind is events.Added))[1:])
     check_key(event.key)
-    if isinstance(event, Retired):
+    if isinstance(event, events.Retired):
         arm = whole("an arm", event.arm, 0, problem.n_arms - 1)
         return event._replace(arm=arm, reason=typed("a reason", event.reason, str))
-    if isinstance(event, Extended):
+    if isinstance(event, events.Extended):
         if event.ids is not None and len(event.ids) != event.examples:
             raise InvalidStateError(f"There are {len(event.ids)} ids for {event.examples!r} examples that join.")
-        return Extended(
+        return events.Extended(
             whole("evaluations", event.evaluations, 0, MOST_EVALUATIONS),
             number("a cost", event.cost, low=0.0),
             whole("examples", event.examples, 0, MOST_EXAMPLES),
@@ -333,7 +329,7 @@ def load_growth(data: list[Any], problem: Problem) -> Growth:
     if event.features is not None:
         features = tuple(map(tuple, check_features(items("features", event.features), len(prompts)).tolist()))
     ids = None if isinstance(prompts.ids, range) else tuple(map(str, prompts.ids))
-    return Added(ids, tuple(prompts.texts), features, event.key, prompts.candidates)
+    return events.Added(ids, tuple(prompts.texts), features, event.key, prompts.candidates)
 
 
 def _load_prompts(ids: Any, texts: Any) -> Prompts:
@@ -377,7 +373,7 @@ def dump_state(state: State) -> dict[str, Any]:
     }
 
 
-def dump_decisions(decisions: Sequence[tuple[int, Decided]]) -> list[Any]:
+def dump_decisions(decisions: Sequence[tuple[int, events.Decided]]) -> list[Any]:
     """Decisions, with the number of rows each was based on, as data."""
     return [[rows, dump_decided(decided)] for rows, decided in decisions]
 
@@ -469,7 +465,7 @@ def load_state(data: object, origin: Problem) -> State:
         redraws[whole("arm", arm, 0, n_arms - 1)] = whole("redraws", extra, 1, most)
     for item in items("failed_out", record.get("failed_out")):
         arm, round_, reason = items("failed_out", item, 3)
-        departure = Departure(whole("arm", arm, 0, n_arms - 1), FAILED, typed("a reason", reason, str))
+        departure = events.Departure(whole("arm", arm, 0, n_arms - 1), FAILED, typed("a reason", reason, str))
         left = left.set(departure.arm, (whole("round", round_, 0), departure))
     return state._replace(
         pending=Map({pull.trial: pull for pull in pending if pull.trial is not None}),
@@ -483,7 +479,7 @@ def load_state(data: object, origin: Problem) -> State:
 
 
 def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: Any) -> State:
-    decisions: list[tuple[int, Decided]] = []
+    decisions: list[tuple[int, events.Decided]] = []
     tally, tallied = state.tally, 0
     reopening = {each.decisions for each in state.growth}
     for number, item in enumerate(items("decisions", data)):

@@ -8,24 +8,8 @@ import numpy as np
 from immutables import Map
 
 from asktell.numerics.arrays import Counts, Indices
-from asktell.state.events import (
-    FAILED,
-    Added,
-    Asked,
-    Decided,
-    Departure,
-    Event,
-    Extended,
-    Failed,
-    Failure,
-    Growth,
-    Observed,
-    Pull,
-    Released,
-    Remarked,
-    Retired,
-    Told,
-)
+from asktell.state import events
+from asktell.state.events import FAILED, Pull
 from asktell.state.growth import departed, reopens
 from asktell.state.problem import grown
 from asktell.state.state import Grown, State, examples_left, observed_examples
@@ -37,23 +21,23 @@ class Decider(Protocol):
     def due(self, state: State) -> bool:
         """True if it is time to decide."""
 
-    def decide(self, state: State) -> Decided:
+    def decide(self, state: State) -> events.Decided:
         """The decision."""
 
 
-def decide(method: Decider, state: State) -> Decided | None:
+def decide(method: Decider, state: State) -> events.Decided | None:
     """The decision that is due, None if none is."""
     if state.finished or not method.due(state):
         return None
     return method.decide(state)
 
 
-def apply(state: State, event: Event) -> State:
+def apply(state: State, event: events.Event) -> State:
     """The state after an event. The caller has checked that the event can happen."""
     return _APPLY[type(event)](state, event)
 
 
-def _asked(state: State, event: Asked) -> State:
+def _asked(state: State, event: events.Asked) -> State:
     pull = Pull(event.trial, event.arm, event.example)
     pending = state.pending.set(event.trial, pull)
     asked = max(state.asked, event.trial + 1)
@@ -66,7 +50,7 @@ def _asked(state: State, event: Asked) -> State:
     return state._replace(pending=pending, position=state.position + 1, asked=asked)
 
 
-def _told(state: State, event: Told) -> State:
+def _told(state: State, event: events.Told) -> State:
     pull, rest = _close(state, event.trial)
     return state._replace(
         **rest,
@@ -77,7 +61,7 @@ def _told(state: State, event: Told) -> State:
     )
 
 
-def _released(state: State, event: Released) -> State:
+def _released(state: State, event: events.Released) -> State:
     pull, rest = _close(state, event.trial)
     state = state._replace(**rest)
     if pull.arm in state.left:
@@ -85,12 +69,12 @@ def _released(state: State, event: Released) -> State:
     return state._replace(returned=(*state.returned, pull))
 
 
-def _failed(state: State, event: Failed) -> State:
+def _failed(state: State, event: events.Failed) -> State:
     pull, rest = _close(state, event.trial)
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
         **rest,
-        failures=state.failures.append(Failure(event.trial, arm, pull.example, event.reason)),
+        failures=state.failures.append(events.Failure(event.trial, arm, pull.example, event.reason)),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
@@ -110,7 +94,7 @@ def _failed(state: State, event: Failed) -> State:
     return state._replace(redraws=redraws, returned=(*state.returned, replacement))
 
 
-def _observed(state: State, event: Observed) -> State:
+def _observed(state: State, event: events.Observed) -> State:
     arm, example = event.arm, event.example
     if event.cost is not None:
         state = state._replace(cost=state.cost + event.cost, costs=state.costs.plus(arm, event.cost), reserve=None)
@@ -138,7 +122,7 @@ def _observed(state: State, event: Observed) -> State:
     return state._replace(plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples))
 
 
-def _decided(state: State, event: Decided) -> State:
+def _decided(state: State, event: events.Decided) -> State:
     rows = len(state.history)
     state = state._replace(
         tally=state.next_tally(), tallied=rows, decisions=(*state.decisions, (rows, event)), reopened=False
@@ -170,15 +154,15 @@ def _decided(state: State, event: Decided) -> State:
     )
 
 
-def _remarked(state: State, event: Remarked) -> State:
+def _remarked(state: State, event: events.Remarked) -> State:
     return state._replace(remarks=state.remarks.set(event.topic, event))
 
 
-def _grown(state: State, event: Growth) -> State:
+def _grown(state: State, event: events.Growth) -> State:
     """A selection that was done goes on: who left with its last decision, by what was known then, is back."""
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
     before = Grown(len(state.decisions), state.spent, state.cost, event)
-    n_more = len(event.texts) if isinstance(event, Added) else 0
+    n_more = len(event.texts) if isinstance(event, events.Added) else 0
     state = state._replace(
         problem=grown(state.problem, event),
         growth=(*state.growth, before),
@@ -187,7 +171,7 @@ def _grown(state: State, event: Growth) -> State:
         draws=np.concatenate((state.draws, np.zeros(n_more, dtype=np.int64))),
         tally=state.tally.wider(n_more),
     )
-    if isinstance(event, Retired):
+    if isinstance(event, events.Retired):
         return _without(state, {event.arm})
     # Who is back may have failed meanwhile.
     failed = [arm for arm in sorted(state.failures.counts) if arm not in state.left and state.fails_too_often(arm)]
@@ -195,16 +179,16 @@ def _grown(state: State, event: Growth) -> State:
 
 
 _APPLY: dict[type, Callable[[State, Any], State]] = {
-    Asked: _asked,
-    Told: _told,
-    Released: _released,
-    Failed: _failed,
-    Observed: _observed,
-    Decided: _decided,
-    Remarked: _remarked,
-    Added: _grown,
-    Retired: _grown,
-    Extended: _grown,
+    events.Asked: _asked,
+    events.Told: _told,
+    events.Released: _released,
+    events.Failed: _failed,
+    events.Observed: _observed,
+    events.Decided: _decided,
+    events.Remarked: _remarked,
+    events.Added: _grown,
+    events.Retired: _grown,
+    events.Extended: _grown,
 }
 
 
@@ -224,7 +208,7 @@ def plan(state: State, active: Indices, pulls: Counts) -> tuple[Indices, Indices
     return arms[order], examples[order]
 
 
-def _leave(state: State, departures: tuple[Departure, ...], round_: int) -> State:
+def _leave(state: State, departures: tuple[events.Departure, ...], round_: int) -> State:
     if not departures:
         return state
     left = state.left
@@ -233,10 +217,10 @@ def _leave(state: State, departures: tuple[Departure, ...], round_: int) -> Stat
     return _without(state._replace(left=left), {departure.arm for departure in departures})
 
 
-def _given_up(state: State, arm: int) -> Departure:
+def _given_up(state: State, arm: int) -> events.Departure:
     n_failed = state.failures.count(arm)
     said = f"{n_failed} of {n_failed + state.history.n_asked(arm)} evaluations failed"
-    return Departure(arm, FAILED, f"{said}, last: {state.failures.last(arm)}")
+    return events.Departure(arm, FAILED, f"{said}, last: {state.failures.last(arm)}")
 
 
 def _without(state: State, gone: set[int]) -> State:

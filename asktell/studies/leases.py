@@ -6,9 +6,8 @@ by whoever asks next: the trial is `Expired`, and handed out again under the sam
 
 import hashlib
 import os
-import re
 import socket
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,36 +165,24 @@ def check_lease(worker: str | None, lease: float | None, process: str | None = N
 # their own), and the kernel knows no such process, or one that began at another time. That is known on Linux; elsewhere
 # a lease has to run out.
 
-_PROCESS = re.compile(r"([0-9a-f]{16}):([1-9][0-9]{0,9}):([0-9]{1,20})")  # machine, id, and when it began
-
 
 def this_process() -> str | None:
-    """What tells this process from every other one; None where that cannot be known."""
-    pid = os.getpid()
-    machine, stat = _machine(pid), _stat(pid)
-    return None if machine is None or stat is None else f"{machine}:{pid}:{stat[0]}"
+    """What tells this process from every other one: machine, id, and when it began; None where that is not known."""
+    machine, start = _machine(), _start(os.getpid())
+    return None if machine is None or start is None else f"{machine}:{os.getpid()}:{start}"
 
 
 def is_gone(process: str) -> bool:
-    """Whether it is certain that the process has ended."""
-    found = _PROCESS.fullmatch(process)
-    if found is None or found[1] != _machine(os.getpid()):
-        return False
-    try:
-        os.kill(int(found[2]), 0)  # not by /proc, which may hide the processes of other users
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):  # it is another user's
-        pass
-    stat = _stat(int(found[2]))
-    return stat is not None and (stat[0] != found[3] or stat[1])
+    """True if it is certain that the process has ended."""
+    machine, pid, start = process.split(":") if process.count(":") == 2 else ("", "", "")
+    return machine == _machine() and pid.isdecimal() and _start(int(pid)) != start
 
 
-@lru_cache(maxsize=1)
-def _machine(pid: int) -> str | None:
-    """This boot of this machine with its namespaces, as the process of this id, this one, sees them."""
+@cache
+def _machine() -> str | None:
+    """This boot of this machine with its namespaces."""
     try:
-        if os.readlink("/proc/self") != str(pid):  # it is mounted from another namespace
+        if os.readlink("/proc/self") != str(os.getpid()):  # it is mounted from another namespace
             return None
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         space = os.readlink("/proc/self/ns/pid")
@@ -204,11 +191,11 @@ def _machine(pid: int) -> str | None:
     return hashlib.sha256("\n".join([boot, socket.gethostname(), space]).encode()).hexdigest()[:16]
 
 
-def _stat(pid: int) -> tuple[str, bool] | None:
-    """When a process began, in ticks since the boot, and whether it has ended and only waits to be reaped."""
+def _start(pid: int) -> str | None:
+    """When a process began, in ticks since the boot; None if it has ended, and at most waits to be reaped."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = text[text.rindex(")") + 2 :].split()  # the name before may hold anything
-    return fields[19], fields[0] in "ZX"
+    state, *fields = text[text.rindex(")") + 2 :].split()  # the name before may hold anything
+    return None if state in "ZX" else fields[18]

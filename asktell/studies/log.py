@@ -35,31 +35,13 @@ from asktell.problem.candidates import Prompts, Trial
 from asktell.problem.checks import LARGEST, check_number, short, whole
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
-from asktell.state import (
-    Added,
-    Asked,
-    Decided,
-    Event,
-    Extended,
-    Failed,
-    Growth,
-    Observed,
-    Problem,
-    Released,
-    Remarked,
-    Retired,
-    State,
-    Told,
-    apply,
-    decide,
-    grown,
-)
+from asktell.state import Problem, State, apply, decide, events, grown
 from asktell.state.growth import check_growth, prompts_after
 from asktell.state.lookup import AnyTrial, check_match, trial_id
 from asktell.studies import details as details_codec
 from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow
 
-GROWTH = (Added, Retired, Extended)
+GROWTH = (events.Added, events.Retired, events.Extended)
 _MOST_TRIALS = 2**62
 _DETAILS_AT_ONCE = 500  # answers may be long
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -71,18 +53,18 @@ def encode(entries: Sequence[Entry]) -> str:
 
 
 _DUMP: dict[type, Callable[[Any], list[Any]]] = {
-    Asked: lambda e: ["a", e.trial, e.arm, e.example],
-    Told: lambda e: ["t", e.trial, e.scores] if e.cost is None else ["t", e.trial, e.scores, e.cost],
-    Released: lambda e: ["r", e.trial],
-    Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
-    Observed: lambda e: ["o", e.arm, e.example, e.scores, *([] if e.cost is None else [e.cost])],
-    Decided: lambda e: ["d", serialization.dump_decided(e)],
+    events.Asked: lambda e: ["a", e.trial, e.arm, e.example],
+    events.Told: lambda e: ["t", e.trial, e.scores] if e.cost is None else ["t", e.trial, e.scores, e.cost],
+    events.Released: lambda e: ["r", e.trial],
+    events.Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
+    events.Observed: lambda e: ["o", e.arm, e.example, e.scores, *([] if e.cost is None else [e.cost])],
+    events.Decided: lambda e: ["d", serialization.dump_decided(e)],
     Leased: lambda e: ["l", e.worker, e.deadline, e.trials, *([] if e.process is None else [e.process])],
     Expired: lambda e: ["x", e.trial],
     Paused: lambda e: ["p", e.since],
     Resumed: lambda _: ["g"],
-    Remarked: lambda e: ["c", *e],
-    **dict.fromkeys((Added, Retired, Extended), serialization.dump_growth),
+    events.Remarked: lambda e: ["c", *e],
+    **dict.fromkeys((events.Added, events.Retired, events.Extended), serialization.dump_growth),
 }
 
 
@@ -106,21 +88,23 @@ def _load(item: Any, problem: Problem) -> Entry:
         raise InvalidStateError(f"An entry of a study's log must be a list, got {short(item)}.")
     kind, n = item[0], len(item)
     if kind == "a" and n == 4:
-        return Asked(_trial(item[1]), _arm(item[2], problem), _example(item[3], problem))
+        return events.Asked(_trial(item[1]), _arm(item[2], problem), _example(item[3], problem))
     if kind == "t" and n in (3, 4):
-        return Told(_trial(item[1]), _scores(item[2], problem), _cost(item[3]) if n == 4 else None)
+        return events.Told(_trial(item[1]), _scores(item[2], problem), _cost(item[3]) if n == 4 else None)
     if kind == "l" and n in (4, 5):
         if type(item[1]) is not str or type(item[2]) not in (int, float) or not math.isfinite(item[2]):
             raise InvalidStateError(f"A lease must have a worker and a deadline, got {short(item)}.")
         process = serialization.typed("a process", item[4], str) if n == 5 else None
         return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]), process)
     if kind in ("r", "x") and n == 2:
-        return (Released if kind == "r" else Expired)(_trial(item[1]))
+        return (events.Released if kind == "r" else Expired)(_trial(item[1]))
     if kind == "f" and n in (3, 4) and type(item[2]) is str:
-        return Failed(_trial(item[1]), item[2], _cost(item[3]) if n == 4 else None)
+        return events.Failed(_trial(item[1]), item[2], _cost(item[3]) if n == 4 else None)
     if kind == "o" and (n == 5 or (n == 4 and item[3] is not None)):
         scores = None if item[3] is None else _scores(item[3], problem)
-        return Observed(_arm(item[1], problem), _example(item[2], problem), scores, _cost(item[4]) if n == 5 else None)
+        return events.Observed(
+            _arm(item[1], problem), _example(item[2], problem), scores, _cost(item[4]) if n == 5 else None
+        )
     if kind == "d" and n == 2:
         return serialization.load_decided(item[1], problem)
     if kind == "p" and n == 2:
@@ -157,28 +141,28 @@ def _cost(number: Any) -> float:
 
 def check(state: State, entry: Entry) -> None:
     """Refuse an entry that cannot come next."""
-    if isinstance(entry, Asked):
+    if isinstance(entry, events.Asked):
         pull = state.next_pull()
         if pull is not None and pull.trial is None:
             pull = pull._replace(trial=state.asked)
         if pull != tuple(entry):
             raise InvalidStateError(f"The log has {entry}, but what was to be asked is {pull}.")
-    elif isinstance(entry, (Told, Failed)):
+    elif isinstance(entry, (events.Told, events.Failed)):
         if state.open(entry.trial) is None:
             raise InvalidStateError(f"The log has {short(entry)}, but this trial was not pending.")
-    elif isinstance(entry, (Released, Expired)):
+    elif isinstance(entry, (events.Released, Expired)):
         if entry.trial not in state.pending:
             raise InvalidStateError(f"The log has {entry}, but this trial was not pending.")
     elif isinstance(entry, Leased):
         if any(state.open(trial) is None for trial in entry.trials):
             raise InvalidStateError(f"The log has {short(entry)}, but not all of these trials were pending.")
-    elif isinstance(entry, Decided):
+    elif isinstance(entry, events.Decided):
         _check_decided(state, entry)
     elif isinstance(entry, GROWTH):
         check_growth(state, entry)
 
 
-def _check_decided(state: State, decided: Decided) -> None:
+def _check_decided(state: State, decided: events.Decided) -> None:
     if not state.may_decide or decided.round != len(state.decisions):
         raise InvalidStateError(f"Decision {decided.round} is not due: {len(state.decisions)} were made.")
     if decided.plan is not None:
@@ -210,7 +194,7 @@ class LoggedSelector:
         self.leases = Leases()
         self.new: list[Entry] = []
         self.told: Counter[str] = Counter()
-        self._prepared: tuple[State, Decided | None] | None = None
+        self._prepared: tuple[State, events.Decided | None] | None = None
         selector._sink, selector._decide = self.note, self._decide
 
     @property
@@ -220,8 +204,8 @@ class LoggedSelector:
 
     def note(self, entry: Entry) -> None:
         """Take an entry, of an event that the selector has taken, or about leases."""
-        if not isinstance(entry, Asked):
-            if isinstance(entry, Told):
+        if not isinstance(entry, events.Asked):
+            if isinstance(entry, events.Told):
                 _count(self.told, self.leases, entry)
             self.leases = follow(self.leases, entry)
         self.new.append(entry)
@@ -265,8 +249,8 @@ class LoggedSelector:
                 check(state, entry)
                 if isinstance(entry, Leased):
                     leased.append(entry)
-                elif isinstance(entry, Event):
-                    if isinstance(entry, Growth):
+                elif isinstance(entry, events.Event):
+                    if isinstance(entry, events.Growth):
                         check_method(self.selector.method, entry)
                         prompts = prompts_after(prompts, entry)
                     state = apply(state, entry)
@@ -286,7 +270,7 @@ class LoggedSelector:
         if self._prepared is None or self._prepared[0] is not state:
             self._prepared = state, decide(self.selector.method, state)
 
-    def _decide(self, method: Method, state: State) -> Decided | None:
+    def _decide(self, method: Method, state: State) -> events.Decided | None:
         prepared = self._prepared
         return prepared[1] if prepared is not None and prepared[0] is state else decide(method, state)
 
@@ -341,7 +325,7 @@ class LoggedSelector:
 
 def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
     """Count for whom held it what was told."""
-    if isinstance(entry, Told) and (worker := leases.holder(entry.trial)) is not None:
+    if isinstance(entry, events.Told) and (worker := leases.holder(entry.trial)) is not None:
         told[worker] += 1
 
 
@@ -381,16 +365,16 @@ def _evaluations(base: State, lines: Iterable[str], prompts: Prompts) -> Iterato
             out[trial] = pull.arm, pull.example
     for line in lines:
         for entry in decode(line, problem):
-            if isinstance(entry, Growth):
+            if isinstance(entry, events.Growth):
                 problem, prompts = grown(problem, entry), prompts_after(prompts, entry)
                 ids = prompts.ids
-            elif isinstance(entry, Asked):
+            elif isinstance(entry, events.Asked):
                 out[entry.trial] = entry.arm, entry.example
-            elif isinstance(entry, Told):
+            elif isinstance(entry, events.Told):
                 arm, example = out.pop(entry.trial)
                 scores, id_ = dict(zip(metrics, entry.scores, strict=False)), id_of_example(problem, example)
                 yield Evaluation(entry.trial, ids[arm], example, scores, entry.cost, example_id=id_)
-            elif isinstance(entry, Failed):
+            elif isinstance(entry, events.Failed):
                 arm, example = out.pop(entry.trial)
                 id_ = id_of_example(problem, example)
                 yield Evaluation(entry.trial, ids[arm], example, counted, entry.cost, entry.reason, example_id=id_)

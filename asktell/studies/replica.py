@@ -6,9 +6,10 @@ is; the copy is thrown away and made anew whenever it does not fit.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from threading import Lock, RLock
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, InvalidStateError, StorageError
@@ -25,16 +26,6 @@ Operation: TypeAlias = Callable[[LoggedSelector, Clock], _T]
 ENTRIES_PER_SNAPSHOT = 4096
 HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
 _LINES_AT_ONCE = 10_000
-
-
-class _Ticket(Generic[_T]):
-    """An operation that waits for a transaction, and what became of both."""
-
-    def __init__(self, operation: Operation[_T]) -> None:
-        self.operation = operation
-        self.outcome: _T | Exception | None = None
-        self.error: BaseException | None = None  # of the transaction
-        self.done = False
 
 
 class Replica:
@@ -58,7 +49,7 @@ class Replica:
         # A thread takes these in this order, and a storage's own lock last; it may hold any of them alone.
         self._deciding = Lock()
         self.lock = RLock()
-        self._waiting: deque[_Ticket[Any]] = deque()
+        self._waiting: deque[tuple[Operation[Any], Future[Any]]] = deque()  # for a transaction
         self._details: list[tuple[int, str]] = []  # to be committed with the logged's new entries
         self._restore()
         with self.reading():
@@ -150,35 +141,31 @@ class Replica:
 
         What each returned, or the error that it raised: then it left no trace, and was no concern of the others.
         """
-        tickets = [_Ticket(operation) for operation in operations]
-        self._waiting.extend(tickets)
+        futures = [Future[_T | Exception]() for _ in operations]
+        self._waiting.extend(zip(operations, futures, strict=True))
         with self.lock:
-            if not all(ticket.done for ticket in tickets):
+            if not all(future.done() for future in futures):
                 self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
-        for ticket in tickets:
-            if ticket.error is not None:
-                raise ticket.error
-        return [ticket.outcome for ticket in tickets]  # type: ignore[misc]
+        return [future.result() for future in futures]
 
-    def _commit(self, tickets: list[_Ticket[Any]]) -> None:
+    def _commit(self, waiting: list[tuple[Operation[Any], Future[Any]]]) -> None:
+        outcomes: list[Any] = []
         try:
             with self.writing(durable=True) as (logged, clock):
-                for ticket in tickets:
+                for operation, _ in waiting:
                     try:
                         with logged.attempt():
-                            ticket.outcome = ticket.operation(logged, clock)
+                            outcomes.append(operation(logged, clock))
                     except StorageError:  # of the clock: nothing can be committed
                         raise
                     except Exception as error:
-                        ticket.outcome = error
+                        outcomes.append(error)
         except BaseException as error:
-            for ticket in tickets:
-                if not isinstance(ticket.outcome, Exception):
-                    # Each thread raises one of its own: a traceback belongs to one thread.
-                    ticket.error = type(error)(*error.args) if isinstance(error, AsktellError) else error
-        finally:
-            for ticket in tickets:
-                ticket.done = True
+            for _, future in waiting:  # each thread raises one of its own: a traceback belongs to one thread
+                future.set_exception(type(error)(*error.args) if isinstance(error, AsktellError) else error)
+        else:
+            for (_, future), outcome in zip(waiting, outcomes, strict=True):
+                future.set_result(outcome)
 
     # Following the log
 
