@@ -17,18 +17,10 @@ from immutables import Map
 from asktell._util.extras import own_version
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.methods import PARTS, Elimination, Method, check_method
+from asktell.problem import checks
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
-from asktell.problem.checks import (
-    LARGEST,
-    MOST_EVALUATIONS,
-    MOST_EXAMPLES,
-    SMALLEST_RANGE,
-    check_features,
-    check_number,
-    short,
-    whole,
-)
+from asktell.problem.checks import short, whole
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet, Threshold
 from asktell.state import (
     ACCEPTED,
@@ -85,7 +77,7 @@ def typed(what: str, data: object, kind: type[_T]) -> _T:
     """An object (dict), a text (str) or a truth value (bool)."""
     if type(data) is not kind:
         name = {dict: "an object", str: "text", bool: "true or false"}[kind]
-        raise InvalidStateError(f"{what} must be {name}, got {short(data)}.")
+        raise InvalidStateError(f"{what} must be {name}, got {type(data).__name__}.")
     return data
 
 
@@ -97,10 +89,10 @@ def items(what: str, data: object, length: int | None = None) -> list[Any]:
     return data
 
 
-number = partial(check_number, low=-LARGEST, high=LARGEST)
+number = partial(checks.check_number, low=-checks.LARGEST, high=checks.LARGEST)
 """A number of any size that asktell takes."""
-_estimate = partial(check_number, low=-sys.float_info.max, high=sys.float_info.max)
-_sum = partial(check_number, low=0.0, high=sys.float_info.max)
+_estimate = partial(checks.check_number, low=-sys.float_info.max, high=sys.float_info.max)
+_sum = partial(checks.check_number, low=0.0, high=sys.float_info.max)
 
 
 def _column(what: str, data: Any, low: int, high: int, length: int | None = None) -> Any:
@@ -117,9 +109,9 @@ def _matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
     """(n_rows, n_columns) numbers of any size that asktell takes, of lists or of an array."""
     values = np.array(data) if len(data) else np.empty((0, n_columns))
     right = values.dtype.kind in "if" and values.shape == (n_rows, n_columns)
-    if not right or not (np.abs(values) <= LARGEST).all():
+    if not right or not (np.abs(values) <= checks.LARGEST).all():
         raise InvalidStateError(
-            f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {LARGEST} in size."
+            f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {checks.LARGEST} in size."
         )
     return values.astype(np.float64)
 
@@ -191,7 +183,7 @@ def _load_constraint(record: Mapping[str, Any]) -> Constraint:
     metric = _load_objective({**record, "minimize": record["at_most"]})  # to be checked
     in_segments = record.get("in_every_segment", False)
     bound = Threshold(record["bound"], metric.minimize, record.get("quantile"), in_segments)
-    scale = check_number("a constraint's scale", record["scale"], SMALLEST_RANGE, 2 * LARGEST)
+    scale = checks.check_number("a constraint's scale", record["scale"], checks.SMALLEST_RANGE, 2 * checks.LARGEST)
     parts = metric.metric, bound.bound, bound.at_most, scale, metric.range
     return Constraint(*parts, bound.quantile, bound.in_every_segment)
 
@@ -317,9 +309,9 @@ def load_growth(data: list[Any], problem: Problem) -> events.Growth:
         if event.ids is not None and len(event.ids) != event.examples:
             raise InvalidStateError(f"There are {len(event.ids)} ids for {event.examples!r} examples that join.")
         return events.Extended(
-            whole("evaluations", event.evaluations, 0, MOST_EVALUATIONS),
+            whole("evaluations", event.evaluations, 0, checks.MOST_EVALUATIONS),
             number("a cost", event.cost, low=0.0),
-            whole("examples", event.examples, 0, MOST_EXAMPLES),
+            whole("examples", event.examples, 0, checks.MOST_EXAMPLES),
             event.key,
             None if event.ids is None else tuple(typed("an id", id_, str) for id_ in event.ids),
         )
@@ -327,7 +319,7 @@ def load_growth(data: list[Any], problem: Problem) -> events.Growth:
         raise InvalidStateError("Prompts that join have features where the others have some, and only there.")
     prompts, features = _load_prompts(event.ids, event.texts), None
     if event.features is not None:
-        features = tuple(map(tuple, check_features(items("features", event.features), len(prompts)).tolist()))
+        features = tuple(map(tuple, checks.check_features(items("features", event.features), len(prompts)).tolist()))
     ids = None if isinstance(prompts.ids, range) else tuple(map(str, prompts.ids))
     return events.Added(ids, tuple(prompts.texts), features, event.key, prompts.candidates)
 
@@ -355,31 +347,31 @@ def _load_grown(data: object, problem: Problem, n_decisions: int) -> tuple[Probl
 
 def dump_state(state: State) -> dict[str, Any]:
     """A state as data."""
-    history, failures = state.history, state.failures
+    return {**dump_rows(state), **dump_rest(state), "draws": state.draws.tolist()}
+
+
+def dump_rows(
+    state: State, rows: int = 0, decisions: int = 0, failures: int = 0, pack: Callable[[Any], Any] = np.ndarray.tolist
+) -> dict[str, Any]:
+    """What is only added to: rows, decisions and failures, each from a number on; columns as `pack` has them."""
+    history, failed = state.history, state.failures
     return {
-        "trials": history.trials().tolist(),
-        "arms": history.arms().tolist(),
-        "examples": history.examples().tolist(),
-        "scores": history.scores().tolist(),
-        "decisions": dump_decisions(state.decisions),
+        "trials": pack(history.trials(rows)),
+        "arms": pack(history.arms(rows)),
+        "examples": pack(history.examples(rows)),
+        "scores": pack(history.scores(rows)),
+        "decisions": [[n_rows, dump_decided(decided)] for n_rows, decided in state.decisions[decisions:]],
         "failures": {
-            "trials": failures.trials().tolist(),
-            "arms": failures.arms().tolist(),
-            "examples": failures.examples().tolist(),
-            "reasons": failures.reasons(),
+            "trials": pack(failed.trials(failures)),
+            "arms": pack(failed.arms(failures)),
+            "examples": pack(failed.examples(failures)),
+            "reasons": failed.reasons(failures),
         },
-        **dump_rest(state),
-        "draws": state.draws.tolist(),
     }
 
 
-def dump_decisions(decisions: Sequence[tuple[int, events.Decided]]) -> list[Any]:
-    """Decisions, with the number of rows each was based on, as data."""
-    return [[rows, dump_decided(decided)] for rows, decided in decisions]
-
-
 def dump_rest(state: State) -> dict[str, Any]:
-    """What changes from state to state; rows, failures and decisions are only added to, and the `draws` are long."""
+    """What changes from state to state, but for the `draws`, which are long."""
     told, _ = told_departures(state.decisions, state.growth)
     return {
         "pending": [pull for _, pull in sorted(state.pending.items())],

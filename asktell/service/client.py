@@ -13,15 +13,9 @@ import numpy as np
 from asktell import reports, serialization
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import Method
+from asktell.problem import checks
 from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial, all_taken
-from asktell.problem.checks import (
-    check_cost,
-    check_features,
-    check_name,
-    check_reason,
-    short,
-    whole,
-)
+from asktell.problem.checks import short, whole
 from asktell.problem.examples import Examples, check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, PromptResult, Result, Verdict
@@ -202,7 +196,7 @@ class RemoteStudy(AbstractStudy):
 
     def _told(self, tell: Tell) -> dict[str, Any]:
         vector = self._vector(tell.scores)
-        cost = None if tell.cost is None else check_cost(tell.cost)
+        cost = None if tell.cost is None else checks.check_cost(tell.cost)
         return {"trial": _named(tell.trial), "scores": vector, "cost": cost, **_kept(tell.details)}
 
     def _vector(self, scores: object) -> tuple[float, ...]:
@@ -216,7 +210,7 @@ class RemoteStudy(AbstractStudy):
         cost: float | None = None,
     ) -> bool:
         vector = None if scores is None and cost is not None else self._vector(scores)
-        cost = None if cost is None else check_cost(cost)
+        cost = None if cost is None else checks.check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
         return self._taken("observe", prompt=_named_prompt(prompt), scores=vector, example=example, cost=cost)
@@ -230,7 +224,7 @@ class RemoteStudy(AbstractStudy):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        reason, cost = check_reason(reason), None if cost is None else check_cost(cost)
+        reason, cost = checks.check_reason(reason), None if cost is None else checks.check_cost(cost)
         return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker, **_kept(details))
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
@@ -242,7 +236,7 @@ class RemoteStudy(AbstractStudy):
         return Worker(self, name, lease, ahead)
 
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
-        seconds = check_lease(check_name("A worker", worker), lease)
+        seconds = check_lease(checks.check_name("A worker", worker), lease)
         only = None if trial is None else _named(trial)
         return _trials(self._post("heartbeat", worker=worker, trial=only, lease=seconds))
 
@@ -257,12 +251,14 @@ class RemoteStudy(AbstractStudy):
         named: object = prompts.to_data() if isinstance(prompts, Candidates) else prompts
         n_prompts, rows = len(Prompts.of(prompts)), features
         if features is not None and not isinstance(features, str):
-            rows = check_features(features, n_prompts).tolist()
+            rows = checks.check_features(features, n_prompts).tolist()
         found: list[str | int] = self._post("add", prompts=named, features=rows, key=key or uuid.uuid4().hex)["ids"]
         return found
 
     def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
-        self._post("retire", prompt=_named_prompt(prompt), reason=check_reason(reason), key=key or uuid.uuid4().hex)
+        self._post(
+            "retire", prompt=_named_prompt(prompt), reason=checks.check_reason(reason), key=key or uuid.uuid4().hex
+        )
 
     def extend(
         self,
@@ -431,16 +427,10 @@ def _kept(details: Mapping[str, Any] | None) -> dict[str, Any]:
 def _named(trial: object) -> int | str | dict[str, Any]:
     """A trial for the service; its text need not travel."""
     trial = from_json(trial)
-    if type(trial) is Trial:
-        example = None if trial.example is None else int(trial.example)
-        return {"id": int(trial.id), "prompt_id": trial.prompt_id, "example": example}
-    if isinstance(trial, str):
+    if not isinstance(trial, Trial):
         return trial
-    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
-        return int(trial)
-    raise InvalidArgumentError(
-        f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
-    )
+    example = None if trial.example is None else int(trial.example)
+    return {"id": trial.id, "prompt_id": trial.prompt_id, "example": example}
 
 
 def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:

@@ -8,18 +8,9 @@ import numpy.typing as npt
 from immutables import Map
 
 from asktell.errors import InvalidArgumentError
+from asktell.problem import checks
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.checks import (
-    LARGEST,
-    MOST_EVALUATIONS,
-    MOST_EXAMPLES,
-    check_features,
-    check_name,
-    check_number,
-    check_reason,
-    short,
-    whole,
-)
+from asktell.problem.checks import short, whole
 from asktell.problem.examples import numbered
 from asktell.problem.features import TextBasis
 from asktell.state.events import ACCEPTED, REJECTED, RETIRED, Added, Decided, Departure, Extended, Growth, Retired
@@ -128,8 +119,8 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     if ids and problem.examples is not None:
         problem.examples.with_more(ids)
     for name, there, more, most in (
-        ("evaluations", problem.budget, evaluations, MOST_EVALUATIONS),
-        ("examples", n_examples or 0, examples, MOST_EXAMPLES),
+        ("evaluations", problem.budget, evaluations, checks.MOST_EVALUATIONS),
+        ("examples", n_examples or 0, examples, checks.MOST_EXAMPLES),
     ):
         if there + more > most:
             raise InvalidArgumentError(
@@ -143,7 +134,7 @@ def addition(
     """The event, None if all of them are there already under these ids, and their ids."""
     check_key(key)
     came = Prompts.of(more)
-    rows = None if features is None or isinstance(features, str) else check_features(features, len(came))
+    rows = None if features is None or isinstance(features, str) else checks.check_features(features, len(came))
     new = [arm for arm in range(len(came)) if not _is_there(prompts, came, arm)]
     if not new:
         return None, list(came.ids)
@@ -164,7 +155,7 @@ def addition(
 
 def retirement(state: State, prompts: Prompts, prompt: AnyPrompt, reason: object, key: str | None) -> Retired:
     """The event."""
-    event = Retired(prompts.arm(prompt), check_reason(reason), check_key(key))
+    event = Retired(prompts.arm(prompt), checks.check_reason(reason), check_key(key))
     check_growth(state, event)
     return event
 
@@ -175,8 +166,8 @@ def extension(state: State, evaluations: object, cost: object, examples: object,
     if n_examples and state.problem.labels is not None:
         raise InvalidArgumentError("extend() takes no examples where there are segments: start a new selection.")
     event = Extended(
-        evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, MOST_EVALUATIONS),
-        cost=0.0 if cost is None else check_number("cost", cost, 0.0, LARGEST, above=True),
+        evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, checks.MOST_EVALUATIONS),
+        cost=0.0 if cost is None else checks.check_number("cost", cost, 0.0, checks.LARGEST, above=True),
         examples=n_examples or 0,
         key=check_key(key),
         ids=None if ids is None else ids.ids,
@@ -218,7 +209,7 @@ def check_again(key: str | None, is_same: bool) -> None:
 
 def check_key(key: str | None) -> str | None:
     """The name of a request, None if it has none."""
-    return None if key is None else check_name("The key of a request", key)
+    return None if key is None else checks.check_name("The key of a request", key)
 
 
 def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:

@@ -16,7 +16,11 @@ AnyTrial: TypeAlias = Trial | int | str | Sequence[Any] | Mapping[str, Any]
 
 
 def from_json(trial: object) -> Trial | int | str:
-    """A Trial again of a list of its parts, or of an object; of one with an `id` alone that id; else what came."""
+    """A trial, its id or a prompt; a trial also as a list of its parts, or as an object, maybe with an `id` alone."""
+    if isinstance(trial, str):
+        return trial
+    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
+        return int(trial)
     if isinstance(trial, Mapping):
         given = [key for key in Trial._fields if key in trial]
         if given != ["id"] and not {"id", "prompt_id"} <= set(given):
@@ -24,24 +28,20 @@ def from_json(trial: object) -> Trial | int | str:
                 f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}; got {short(list(trial))}."
             )
         parts: list[Any] = [trial.get(key) for key in Trial._fields]
-        if given == ["id"]:
-            return _whole_id(trial, parts)
-    elif isinstance(trial, Sequence) and not isinstance(trial, Trial | str | bytes):
-        parts = list(trial)
+    elif isinstance(trial, Sequence) and not isinstance(trial, bytes):
+        given, parts = [], list(trial)
         if len(parts) not in (len(Trial._fields) - 1, len(Trial._fields)):
             raise InvalidArgumentError(
                 f"A trial as a list has the items {', '.join(Trial._fields)}, of which the last may be missing; got "
                 f"{short(trial)}."
             )
     else:
-        return trial  # type: ignore[return-value]
-    return Trial(_whole_id(trial, parts), *parts[1:])
-
-
-def _whole_id(trial: object, parts: Sequence[object]) -> int:
-    if not isinstance(parts[0], int) or isinstance(parts[0], bool):
+        raise InvalidArgumentError(
+            f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
+        )
+    if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
         raise InvalidArgumentError(f"A trial's id must be a whole number, got {short(parts[0])} in {short(trial)}.")
-    return parts[0]
+    return int(parts[0]) if given == ["id"] else Trial(int(parts[0]), *parts[1:])
 
 
 def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
@@ -60,28 +60,21 @@ def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
 
 def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     """The id of a trial, however it is named; of a prompt, its oldest pending one."""
-    if type(trial) is not Trial:
-        trial = from_json(trial)
-        if isinstance(trial, Trial):
-            check_match(state, prompts, trial)
-    if type(trial) is Trial:
-        if type(trial.id) is int:
-            return trial.id
-        trial = int(trial.id) if isinstance(trial.id, np.integer) else trial  # a str would name a prompt
-    if isinstance(trial, str):
-        arm = prompts.find(trial)
-        if arm is None:
-            raise UnknownTrialError(f"{prompts.unknown(trial)} {_pending(state)}")
-        pulls = (*state.pending.values(), *state.returned)
-        out: list[int] = [pull.trial for pull in pulls if pull.arm == arm and pull.trial is not None]
-        if not out:
-            raise UnknownTrialError(f"The prompt {short(trial)} has no pending trial. {_pending(state)}")
-        return min(out)
-    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
-        return int(trial)
-    raise InvalidArgumentError(
-        f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
-    )
+    found = trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
+    if isinstance(found, Trial):
+        if type(trial) is not Trial:
+            check_match(state, prompts, found)
+        return found.id
+    if isinstance(found, int):
+        return found
+    arm = prompts.find(found)
+    if arm is None:
+        raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
+    pulls = (*state.pending.values(), *state.returned)
+    out: list[int] = [pull.trial for pull in pulls if pull.arm == arm and pull.trial is not None]
+    if not out:
+        raise UnknownTrialError(f"The prompt {short(found)} has no pending trial. {_pending(state)}")
+    return min(out)
 
 
 def find_example(problem: Problem, example: int | str | None) -> int | None:

@@ -14,18 +14,10 @@ from asktell.numerics.arrays import Features, Indices, Vector
 from asktell.posterior.profile import ExampleProfile
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
+from asktell.problem import checks
 from asktell.problem.budget import Allowance, Budget
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
-from asktell.problem.checks import (
-    MOST_EVALUATIONS,
-    MOST_REPEATS,
-    check_features,
-    check_number,
-    nearest,
-    short,
-    some,
-    whole,
-)
+from asktell.problem.checks import nearest, short, some, whole
 from asktell.problem.examples import Examples, numbered
 from asktell.problem.features import rank, text_features
 from asktell.problem.goals import Goal
@@ -193,8 +185,9 @@ class Problem:
 
 def most_evaluations(n_arms: int, n_examples: int | None, sampling: str, repeats: int) -> int:
     """How many evaluations there are, or the most that can be counted."""
-    distinct = n_arms * (n_examples or MOST_EVALUATIONS) * repeats if sampling == "shared" else MOST_EVALUATIONS
-    return min(distinct, MOST_EVALUATIONS)
+    if sampling != "shared" or n_examples is None:
+        return checks.MOST_EVALUATIONS
+    return min(n_arms * n_examples * repeats, checks.MOST_EVALUATIONS)
 
 
 def grown(problem: Problem, event: object) -> Problem:
@@ -253,14 +246,14 @@ def checked_problem(
     if sampling not in SAMPLINGS:
         raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {short(sampling)}.")
     n_examples, ids = numbered(examples)
-    repeats = whole("repeats", repeats, 1, MOST_REPEATS)
+    repeats = whole("repeats", repeats, 1, checks.MOST_REPEATS)
     if repeats > 1 and n_examples is None:
         raise InvalidArgumentError(
             f"repeats={repeats} needs examples=...: a cell that is asked again is a prompt on one of the examples. "
             "Where the evaluator draws its own, its scores are taken for noisy anyway: leave repeats out."
         )
     if not isinstance(budget, Budget):
-        budget = Budget(whole("budget", budget, 1, MOST_EVALUATIONS))
+        budget = Budget(whole("budget", budget, 1, checks.MOST_EVALUATIONS))
     labels = _labels(segments, n_examples, goal)
     everything = most_evaluations(len(prompts), n_examples, sampling, repeats)  # are allowed by a cost alone
     return Problem(
@@ -272,7 +265,7 @@ def checked_problem(
         seed=whole("seed", seed, 0, 2**64 - 1),
         sampling=sampling,
         failure_scores=_failure_scores(on_failure, goal),
-        max_failure_rate=check_number("max_failure_rate", max_failure_rate, 0.0, 1.0, above=True),
+        max_failure_rate=checks.check_number("max_failure_rate", max_failure_rate, 0.0, 1.0, above=True),
         max_cost=budget.cost,
         max_cost_per_evaluation=budget.max_cost_per_evaluation,
         baseline=None if baseline is None else prompts.arm(baseline, "baseline: "),
@@ -354,4 +347,4 @@ def _features(features: npt.ArrayLike | None, texts: Sequence[str]) -> Features 
         if features != "text":
             raise InvalidArgumentError(f'features must be numbers, "text" or None, got {short(features)}.')
         features = text_features(texts)
-    return check_features(features, len(texts))
+    return checks.check_features(features, len(texts))

@@ -41,23 +41,10 @@ def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
         "covered": Covered(len(state.history), len(state.decisions), len(state.failures), covered.parts + 1),
         "plan": [_pack(plan_arms), _pack(plan_examples)],
         "draws": _pack(state.draws),
-        "state": {name: value for name, value in rest.items() if name != "draws"},
+        "state": rest,
         "leases": _dump_leases(leases),
     }
-    history, failures = state.history, state.failures
-    part = {
-        "trials": _pack(history.trials(covered.rows)),
-        "arms": _pack(history.arms(covered.rows)),
-        "examples": _pack(history.examples(covered.rows)),
-        "scores": _pack(history.scores(covered.rows).ravel()),
-        "decisions": serialization.dump_decisions(state.decisions[covered.decisions :]),
-        "failures": {
-            "trials": _pack(failures.trials(covered.failures)),
-            "arms": _pack(failures.arms(covered.failures)),
-            "examples": _pack(failures.examples(covered.failures)),
-            "reasons": failures.reasons(covered.failures),
-        },
-    }
+    part = serialization.dump_rows(state, *covered[:3], pack=_pack)
     return _compress(head), _compress(part)
 
 
@@ -81,30 +68,25 @@ def _read_covered(data: dict[str, Any]) -> Covered | None:
 
 
 def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
-    mark = _read_covered(data)
     loaded = [_decompress(part) for part in parts]
-    if mark is None or len(loaded) != mark.parts:
-        raise InvalidStateError(f"The study's snapshot has {len(loaded)} parts, which is not what it should have.")
-    columns = {
-        name: np.concatenate([_unpack(part[name]) for part in loaded])
-        for name in ("trials", "arms", "examples", "scores")
-    }
+    columns, failures = (
+        {name: np.concatenate([_unpack(part[name]) for part in group]) for name in names}
+        for group, names in (
+            (loaded, ("trials", "arms", "examples", "scores")),
+            ([part["failures"] for part in loaded], ("trials", "arms", "examples")),
+        )
+    )
+    reasons = [reason for part in loaded for reason in part["failures"]["reasons"]]
     decisions = [item for part in loaded for item in part["decisions"]]
-    failures: dict[str, Any] = {
-        name: np.concatenate([_unpack(part["failures"][name]) for part in loaded])
-        for name in ("trials", "arms", "examples")
-    }
-    failures["reasons"] = [reason for part in loaded for reason in part["failures"]["reasons"]]
-    if len(failures["reasons"]) != mark.failures:
-        raise InvalidStateError(f"The study's snapshot has {len(failures['reasons'])} failures, not {mark.failures}.")
-    if len(columns["trials"]) != mark.rows or len(decisions) != mark.decisions:
-        raise InvalidStateError(f"The study's snapshot has {len(columns['trials'])} rows, not {mark.rows}.")
+    mark, found = _read_covered(data), Covered(len(columns["trials"]), len(decisions), len(reasons), len(loaded))
+    if mark != found:
+        raise InvalidStateError(f"The study's snapshot has {found}, and says {mark}.")
     whole = {
         **data["state"],
         **columns,
-        "scores": columns["scores"].reshape(mark.rows, len(problem.goal.columns)).astype(np.float64),
+        "scores": columns["scores"].reshape(found.rows, len(problem.goal.columns)).astype(np.float64),
         "decisions": decisions,
-        "failures": failures,
+        "failures": {**failures, "reasons": reasons},
         "plan": [_unpack(column) for column in data["plan"]],
         "draws": _unpack(data["draws"]),
     }
