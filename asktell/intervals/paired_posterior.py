@@ -23,8 +23,7 @@ from asktell.intervals.base import Floats
 
 _EFFECTS = np.array([0.06, 0.25, 1.0, 4.0])
 """Typical sizes of a mean difference, in standard deviations of a difference; why these, says the text above."""
-_COUNTS = np.array([30.0, 10.0, 1.0])
-"""The same for signs: how many pairs of either sign the prior is worth."""
+_COUNTS = np.array([30.0, 10.0, 1.0])  # the same for signs: how many pairs of either sign the prior is worth
 _NODES = 1024  # numerical: of the midpoint rule
 _ROUNDING = 1e-12  # numerical: a sum of decimal fractions is off by less
 

@@ -34,8 +34,7 @@ from asktell.state.history import History, in_turns, repeated, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
-FEW = 6
-"""Prompts, at most, for whom a race does not pay if there is a tolerance; by simulation."""
+FEW = 6  # prompts, at most, for whom a race does not pay if there is a tolerance; by simulation
 
 
 Limits: TypeAlias = tuple[float, float] | None

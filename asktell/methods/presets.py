@@ -42,14 +42,12 @@ _PRESETS = {
 }
 
 
-Method: TypeAlias = Elimination | Adaptive | Race
-"""How prompts are selected."""
+Method: TypeAlias = Elimination | Adaptive | Race  # how prompts are selected
 
 
 _WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
-METHODS = (*_WHOLE, *_PRESETS)
-"""The names that `preset` and `Selector(..., method=...)` know."""
+METHODS = (*_WHOLE, *_PRESETS)  # the names that `preset` and `Selector(..., method=...)` know
 
 
 PARTS: dict[str, type] = {
@@ -61,8 +59,7 @@ PARTS: dict[str, type] = {
         *(SampleMean, LeastSquares, BLUP, MLP),
         *(ConstrainedRanking, ParetoGap, ConstrainedParetoGap),
     )
-}
-"""The methods and their parts that a saved selector may name."""
+}  # the methods and their parts that a saved selector may name
 
 
 def stopping(name: str, confidence: float | None, tolerance: float | None) -> str | Adaptive | Race:

@@ -26,35 +26,16 @@ def pad_rows(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generi
     return out
 
 
-Vector: TypeAlias = npt.NDArray[np.float64]
-"""One number each; the signature says of what."""
-
-Matrix: TypeAlias = npt.NDArray[np.float64]
-"""Rows and columns of any kind; the signature says which."""
-
-Draws: TypeAlias = npt.NDArray[np.float64]
-"""(draws, arms, columns) joint draws of all arms' values."""
-
-Masks: TypeAlias = npt.NDArray[np.bool_]
-"""(draws, arms) true for the arms that are meant in each draw."""
-
-Means: TypeAlias = npt.NDArray[np.float64]
-"""(arms, metrics), in the metrics' own units and directions."""
-
-Values: TypeAlias = npt.NDArray[np.float64]
-"""(active arms, columns), larger is better in every column; made from means by a goal, read by an elimination rule."""
-
-Counts: TypeAlias = npt.NDArray[np.int64]
-"""(arms,) whole numbers of pulls."""
-
-Indices: TypeAlias = npt.NDArray[np.int64]
-"""(active arms,) positions of arms among all arms, ascending."""
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
-"""(arms,) true for the arms that are meant."""
-
-Features: TypeAlias = npt.NDArray[np.float64]
-"""(arms, features) one row of numbers per prompt."""
+Vector: TypeAlias = npt.NDArray[np.float64]  # one number each; the signature says of what
+Matrix: TypeAlias = npt.NDArray[np.float64]  # rows and columns of any kind; the signature says which
+Draws: TypeAlias = npt.NDArray[np.float64]  # (draws, arms, columns) joint draws of all arms' values
+Masks: TypeAlias = npt.NDArray[np.bool_]  # (draws, arms) true for the arms that are meant in each draw
+Means: TypeAlias = npt.NDArray[np.float64]  # (arms, metrics), in the metrics' own units and directions
+Values: TypeAlias = npt.NDArray[np.float64]  # (active arms, columns), larger is better; made from means by a goal
+Counts: TypeAlias = npt.NDArray[np.int64]  # (arms,) whole numbers of pulls
+Indices: TypeAlias = npt.NDArray[np.int64]  # (active arms,) positions of arms among all arms, ascending
+Mask: TypeAlias = npt.NDArray[np.bool_]  # (arms,) true for the arms that are meant
+Features: TypeAlias = npt.NDArray[np.float64]  # (arms, features) one row of numbers per prompt
 
 
 def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -30,8 +30,7 @@ _FEWEST_DRAWS = 64  # a probability of a half is then known to .06
 _MOST_NUMBERS = 1 << 20  # in one array of draws, 8 MB: large pools take fewer draws
 _SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale: above rounding, below what anybody could see
 _BLOCK = 1 << 14  # numbers at a time, that stay in the processor's cache
-ENDLESS = 1 << 40
-"""So many examples that those seen are none of them: for means over new examples like those given."""
+ENDLESS = 1 << 40  # so many examples that those seen are none of them: for means over new examples like those given
 _ENDS = (0.0, 1.0)  # of many a range that nobody has named
 _INDEPENDENCE = 10.0  # scores that independence is worth: correlations of a few scores are shrunk to none
 

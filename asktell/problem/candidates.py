@@ -17,8 +17,7 @@ _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6
 _LONGEST_LEVEL = 40  # characters of a text that names its own level
 
-Value: TypeAlias = str | int | float | bool | None
-"""Of a factor: what JSON can hold in one item."""
+Value: TypeAlias = str | int | float | bool | None  # of a factor: what JSON can hold in one item
 
 
 class Trial(NamedTuple):

@@ -13,8 +13,7 @@ LARGEST = 1e100
 MOST_EVALUATIONS = 10**8
 MOST_EXAMPLES = 10**7
 MOST_REPEATS = 10**6
-SMALLEST_RANGE = 1e-50
-"""Sizes of numbers; within them, squares and sums of scores in units of their range stay finite."""
+SMALLEST_RANGE = 1e-50  # sizes of numbers; within them, squares and sums of scores in units of their range stay finite
 
 _SHOWN = 20
 _COMPARED = 1000  # names, with one that is misspelt

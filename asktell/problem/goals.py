@@ -27,8 +27,7 @@ LESS_IS_BETTER = frozenset(
         *["toxicity", "harm", "bias", "risk", "hallucination", "hallucinations", "violations", "penalty"],
         *["failure", "failures"],
     ]
-)
-"""Words; a metric of whose name they are a part (`cost`, `latency_ms`, `outputTokens`) is one of these."""
+)  # words; a metric of whose name they are a part (`cost`, `latency_ms`, `outputTokens`) is one of these
 
 
 def less_may_be_better(metric: str) -> bool:
@@ -199,8 +198,7 @@ class _Share(NamedTuple):
         return np.asarray(off <= max(_ROUNDING, _SINGLE * abs(self.bound)), dtype=np.float64)
 
 
-FAILURE_RATE = "failure_rate"
-"""The metric that the engine itself fills in: 1 for an evaluation that failed, else 0."""
+FAILURE_RATE = "failure_rate"  # the metric that the engine itself fills in: 1 for an evaluation that failed, else 0
 
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
@@ -520,8 +518,7 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     return item  # type: ignore[no-any-return]
 
 
-TYPES = ("best-feasible", "pareto-set")
-"""The types of goals, as they are called in words."""
+TYPES = ("best-feasible", "pareto-set")  # the types of goals, as they are called in words
 
 
 def parse_goal(

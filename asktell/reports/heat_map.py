@@ -41,13 +41,13 @@ class Grid:
         mine = self.arms == arm
         return dict(zip(self.examples[mine].tolist(), self.scores[mine].tolist(), strict=True))
 
-    def effects(self, metric: int, rows: Vector) -> tuple[Vector, Indices]:
-        """(N,) mean score of each example above its prompts' means, NaN if unseen; and its number of prompts."""
-        n = self.problem.n_examples or 0
+    def effects(self, metric: int) -> Vector:
+        """(N,) mean score of each example above its prompts' means, NaN if unseen."""
+        scores, n = self.scores[:, metric], self.problem.n_examples or 0
+        rows = np.bincount(self.arms, scores) / np.maximum(np.bincount(self.arms), 1)
         counts = np.bincount(self.examples, minlength=n)
-        rest = self.scores[:, metric] - rows[self.arms]
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.bincount(self.examples, rest, minlength=n) / counts, counts
+            return np.asarray(np.bincount(self.examples, scores - rows[self.arms], minlength=n) / counts)
 
 
 def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
@@ -62,7 +62,7 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     goal, n_metrics = problem.goal, len(problem.goal.columns)
     side = min(_MOST_SIDE, int((MOST_CELLS / n_metrics) ** 0.5))
     first = goal.columns.index(goal.objectives[0].metric)
-    effects, _ = grid.effects(first, _row_means(grid, first))
+    effects = grid.effects(first)
     seen = np.flatnonzero(~np.isnan(effects))
     columns = seen[np.argsort(goal.objectives[0].sign * effects[seen], kind="stable")]
     row_of, row_starts = _bins(order, problem.n_arms, side)
@@ -122,8 +122,13 @@ def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
     is_failed = np.isin(listed, failed)
     shape = problem.shapes[metric]
     earlier = None if shape is None else shape.tells[listed].tolist()
+    profile, about_earlier = problem.profile, None
+    if shape is not None:  # the share of cells on its most informative fifth of examples
+        most = np.argsort(-shape.tells, kind="stable")[: max(1, len(shape.tells) // 5)]
+        share = float(np.isin(grid.examples, most).mean())
+        about_earlier = {"studies": profile.studies if profile else 0, "share": share}
     return {
-        "earlier": None if shape is None else _earlier(grid, shape.tells),
+        "earlier": about_earlier,
         "metric": objective.metric,
         "judged": int(enough.sum()),
         "failed": len(failed),
@@ -136,13 +141,6 @@ def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
             )
         ],
     }  # fmt: skip
-
-
-def _earlier(grid: Grid, tells: Vector) -> dict[str, Any]:
-    """Number of studies in the profile, and the share of cells on its most informative fifth of examples."""
-    profile = grid.problem.profile
-    most = np.argsort(-tells, kind="stable")[: max(1, len(tells) // 5)]
-    return {"studies": profile.studies if profile else 0, "share": float(np.isin(grid.examples, most).mean())}
 
 
 def spending(state: State, order: Indices) -> dict[str, Any]:
@@ -176,28 +174,18 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
 def _decisions(state: State) -> list[dict[str, Any]]:
     """Decisions that eliminated prompts, the first and the last, with the number of others before each."""
     found: list[dict[str, Any]] = []
-    between = 0
-    last = len(state.decisions) - 1
+    between, last = 0, len(state.decisions) - 1
     for number, (rows, decided) in enumerate(state.decisions):
         if not decided.departures and number not in (0, last):
             between += 1
             continue
-        planned = len(decided.plan) if decided.plan is not None else None
+        left = [{"prompt": d.arm, "status": d.status, "reason": d.reason[:_MOST_REASON]} for d in decided.departures]
         found.append({
             "round": decided.round, "after": rows, "skipped": between, "finished": decided.finished,
-            "settled": decided.settled, "planned": planned,
-            "left": [
-                {"prompt": d.arm, "status": d.status, "reason": d.reason[:_MOST_REASON]} for d in decided.departures
-            ],
+            "settled": decided.settled, "planned": None if decided.plan is None else len(decided.plan), "left": left,
         })  # fmt: skip
         between = 0
     return found
-
-
-def _row_means(grid: Grid, metric: int) -> Vector:
-    n = grid.problem.n_arms
-    counts = np.bincount(grid.arms, minlength=n)
-    return np.bincount(grid.arms, grid.scores[:, metric], minlength=n) / np.maximum(counts, 1)
 
 
 def _bins(order: Indices, n: int, most: int) -> tuple[Indices, list[int]]:

@@ -3,6 +3,7 @@
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -72,8 +73,8 @@ def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
     )
 
 
-def _names(entries: Sequence[PromptResult]) -> str:
-    shown = ", ".join(_short(entry.id) for entry in entries[:_NAMED])
+def _names(entries: Sequence[PromptResult], note: str = "") -> str:
+    shown = ", ".join(_short(entry.id) + note.format(entry) for entry in entries[:_NAMED])
     return shown if len(entries) <= _NAMED else f"{shown} and {len(entries) - _NAMED} more"
 
 
@@ -89,11 +90,8 @@ def _own(name: str) -> str:
 
 def _isolated(sentence: str, names: Iterable[str]) -> str:
     """A sentence in which each of these names is isolated if it runs from right to left."""
-    own = {safe(name): _own(safe(name)) for name in names if _own(safe(name)) != safe(name)}
-    if not own:
-        return sentence
-    longest_first = sorted(own, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), lambda found: own[found[0]], sentence)
+    turned = sorted((name for name in map(safe, names) if _own(name) != name), key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, turned)), lambda found: _own(found[0]), sentence) if turned else sentence
 
 
 def _count(n: int, what: str) -> str:
@@ -143,9 +141,8 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
     ]
     if not gone:
         return []
-    named = ", ".join(f"{_short(entry.id)} ({entry.status})" for entry in gone[:_NAMED])
-    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-    return [f"No longer candidates, though better in {result.goal.objectives[0].metric}: {named}{more}."]
+    named = _names(gone, " ({0.status})")
+    return [f"No longer candidates, though better in {result.goal.objectives[0].metric}: {named}."]
 
 
 def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
@@ -169,10 +166,10 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
         alone = "Overlapping intervals of means do not decide between prompts"
         paired = "" if data["examples"] is None else "; differences on common examples may"
         return f"{f'By the estimates, {lead}. ' if lead else ''}{alone}{paired}."
-    chosen = f"{len(result.selected)} of {_count(len(known), 'evaluated prompt')}"
+    among = _count(len(known), "evaluated prompt")
     if len(result.selected) == 1:
-        return f"Of {_count(len(known), 'evaluated prompt')} one leads in every metric, so there is no trade-off."
-    return f"{chosen} are on the front: a gain in one metric costs another."
+        return f"Of {among} one leads in every metric, so there is no trade-off."
+    return f"{len(result.selected)} of {among} are on the front: a gain in one metric costs another."
 
 
 def _lead(result: Result, among: Sequence[PromptResult]) -> str:
@@ -189,9 +186,7 @@ def _lead(result: Result, among: Sequence[PromptResult]) -> str:
 
 
 def _prompts(result: Result) -> str:
-    counts: dict[str, int] = {}
-    for entry in result.prompts:
-        counts[entry.status] = counts.get(entry.status, 0) + 1
+    counts = Counter(entry.status for entry in result.prompts)
     return f"{_count(len(result.prompts), 'prompt')}: " + ", ".join(f"{n:,} {word}" for word, n in counts.items()) + "."
 
 
@@ -204,10 +199,8 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
     part = sum(pulls[:few]) / total
     left = sum(entry.status in (REJECTED, FAILED, RETIRED) for entry in result.prompts)
     who = "The most evaluated prompt" if few == 1 else f"The {few:,} most evaluated prompts"
-    said = f"{who} took {_percent(part)} of the {_count(total, 'evaluation')}"
-    return (
-        f"{said}; {left} of {len(pulls)} {'has' if left == 1 else 'have'} left." if left else f"{said}; none has left."
-    )
+    gone = f"{left} of {len(pulls)} {'has' if left == 1 else 'have'} left" if left else "none has left"
+    return f"{who} took {_percent(part)} of the {_count(total, 'evaluation')}; {gone}."
 
 
 def _settling(data: Mapping[str, Any], result: Result) -> str:
@@ -236,9 +229,8 @@ def _examples(data: Mapping[str, Any]) -> str:
     if telling["earlier"] is not None:
         share, studies = _percent(telling["earlier"]["share"]), telling["earlier"]["studies"]
         whose = "an earlier study" if studies == 1 else f"{studies} earlier studies"
-        seen += (
-            f" {share} of them are on the most informative fifth of the examples for {telling['metric']}, by {whose}."
-        )
+        fifth = f"the most informative fifth of the examples for {telling['metric']}"
+        seen += f" {share} of them are on {fifth}, by {whose}."
     if not telling["judged"]:
         return f"{seen} No example was evaluated with enough prompts for a statement."
     if telling["failed"]:

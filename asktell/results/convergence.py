@@ -15,8 +15,7 @@ from asktell.results.verdict import chances, members
 from asktell.state import FAILED, RETIRED, Departure, Retired, State, grown, initial
 
 CHECKPOINTS = 20
-PATIENCE = 10.0
-"""Seconds that may be spent on them."""
+PATIENCE = 10.0  # seconds that may be spent on them
 
 
 def settling(

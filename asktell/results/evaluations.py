@@ -9,8 +9,7 @@ from asktell.state import Problem, State
 if TYPE_CHECKING:
     import pandas
 
-ANSWER_KEYS = ("output", "answer")
-"""Under which the details of an evaluation may hold the model's answer."""
+ANSWER_KEYS = ("output", "answer")  # under which the details of an evaluation may hold the model's answer
 
 
 class Evaluation(NamedTuple):

@@ -61,19 +61,15 @@ def layers(values: Values) -> list[Indices]:
     return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []
 
 
-CONFIDENCE = 0.95
-"""The confidence of what is said about the baseline."""
+CONFIDENCE = 0.95  # the confidence of what is said about the baseline
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
-WIDTH = 110
-"""Characters of a line, where nothing says how wide the terminal is."""
+WIDTH = 110  # characters of a line, where nothing says how wide the terminal is
 
-Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]
-"""Level -> metric -> estimate and error."""
+Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]  # level -> metric -> estimate and error
 
-Moments: TypeAlias = Callable[[], list[dict[str, Any]]]
-"""How the answer settled."""
+Moments: TypeAlias = Callable[[], list[dict[str, Any]]]  # how the answer settled
 
 
 @dataclass(frozen=True, repr=False)

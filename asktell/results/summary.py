@@ -27,8 +27,7 @@ from asktell.results.verdict import Chances, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, Problem, State
 from asktell.state.history import History, repeated
 
-PRIOR_FREEDOM = 4
-"""Observations that the variance of all prompts is worth against a prompt's own."""
+PRIOR_FREEDOM = 4  # observations that the variance of all prompts is worth against a prompt's own
 _PRIOR_COUNT = 4.0  # of 0 and 1: scores that the share of all prompts is worth (as of Agresti & Coull 1998)
 _Z = 1.96
 _LEAST_FREEDOM = 2  # fewer would make errors of anything

@@ -26,8 +26,7 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
-}
-"""The environment of a process that computes on one thread."""
+}  # the environment of a process that computes on one thread
 
 
 def can_leave(value: object) -> bool:
