@@ -7,6 +7,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 OUTPUT ?= demo-output
+# Tests start hundreds of processes: what those import is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 INSTALL = $(PIP) install --quiet --constraint lock.txt
 
