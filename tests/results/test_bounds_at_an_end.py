@@ -28,7 +28,7 @@ def play(method: str, scene: str, seed: int, misses: float, n_bad: int = 3, repe
     quality = level[:, None] + random.normal(0.0, 0.2, (N_PROMPTS, N))
     valid = np.full((N_PROMPTS, N), kept)
     valid[N_PROMPTS - n_bad :][random.random((n_bad, N)) < misses] = broken
-    features = random.normal(size=(N_PROMPTS, 2)) if method in METHODS[5:] else None
+    features = random.normal(size=(N_PROMPTS, 5)) if method in METHODS[5:] else None
     goal, texts = BestFeasible("q", {metric: bound}), [f"p{i}" for i in range(N_PROMPTS)]
     selector = Selector(texts, goal, 42, method, examples, features, seed, repeats=repeats)
     drawn = [0] * N_PROMPTS
