@@ -7,7 +7,8 @@ refused whole.
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -63,10 +64,11 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def checked(what: str, load: Callable[[], _T]) -> _T:
-    """Run a loader; whatever goes wrong in it is an InvalidStateError."""
+@contextmanager
+def checked(what: str) -> Iterator[None]:
+    """A block, or a function, that loads something: whatever goes wrong in it is an InvalidStateError."""
     try:
-        return load()
+        yield
     except InvalidStateError:
         raise
     except (AsktellError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
@@ -535,6 +537,7 @@ def _dump_prompts(prompts: Prompts) -> dict[str, Any]:
     return {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)}
 
 
+@checked("The saved selector")
 def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
     """What `dump_selector` made `data` of, the prompts as before the first pull.
 
@@ -547,10 +550,6 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
             f"The saved selector has version {short(data.get('version'))}, this asktell reads {VERSION}. "
             f"It was written by asktell {short(data.get('asktell'))}: use that version or a newer one."
         )
-    return checked("The saved selector", lambda: _load_selector(data, method))
-
-
-def _load_selector(data: Mapping[str, Any], method: Method | None) -> tuple[Prompts, Method, State]:
     saved = typed("prompts", data.get("prompts"), dict)
     prompts = _load_prompts(None, saved) if "factors" in saved else _load_prompts(saved["ids"], saved["texts"])
     problem = load_problem(data, prompts)

@@ -30,30 +30,15 @@ _PROMPTS = 3
 _OF_ONE_EXAMPLE = 20  # failures, after which it is believed that other examples fail, too
 
 
-class SelectionWorker(Selection):
-    """A worker of a selection that several processes share, as `study.worker(name)` gives it."""
+class SelectionWorker(Selection, contextlib.AbstractContextManager[Any]):
+    """A worker of a selection that several processes share, as `study.worker(name)` gives it, for a `with` block."""
 
-    @abstractmethod
-    def __enter__(self) -> Any:
-        """Begin to extend its leases."""
-
-    @abstractmethod
-    def __exit__(self, *exc_info: object) -> None:
-        """End it."""
+    paused: bool
+    selector: Selector
 
     @abstractmethod
     def wait(self) -> bool:
         """Wait a little for what other workers hold, or for the end of a pause; False if the study is done."""
-
-    @property
-    @abstractmethod
-    def paused(self) -> bool:
-        """See `Study.paused`."""
-
-    @property
-    @abstractmethod
-    def selector(self) -> Selector:
-        """See `Study.selector`."""
 
 
 @contextlib.contextmanager

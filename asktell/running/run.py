@@ -5,7 +5,7 @@ asyncio and tqdm are imported where they are needed, to keep `import asktell` li
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -207,16 +207,21 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                 _warn_of_waiting(started)
                 wait(started)
         finally:
-            for future, group in started.items():
-                if future.done() and not future.cancelled():
-                    outcome = future.exception() or future.result()
-                    board.rescue(group, outcome if how.in_batches else [outcome])
+            _rescue(board, how, started)
         raise
 
 
 def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
     if n := sum(not each.done() for each in running):
         _log.warning("The run ends. It waits for %d evaluations that are under way; interrupt it to leave them.", n)
+
+
+def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> None:
+    """Take what came of evaluations while the run was being ended."""
+    for each, group in running.items():
+        if each.done() and not each.cancelled():
+            outcome = each.exception() or each.result()
+            board.rescue(group, outcome if how.in_batches else [outcome])
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
@@ -248,10 +253,7 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
         try:
             await asyncio.gather(*running, return_exceptions=True)
         finally:
-            for task, group in running.items():
-                if task.done() and not task.cancelled():
-                    outcome = task.exception() or task.result()
-                    board.rescue(group, outcome if how.in_batches else [outcome])
+            _rescue(board, how, running)
         raise
 
 

@@ -135,7 +135,8 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
         raise InvalidStateError("There are neither events nor a trial's details in it.")
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise InvalidStateError(f"Trial {trial} has details, but no scores.")
-    return trial, serialization.checked("A trial's details", lambda: encoded(details))
+    with serialization.checked("What is kept of a trial"):
+        return trial, encoded(details)
 
 
 def _document(data: Mapping[str, Any]) -> Document:

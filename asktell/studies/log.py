@@ -68,12 +68,9 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
 }
 
 
+@serialization.checked("A line of the study's log")
 def decode(line: str | bytes, problem: Problem) -> list[Entry]:
     """The entries of a line; `problem` as it was before."""
-    return serialization.checked("A line of the study's log", lambda: _decode(line, problem))
-
-
-def _decode(line: str | bytes, problem: Problem) -> list[Entry]:
     entries: list[Entry] = []
     for item in serialization.items("A line of a study's log", json.loads(line)):
         entry = _load(item, problem)
@@ -234,7 +231,8 @@ class LoggedSelector:
     def replay(self, lines: Iterable[str | bytes]) -> int:
         """Fold lines of the log, whole or not at all; their number of entries."""
         told: Counter[str] = Counter()
-        state, leases, n_entries = serialization.checked("A line of the study's log", lambda: self._folded(lines, told))
+        with serialization.checked("A line of the study's log"):
+            state, leases, n_entries = self._folded(lines, told)
         self.told.update(told)
         self.go_back((state, leases))
         return n_entries

@@ -17,6 +17,7 @@ from immutables import Map
 
 from asktell import serialization
 from asktell.errors import InvalidStateError
+from asktell.problem.checks import whole
 from asktell.state import Problem, State
 from asktell.studies.leases import Lease, Leases, Reissue
 
@@ -48,26 +49,19 @@ def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
     return _compress(head), _compress(part)
 
 
+@serialization.checked("The study's snapshot")
 def read_covered(head: bytes) -> Covered | None:
     """What the parts of a head cover; None for one of an unknown version, which a newer asktell made."""
-    return serialization.checked("The study's snapshot", lambda: _read_covered(_decompress(head)))
-
-
-def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
-    """The state and leases that were dumped; `problem` as known before the first pull."""
-    return serialization.checked("The study's snapshot", lambda: _load(_decompress(head), parts, problem))
-
-
-def _read_covered(data: dict[str, Any]) -> Covered | None:
+    data = _decompress(head)
     if data.get("version") != VERSION:
         return None
-    covered = data["covered"]
-    if len(covered) != len(Covered._fields) or any(type(number) is not int or number < 0 for number in covered):
-        raise InvalidStateError("The study's snapshot does not say what it covers.")
-    return Covered(*covered)
+    return Covered(*[whole("what is covered", n, 0) for n in serialization.items("covered", data["covered"], 4)])
 
 
-def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
+@serialization.checked("The study's snapshot")
+def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
+    """The state and leases that were dumped; `problem` as known before the first pull."""
+    data = _decompress(head)
     loaded = [_decompress(part) for part in parts]
     columns, failures = (
         {name: np.concatenate([_unpack(part[name]) for part in group]) for name in names}
@@ -78,10 +72,10 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
     )
     reasons = [reason for part in loaded for reason in part["failures"]["reasons"]]
     decisions = [item for part in loaded for item in part["decisions"]]
-    mark, found = _read_covered(data), Covered(len(columns["trials"]), len(decisions), len(reasons), len(loaded))
+    mark, found = read_covered(head), Covered(len(columns["trials"]), len(decisions), len(reasons), len(loaded))
     if mark != found:
         raise InvalidStateError(f"The study's snapshot has {found}, and says {mark}.")
-    whole = {
+    saved = {
         **data["state"],
         **columns,
         "scores": columns["scores"].reshape(found.rows, len(problem.goal.columns)).astype(np.float64),
@@ -90,7 +84,7 @@ def _load(data: dict[str, Any], parts: Sequence[bytes], problem: Problem) -> tup
         "plan": [_unpack(column) for column in data["plan"]],
         "draws": _unpack(data["draws"]),
     }
-    state = serialization.load_state(whole, problem)
+    state = serialization.load_state(saved, problem)
     return state, _load_leases(data["leases"], state)
 
 
