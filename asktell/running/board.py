@@ -80,11 +80,7 @@ class Held(NamedTuple):
 
 
 class Failures:
-    """The failures since the last success. They are held back until one shows that they are their prompts' own.
-
-    Args:
-        limit: `max_failures_in_a_row` of `run`.
-    """
+    """The failures since the last success. They are held back until one shows that they are their prompts' own."""
 
     def __init__(self, limit: MaxFailures) -> None:
         self._limit = limit if limit is None or limit == "first" else whole("max_failures_in_a_row", limit, 1)

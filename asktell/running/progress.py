@@ -87,12 +87,7 @@ def in_notebook() -> bool:
 
 
 class Cell:
-    """What is spent and the time that is left, the answer so far, those that may be better, and the plane.
-
-    Args:
-        selector: whose progress it is.
-        clock: gives seconds.
-    """
+    """What is spent and the time that is left, the answer so far, those that may be better, and the plane."""
 
     def __init__(self, selector: Selection, clock: Callable[[], float] = time.monotonic) -> None:
         self._selector, self._clock = selector, clock

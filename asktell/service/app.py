@@ -42,13 +42,7 @@ log = logging.getLogger("asktell.service")
 
 
 def make_app(studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26) -> FastAPI:
-    """The service as an ASGI application.
-
-    Args:
-        studies: served by it.
-        tokens: that requests need; none by default.
-        most_bytes: size of the largest request.
-    """
+    """The service as an ASGI application."""
     tokens = tokens or Tokens()
     overview = Overview(studies)
     metrics = Metrics(lambda: len(studies), overview.rows)

@@ -87,10 +87,6 @@ class Guard:
     """Authorization of requests.
 
     A correct token is never refused because of others' guesses: only wrong ones are limited, per address.
-
-    Args:
-        tokens: of the service.
-        clock: gives seconds.
     """
 
     def __init__(self, tokens: Tokens, clock: Callable[[], float] = time.monotonic) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from asktell import reports, serialization
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import Method
 from asktell.problem import checks
-from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial, all_taken
+from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import Examples, check_examples
 from asktell.problem.goals import Goal, Scores
@@ -28,7 +28,7 @@ from asktell.service.transport import Connection, path_of
 from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import decode, encode
-from asktell.studies.leases import Holding, check_lease, check_worker
+from asktell.studies.leases import Holding, check_lease
 from asktell.studies.worker import Worker
 
 _Self = TypeVar("_Self", bound="RemoteStudy")
@@ -164,19 +164,7 @@ class RemoteStudy(AbstractStudy):
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         return trials
 
-    def tell(
-        self,
-        trial: AnyTrial,
-        scores: Scores,
-        cost: float | None = None,
-        *,
-        worker: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        return self._taken("tell", **self._told(Tell(trial, scores, cost, details)), worker=worker)
-
-    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
-        check_worker(worker)
+    def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
         outcomes: list[bool | Exception | None] = []
         scores: list[dict[str, Any]] = []
         for item in tells:
@@ -192,12 +180,12 @@ class RemoteStudy(AbstractStudy):
                 problem = each["problem"]
                 settled.append(error_of(problem["status"], problem) if problem else each["taken"])
         found = iter(settled)
-        return all_taken([next(found) if outcome is None else outcome for outcome in outcomes])
+        return [next(found) if outcome is None else outcome for outcome in outcomes]
 
     def _told(self, tell: Tell) -> dict[str, Any]:
         vector = self._vector(tell.scores)
         cost = None if tell.cost is None else checks.check_cost(tell.cost)
-        return {"trial": _named(tell.trial), "scores": vector, "cost": cost, **_kept(tell.details)}
+        return {"trial": _named(tell.trial), "scores": vector, "cost": cost, **_kept(encode(tell.details))}
 
     def _vector(self, scores: object) -> tuple[float, ...]:
         return self._goal.vector(scores)[: len(self._goal.metrics)]
@@ -215,16 +203,8 @@ class RemoteStudy(AbstractStudy):
             example = whole("example", example, 0)
         return self._taken("observe", prompt=_named_prompt(prompt), scores=vector, example=example, cost=cost)
 
-    def fail(
-        self,
-        trial: AnyTrial,
-        reason: str | BaseException,
-        cost: float | None = None,
-        *,
-        worker: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        reason, cost = checks.check_reason(reason), None if cost is None else checks.check_cost(cost)
+    def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
+        cost = None if cost is None else checks.check_cost(cost)
         return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker, **_kept(details))
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
@@ -419,9 +399,8 @@ def _trials(data: object) -> list[Trial]:
     return [Trial(**trial) for trial in _record(data, "trials")["trials"]]
 
 
-def _kept(details: Mapping[str, Any] | None) -> dict[str, Any]:
-    text = encode(details)
-    return {} if text is None else {"details": decode(text)}
+def _kept(details: str | None) -> dict[str, Any]:
+    return {} if details is None else {"details": decode(details)}
 
 
 def _named(trial: object) -> int | str | dict[str, Any]:

@@ -17,12 +17,7 @@ _Answer: TypeAlias = "tuple[bytes, asyncio.Task[Response]]"
 
 
 class Answers:
-    """The latest successful answers by key, in memory; for one event loop.
-
-    Args:
-        most: answers to keep.
-        most_bytes: of their bodies together.
-    """
+    """The latest successful answers by key, in memory; for one event loop."""
 
     def __init__(self, most: int = 10_000, most_bytes: int = 2**26) -> None:
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
@@ -30,13 +25,7 @@ class Answers:
         self._kept: OrderedDict[str, _Answer] = OrderedDict()
 
     async def get(self, key: str, digest: bytes, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """The answer under this key, made if there is none.
-
-        Args:
-            key: chosen by the client, one for each request.
-            digest: of the request.
-            make: answers it.
-        """
+        """The answer under this key, made if there is none."""
         found = self._running.get(key) or self._kept.get(key)
         if found is None:
             found = self._running[key] = digest, asyncio.create_task(make())

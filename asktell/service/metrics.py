@@ -28,12 +28,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics(Collector):
-    """Requests, their times, and the progress of studies.
-
-    Args:
-        n_open: gives the number of open studies.
-        rows: gives what is known of the studies, at once.
-    """
+    """Requests, their times, and the progress of studies."""
 
     def __init__(self, n_open: Callable[[], int], rows: "Callable[[], Sequence[Row]]") -> None:
         self._registry, self._rows = CollectorRegistry(), rows

@@ -22,12 +22,7 @@ class _Entry:
 
 
 class OpenStudies:
-    """The studies of one storage by name, the latest used ones kept open; for several threads.
-
-    Args:
-        url: of the storage, as for `asktell.storages.open_storage`.
-        most: studies to keep open.
-    """
+    """The studies of one storage by name, the latest used ones kept open; for several threads."""
 
     def __init__(self, url: str, most: int = 256) -> None:
         self._most = most

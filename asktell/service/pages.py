@@ -113,33 +113,20 @@ def _compressed(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class Row:
-    """A study in the list.
-
-    Attributes:
-        name: of the study.
-        standing: its progress; None if it cannot be read.
-        looked: time of the look that found it.
-        answer: ids of its answer; None if not wanted yet.
-        done: whether the answer is final.
-        answered: version whose answer that is.
-    """
+    """A study in the list."""
 
     name: str
-    standing: Standing | None
-    looked: float
-    answer: tuple[str, ...] | None = None
-    done: bool = False
-    answered: str | None = None
+    standing: Standing | None  # None if it cannot be read
+    looked: float  # time of the look that found it
+    answer: tuple[str, ...] | None = None  # ids of its answer; None if not wanted yet
+    done: bool = False  # whether the answer is final
+    answered: str | None = None  # version whose answer that is
 
 
 class Overview:
     """All studies, for the list and for Prometheus; for several threads.
 
     However many there are, a look takes little time: it renews the oldest rows, and keeps the others.
-
-    Args:
-        studies: that there are.
-        clock: gives seconds.
     """
 
     def __init__(self, studies: OpenStudies, clock: Callable[[], float] = time.monotonic) -> None:

@@ -110,13 +110,7 @@ class _Transaction(SQLTransaction):
 
 
 class Connections:
-    """The connections of this process to one place, at most so many; the pool is made when it is first needed.
-
-    Args:
-        url: of the place.
-        patience: seconds to wait for other processes, and for a connection that is free.
-        most: how many connections.
-    """
+    """The connections of this process to one place, at most so many; the pool is made when it is first needed."""
 
     def __init__(self, url: str, patience: float, most: int) -> None:
         self.most = most

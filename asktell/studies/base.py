@@ -2,17 +2,18 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.candidates import Tell, Trial
-from asktell.problem.checks import check_name, check_seconds, check_trials, whole
+from asktell.problem.candidates import Tell, Trial, all_taken
+from asktell.problem.checks import check_name, check_reason, check_seconds, check_trials, whole
 from asktell.problem.goals import Scores
 from asktell.running.board import SelectionWorker
 from asktell.selector import Selection, Selector
 from asktell.state.lookup import AnyTrial
-from asktell.studies.leases import SECONDS, Holding, check_lease
+from asktell.studies.details import encode
+from asktell.studies.leases import SECONDS, Holding, check_lease, check_worker
 
 _Self = TypeVar("_Self", bound="AbstractStudy")
 
@@ -98,7 +99,6 @@ class AbstractStudy(Selection):
     ) -> list[Trial]:
         """Up to n trials; all arguments are checked."""
 
-    @abstractmethod
     def tell(
         self,
         trial: AnyTrial,
@@ -125,8 +125,11 @@ class AbstractStudy(Selection):
             ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was handed
                 out only once, by anybody.
         """
+        (outcome,) = self._tell([Tell(trial, scores, cost, details)], check_worker(worker))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-    @abstractmethod
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
         """Record several scores at once: `(trial, scores)`, with a `cost` and `details` behind them if there are any.
 
@@ -136,8 +139,12 @@ class AbstractStudy(Selection):
             TellManyError: some were refused, each for one of the reasons of `tell`; all others are on the disk. Its
                 `outcomes` say which, and why.
         """
+        return all_taken(self._tell(list(tells), check_worker(worker)))
 
     @abstractmethod
+    def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
+        """What became of each; they are what `tell_many` got."""
+
     def fail(
         self,
         trial: AnyTrial,
@@ -151,6 +158,11 @@ class AbstractStudy(Selection):
 
         Also False if another worker has the trial.
         """
+        return self._fail(trial, check_reason(reason), cost, check_worker(worker), encode(details))
+
+    @abstractmethod
+    def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
+        """What `fail` returns; `details` as JSON."""
 
     @abstractmethod
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:

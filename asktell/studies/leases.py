@@ -142,10 +142,9 @@ def follow(leases: Leases, entry: Entry) -> Leases:
 _ENDINGS = (Told, Released, Failed, Expired)
 
 
-def check_worker(worker: str | None) -> None:
-    """See that a worker's name can be one."""
-    if worker is not None:
-        check_name("A worker", worker)
+def check_worker(worker: str | None) -> str | None:
+    """A worker's name, if it can be one."""
+    return None if worker is None else check_name("A worker", worker)
 
 
 def check_lease(worker: str | None, lease: float | None, process: str | None = None) -> float:

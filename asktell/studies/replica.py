@@ -29,13 +29,7 @@ _LINES_AT_ONCE = 10_000
 
 
 class Replica:
-    """A logged selector, kept at the log's end.
-
-    Args:
-        storage: where the log is.
-        key: of the study.
-        logged: in the state in which the study was created.
-    """
+    """A logged selector, kept at the log's end."""
 
     def __init__(self, storage: AbstractStorage, key: int, logged: LoggedSelector) -> None:
         self.storage = storage

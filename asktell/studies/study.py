@@ -15,10 +15,10 @@ from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.methods import Method
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import AnyPrompt, Tell, Trial, all_taken
+from asktell.problem.candidates import AnyPrompt, Tell, Trial
 from asktell.problem.checks import check_name, short, whole
 from asktell.problem.examples import check_examples
-from asktell.problem.goals import Goal, Scores
+from asktell.problem.goals import Goal
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
 from asktell.selector import Selector
@@ -241,25 +241,7 @@ class Study(AbstractStudy):
 
     # Telling. When these return, what they took is on the disk.
 
-    def tell(
-        self,
-        trial: AnyTrial,
-        scores: Scores,
-        cost: float | None = None,
-        *,
-        worker: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        (outcome,) = self._tell([Tell(trial, scores, cost, details)], worker)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
-        return all_taken(self._tell(list(tells), worker))
-
     def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
-        check_worker(worker)
         return self._replica.together([partial(self._take, tell, worker) for tell in tells]) if tells else []
 
     def _take(self, item: object, worker: str | None, logged: LoggedSelector, clock: Clock) -> bool:
@@ -282,22 +264,12 @@ class Study(AbstractStudy):
 
     observe = _logged(AbstractStudy.observe)
 
-    def fail(
-        self,
-        trial: AnyTrial,
-        reason: str | BaseException,
-        cost: float | None = None,
-        *,
-        worker: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        check_worker(worker)
-        text = encode(details)
+    def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
         with self._replica.writing(durable=True) as (logged, _):
             id_ = logged.find(trial, worker)
             if logged.lost(id_, worker) or not logged.selector.fail(id_, reason, cost):
                 return False
-            self._replica.attach(id_, text)
+            self._replica.attach(id_, details)
             return True
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:

@@ -41,11 +41,7 @@ class _Moment(NamedTuple):
 
 
 class Watch:
-    """Polls one study.
-
-    Args:
-        study: to poll.
-    """
+    """Polls one study."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
