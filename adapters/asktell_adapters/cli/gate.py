@@ -55,12 +55,9 @@ class Judge:
         return FAILED if False in found.values() else UNDECIDED if None in found.values() else PASSED
 
 
+@signals()
+@logging_to_stderr()
 def gate(arguments: argparse.Namespace) -> int:
-    with signals(), logging_to_stderr():
-        return _gate(arguments)
-
-
-def _gate(arguments: argparse.Namespace) -> int:
     from asktell_adapters.config import load_config
 
     if not 0 < arguments.confidence < 1:
@@ -95,20 +92,18 @@ def _gate(arguments: argparse.Namespace) -> int:
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     """The goal with the ranges that metrics declare, where it names none: intervals need them to be guaranteed."""
     declared = {name: span for name in goal.metrics if (span := range_of(metrics.get(name))) is not None}
-    given = {bound.metric: bound.range for bound in goal.constraints if bound.range is not None}
-    given |= {objective.metric: objective.range for objective in goal.objectives if objective.range is not None}
+    parts = (*goal.objectives, *goal.constraints)
     bounds = {
-        bound.metric: {key: getattr(bound, key) for key in ("bound", "quantile", "in_every_segment")}
+        bound: {each: getattr(bound, each) for each in ("bound", "quantile", "in_every_segment")}
         for bound in goal.constraints
     }
-    below = {bound.metric for bound in goal.constraints if bound.at_most}
     return parse_goal(
         "pareto-set" if isinstance(goal, ParetoSet) else "best-feasible",
         [objective.metric for objective in goal.objectives if not objective.minimize],
         [objective.metric for objective in goal.objectives if objective.minimize],
-        {metric: bound for metric, bound in bounds.items() if metric not in below},
-        {metric: bound for metric, bound in bounds.items() if metric in below},
-        {**declared, **given},
+        {bound.metric: given for bound, given in bounds.items() if not bound.at_most},
+        {bound.metric: given for bound, given in bounds.items() if bound.at_most},
+        {**declared, **{part.metric: part.range for part in parts if part.range is not None}},
         getattr(goal, "sure", None),
         [objective.metric for objective in goal.objectives if objective.worst_segment],
     )
@@ -149,20 +144,10 @@ def _judge(
         )  # fmt: skip
         reports.write(arguments.report, document)
         link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
-    return Ruling(
-        verdict,
-        judge.verdicts,
-        judge.goal,
-        judge.margin,
-        result.compare(candidate.id, baseline.id, judge.confidence),
-        result,
-        remarks,
-        evaluations,
-        config.examples,
-        _currency(evaluator, candidate),
-        config.is_priced,
-        link,
-    )
+    comparison = result.compare(candidate.id, baseline.id, judge.confidence)
+    price = _currency(evaluator, candidate), config.is_priced
+    found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
+    return Ruling(*found, evaluations, config.examples, *price, link)
 
 
 def _evaluator(config: "Config", *pair: PromptResult) -> Any:
@@ -274,21 +259,20 @@ def settle(
 
 
 def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
-    prompts = {str(entry.id): entry for entry in config.selector.result().prompts}
-    named: list[str] = []
-    default = config.selector.result().baseline
-    for name, given in (("--baseline", arguments.baseline or default), ("--candidate", arguments.candidate)):
-        others = [id_ for id_ in prompts if id_ not in named]
-        if given is None and name == "--candidate" and len(others) == 1:
-            given = others[0]
+    result = config.selector.result()
+    prompts = {str(entry.id): entry for entry in result.prompts}
+    baseline, candidate = arguments.baseline or result.baseline, arguments.candidate
+    others = [id_ for id_ in prompts if id_ != str(baseline)]
+    if candidate is None and len(others) == 1:
+        candidate = others[0]
+    for name, given in (("--baseline", baseline), ("--candidate", candidate)):
         if str(given) not in prompts:
             what = f"got {given!r}" if given is not None else "none is given"
             ids = ", ".join(repr(id_) for id_ in list(prompts)[:20])
             raise InvalidArgumentError(f"{name} must be the id of a prompt of {config.path.name}, {what}: {ids}.")
-        named.append(str(given))
-    if named[0] == named[1]:
-        raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {named[0]!r}. Name two.")
-    return prompts[named[0]], prompts[named[1]]
+    if str(baseline) == str(candidate):
+        raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {candidate!r}. Name two.")
+    return prompts[str(baseline)], prompts[str(candidate)]
 
 
 def compare(arguments: argparse.Namespace) -> int:

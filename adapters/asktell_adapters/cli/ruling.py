@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -45,19 +45,9 @@ class Change(NamedTuple):
 class Ruling:
     """The verdict on a candidate, and what it rests on.
 
-    Attributes:
-        verdict: "passed", "failed" or "undecided".
-        found: the verdict on each thing asked of the candidate, by the objective's metric or the constraint.
-        goal: with the ranges that are known.
-        margin: a loss that does not matter, in the units of the metrics.
-        comparison: of the candidate with the baseline.
-        result: of the selection of these two.
-        remarks: notes on the evaluations.
-        evaluations: one by one, with the model's answers, as far as the evaluator gave any.
-        examples: the data set.
-        currency: of costs; empty if unknown.
-        is_priced: whether evaluations are known to cost something.
-        report: the HTML page about them, if one was written; from the folder of the summary.
+    `found` has the verdict on each thing asked of the candidate, by the objective's metric or the constraint; `goal`
+    has the ranges that are known; `evaluations` have the model's answers, as far as the evaluator gave any; `report` is
+    the HTML page, if one was written, from the folder of the summary.
     """
 
     verdict: str
@@ -73,13 +63,22 @@ class Ruling:
     is_priced: bool = False
     report: Path | None = None
 
-    @property
+    @cached_property
     def candidate(self) -> PromptResult:
         return next(entry for entry in self.result.prompts if entry.id == self.comparison.a)
 
-    @property
+    @cached_property
     def baseline(self) -> PromptResult:
         return next(entry for entry in self.result.prompts if entry.id == self.comparison.b)
+
+    @cached_property
+    def _names(self) -> tuple[str, str]:
+        """Of the candidate and the baseline."""
+        return one_line(str(self.candidate.id), _MOST_NAME), one_line(str(self.baseline.id), _MOST_NAME)
+
+    @cached_property
+    def _objectives(self) -> dict[str, Any]:
+        return {objective.metric: objective for objective in self.goal.objectives}
 
     @cached_property
     def _answers(self) -> dict[tuple[str | int, int | None], str]:
@@ -88,8 +87,7 @@ class Ruling:
     @property
     def headline(self) -> str:
         """The verdict as a sentence, which says all that is certain and nothing else."""
-        a, b = (one_line(str(entry.id), _MOST_NAME) for entry in (self.candidate, self.baseline))
-        objectives = [objective.metric for objective in self.goal.objectives]
+        (a, b), objectives = self._names, self._objectives
         if self.verdict == UNDECIDED:
             return f"Undecided: it is not yet certain how {a} compares with {b}"
         if self.verdict == PASSED:
@@ -101,14 +99,11 @@ class Ruling:
         return f"Failed: {a} " + " and ".join(said + [f"violates {name}" for name in failing if name not in worse])
 
     def asked(self, name: str) -> str:
-        if name not in {objective.metric for objective in self.goal.objectives}:
-            return name  # a constraint
-        return f"{name} not worse{self._by_more([name])}"
+        return f"{name} not worse{self._by_more([name])}" if name in self._objectives else name  # a constraint
 
     def difference(self, name: str) -> str:
         """The scores of both in a metric, without a judgement: that is the headline's."""
-        d = self.comparison.differences[name]
-        a, b = (one_line(str(entry.id), _MOST_NAME) for entry in (self.candidate, self.baseline))
+        d, (a, b) = self.comparison.differences[name], self._names
         if d.estimate is None:
             return f"{a} and {b} have no example in common yet"
         interval = "" if d.low is None or d.high is None else f" [{d.low:+.3g}, {d.high:+.3g}]"
@@ -136,11 +131,11 @@ class Ruling:
     @property
     def on_new(self) -> str:
         """The statement of the result's verdict about the two, as a sentence; empty where it states none."""
-        p_best, name = self.candidate.p_best, one_line(str(self.candidate.id), _MOST_NAME)
+        p_best = self.candidate.p_best
         if p_best is None or not isinstance(self.goal, BestFeasible):
             return ""
         stated = "over 99" if p_best > 0.995 else "under 1" if p_best < 0.005 else f"{100 * p_best:.0f}"
-        return f"On new examples like these {name} is the best of the two with probability {stated} %."
+        return f"On new examples like these {self._names[0]} is the best of the two with probability {stated} %."
 
     def lines(self) -> Iterator[str]:
         for name, each in self.found.items():
@@ -166,7 +161,7 @@ class Ruling:
         In an objective, those on which the candidate scores worse, or better, than the baseline; in another metric,
         those on which only one of the two keeps the constraints. Scores of several rounds are averaged.
         """
-        objective = next((o for o in self.goal.objectives if o.metric == name), None)
+        objective = self._objectives.get(name)
         bounds = [c for c in self.goal.constraints if c.metric == name]
         sums: dict[tuple[str | int, int], list[float]] = {}
         for each in self.evaluations:
@@ -219,19 +214,12 @@ class Ruling:
     def junit(self) -> str:
         """A test report: a test case for each thing that is asked of the candidate."""
         counted = {which: str(sum(each == which for each in self.found.values())) for which in _SIGN}
-        suite = ElementTree.Element(
-            "testsuite",
-            name="asktell gate",
-            tests=str(len(self.found)),
-            failures=counted[FAILED],
-            skipped=counted[UNDECIDED],
-            errors="0",
-        )
+        counts = {"tests": str(len(self.found)), "failures": counted[FAILED], "skipped": counted[UNDECIDED]}
+        suite = ElementTree.Element("testsuite", name="asktell gate", **counts, errors="0")
         said = safe("; ".join(f"{name}: {self.difference(name)}" for name in self.comparison.differences))
         for name, each in self.found.items():
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=safe(str(self.candidate.id)), name=safe(self.asked(name))
-            )
+            about = {"classname": safe(str(self.candidate.id)), "name": safe(self.asked(name))}
+            case = ElementTree.SubElement(suite, "testcase", about)
             if each == FAILED:
                 ElementTree.SubElement(case, "failure", message=said)
             elif each == UNDECIDED:
@@ -249,14 +237,13 @@ class Ruling:
         return loss_in_words(self.margin, self.goal.ranges.get(metric))
 
     def _is_behind_within(self, name: str, estimate: float) -> bool:
-        objective = next((o for o in self.goal.objectives if o.metric == name), None)
+        objective = self._objectives.get(name)
         return objective is not None and self.found[name] == PASSED and -self.margin <= objective.sign * estimate < 0
 
     def _tables(self, room: int) -> Iterator[str]:
         """The examples that changed, as HTML, in at most so many bytes."""
-        objectives = {objective.metric for objective in self.goal.objectives}
         failed = {c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED}
-        changed = {name: self.changes(name) for name in self.goal.metrics if name in objectives | failed}
+        changed = {name: self.changes(name) for name in self.goal.metrics if name in self._objectives or name in failed}
         n_tables = sum(bool(changes) for both in changed.values() for changes in both)
         for name, both in changed.items():
             for words, changes in zip(("broke", "mended"), both, strict=True):
