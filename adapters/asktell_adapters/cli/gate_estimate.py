@@ -22,48 +22,31 @@ _MOST_NEW = 2000  # examples, of those like the ones given
 @final
 @dataclass(frozen=True)
 class Expected:
-    """What the gate will find if this is the difference.
+    """What the gate will find if this is the difference."""
 
-    Attributes:
-        difference: candidate minus baseline, in parts of the metric's range; above 0 the candidate is better.
-        verdict: the most frequent one.
-        often: in which part of the cases.
-        examples: that both prompts take, in the median; None if that is more than the budget allows.
-        examples_90: the same in nine of ten cases.
-        new: examples in the median if nothing of the verdict may depend on which examples were given; None: more than
-            were tried.
-    """
-
-    difference: float
-    verdict: str
-    often: float
-    examples: int | None
-    examples_90: int | None
+    difference: float  # candidate minus baseline, in parts of the metric's range; above 0 the candidate is better
+    verdict: str  # the most frequent one
+    often: float  # in which part of the cases
+    examples: int | None  # that both prompts take, in the median; None if that is more than the budget allows
+    examples_90: int | None  # the same in nine of ten cases
+    # examples in the median if nothing of the verdict may depend on which examples were given; None: more than were
+    # tried
     new: int | None
 
 
 @final
 @dataclass(frozen=True)
 class GateEstimate:
-    """What a gate takes, by the true difference; found by the gate's own rule on scores that were made up.
+    """What a gate takes, by the true difference; found by the gate's own rule on scores that were made up."""
 
-    Attributes:
-        selector: of the two prompts; nothing asked yet.
-        goal: with the ranges that are known.
-        margin: a loss that does not matter, in the metric's units.
-        confidence: of the verdict.
-        differ: on which part of the examples the scores of the two prompts differ, if the means do not differ by more.
-        most: examples for each prompt that the budget allows, those taken again included.
-        price: what all evaluations within the budget take; None if only a harness knows.
-    """
-
-    selector: Selector
-    goal: Goal
-    margin: float
-    confidence: float
+    selector: Selector  # of the two prompts; nothing asked yet
+    goal: Goal  # with the ranges that are known
+    margin: float  # a loss that does not matter, in the metric's units
+    confidence: float  # of the verdict
+    # on which part of the examples the scores of the two prompts differ, if the means do not differ by more
     differ: float
-    most: int
-    price: Estimate | None
+    most: int  # examples for each prompt that the budget allows, those taken again included
+    price: Estimate | None  # what all evaluations within the budget take; None if only a harness knows
 
     def __post_init__(self) -> None:
         if not 0 <= self.differ <= 1:

@@ -96,17 +96,11 @@ def _matches(names: tuple[str, ...], rule: Mapping[int, set[str]]) -> bool:
 @final
 @dataclass(frozen=True)
 class LLMTables:
-    """The tables of all LLMs of a file.
+    """The tables of all LLMs of a file."""
 
-    Attributes:
-        path: the file.
-        tables: of each LLM, by the factors that it is made with, as JSON.
-        takes: the names of these factors; empty where there is one LLM.
-    """
-
-    path: Path
-    tables: Mapping[str, Mapping[str, Any]]
-    takes: frozenset[str]
+    path: Path  # the file
+    tables: Mapping[str, Mapping[str, Any]]  # of each LLM, by the factors that it is made with, as JSON
+    takes: frozenset[str]  # the names of these factors; empty where there is one LLM
 
     @property
     def first(self) -> Mapping[str, Any]:

@@ -73,17 +73,11 @@ def items(prompts: Selected) -> Iterator[tuple[str | int, Any]]:
 @final
 @dataclass(frozen=True)
 class DataSet:
-    """The examples in the order of their positions.
+    """The examples in the order of their positions."""
 
-    Attributes:
-        examples: input, reference and fields.
-        names: distinct ids that the data give; None if they give none.
-        segments: the label of each one's segment; None if there are none.
-    """
-
-    examples: tuple[Example, ...]
-    names: tuple[str, ...] | None = None
-    segments: tuple[str, ...] | None = None
+    examples: tuple[Example, ...]  # input, reference and fields
+    names: tuple[str, ...] | None = None  # distinct ids that the data give; None if they give none
+    segments: tuple[str, ...] | None = None  # the label of each one's segment; None if there are none
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -13,19 +13,12 @@ from asktell_adapters.llms.base import Example
 @final
 @dataclass(frozen=True)
 class Harness:
-    """What scores prompts by itself.
+    """What scores prompts by itself."""
 
-    Attributes:
-        evaluator: with `evaluate_batch(trials)`.
-        dataset: its examples; their inputs are texts to know them by.
-        prompts: its own; None where it has none.
-        repeatable: whether an evaluation gives the same scores when it is repeated; False: unknown.
-    """
-
-    evaluator: Any
-    dataset: DataSet
-    prompts: Prompts | None = None
-    repeatable: bool = False
+    evaluator: Any  # with `evaluate_batch(trials)`
+    dataset: DataSet  # its examples; their inputs are texts to know them by
+    prompts: Prompts | None = None  # its own; None where it has none
+    repeatable: bool = False  # whether an evaluation gives the same scores when it is repeated; False: unknown
 
     def evaluate_batch(self, trials: Sequence[Any], repeats: Sequence[int] = ()) -> Sequence[Any]:
         found: Sequence[Any] = self.evaluator.evaluate_batch(trials)

@@ -47,25 +47,15 @@ class WriterTable(Table, table="improve.writer"):
 @final
 @dataclass(frozen=True)
 class Improving:
-    """A checked table `[improve]`.
+    """A checked table `[improve]`."""
 
-    Attributes:
-        total: the budget of all generations.
-        first: that of the first one.
-        parts: how many times the first makes the total.
-        settings: for `improve`.
-        table: `[improve.writer]`.
-        model: the writer's own model; None: the one that answers.
-        seed: of the writer.
-    """
-
-    total: int | Budget
-    first: int | Budget
-    parts: int
-    settings: Mapping[str, Any]
-    table: WriterTable
-    model: ModelTable | None
-    seed: int
+    total: int | Budget  # the budget of all generations
+    first: int | Budget  # that of the first one
+    parts: int  # how many times the first makes the total
+    settings: Mapping[str, Any]  # for `improve`
+    table: WriterTable  # `[improve.writer]`
+    model: ModelTable | None  # the writer's own model; None: the one that answers
+    seed: int  # of the writer
 
     def writer(self, llm: Any, examples: Sequence[Example], concurrency: int) -> Writer:
         table = self.table

@@ -108,40 +108,24 @@ _NOT_WITH_EVALUATOR = ("candidates", "data", "model", "models", "metrics", "cach
 @final
 @dataclass(frozen=True)
 class Config:
-    """A checked configuration.
+    """A checked configuration."""
 
-    Attributes:
-        path: the file.
-        output: the run's folder.
-        selector: with prompts, goal, budget and method; nothing asked yet.
-        dataset: the examples, with their ids.
-        metrics: name -> metric.
-        models: the tables of the LLMs.
-        concurrency: evaluations at once.
-        batch_size: evaluations that the model wants in one call.
-        setup: everything that a run's outcome depends on, as JSON data: another set-up is another run.
-        cache: of answers; None for none.
-        confirm_above: a run that may cost more is asked about first; None: never.
-        improving: how prompts are written and selected in turn; None where they are only selected. The selector then
-            has the budget of the first generation.
-        harness: what evaluates, where that is no LLM with metrics of this file.
-        fields: whether names in braces in prompts stand for columns; None: in chats only.
-    """
-
-    path: Path
-    output: Path
-    selector: Selector
-    dataset: DataSet
-    metrics: Mapping[str, Metric]
-    models: LLMTables | None
-    concurrency: int
-    batch_size: int
-    setup: Mapping[str, Any]
-    cache: AnswerCache | None = None
-    confirm_above: float | None = None
+    path: Path  # the file
+    output: Path  # the run's folder
+    selector: Selector  # with prompts, goal, budget and method; nothing asked yet
+    dataset: DataSet  # the examples, with their ids
+    metrics: Mapping[str, Metric]  # name -> metric
+    models: LLMTables | None  # the tables of the LLMs
+    concurrency: int  # evaluations at once
+    batch_size: int  # evaluations that the model wants in one call
+    setup: Mapping[str, Any]  # everything that a run's outcome depends on, as JSON data: another set-up is another run
+    cache: AnswerCache | None = None  # of answers; None for none
+    confirm_above: float | None = None  # a run that may cost more is asked about first; None: never
+    # how prompts are written and selected in turn; None where they are only selected. The selector then has the budget
+    # of the first generation.
     improving: Improving | None = None
-    harness: Harness | None = None
-    fields: bool | None = None
+    harness: Harness | None = None  # what evaluates, where that is no LLM with metrics of this file
+    fields: bool | None = None  # whether names in braces in prompts stand for columns; None: in chats only
 
     @property
     def examples(self) -> tuple[Example, ...]:

@@ -48,17 +48,11 @@ def numbers(scores: Mapping[str, Any], to_float: ValueToFloat | None = None) -> 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How samples are read.
+    """How samples are read."""
 
-    Attributes:
-        value_to_float: of a score's value; None for the function above.
-        score_limited: whether a sample that ran into a limit has scores; otherwise it failed.
-        metrics: without one of these, a sample failed.
-    """
-
-    value_to_float: ValueToFloat | None = None
-    score_limited: bool = False
-    metrics: tuple[str, ...] | None = None
+    value_to_float: ValueToFloat | None = None  # of a score's value; None for the function above
+    score_limited: bool = False  # whether a sample that ran into a limit has scores; otherwise it failed
+    metrics: tuple[str, ...] | None = None  # without one of these, a sample failed
 
     def of_epochs(self, samples: Sequence[Any], model: str) -> dict[str, float]:
         """Means over the epochs of one sample, NaN where a scorer gave no number; and what all epochs cost."""
