@@ -124,7 +124,11 @@ def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] 
     if kind == ".txt":
         prompts = _text_prompts(read_text(path, encoding))
     elif kind == ".json":
-        prompts = _json_prompts(path, encoding)
+        found = from_json(read_text(path, encoding), path, 1)
+        if not isinstance(found, list | dict):
+            what = type(found).__name__
+            raise InvalidArgumentError(f"{path}: expected a list of prompts or an object id -> prompt, got {what}.")
+        prompts = prompts_of(found, f"{path}: ")
     elif kind == ".jsonl":
         prompts = _jsonl_prompts(path, encoding)
     elif kind == ".toml":
@@ -212,15 +216,6 @@ def _text_prompts(text: str) -> list[str]:
     text = text.strip()
     parts = re.split(r"\n[ \t\r]*\n", text)
     return [part.strip() for part in (parts if len(parts) > 1 else text.split("\n")) if part.strip()]
-
-
-def _json_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
-    found = from_json(read_text(path, encoding), path, 1)
-    if not isinstance(found, list | dict):
-        raise InvalidArgumentError(
-            f"{path}: expected a list of prompts or an object id -> prompt, got {type(found).__name__}."
-        )
-    return prompts_of(found, f"{path}: ")
 
 
 def prompts_of(found: list[Any] | dict[str, Any], where: str = "") -> list[str] | dict[str, str]:

@@ -31,21 +31,10 @@ class Row(NamedTuple):
 
 @final
 class Table:
-    """The rows of a file or folder, in its order; empty ones are left out.
+    """The rows of a file or folder, in its order; empty ones are left out. See `load_examples` for the options.
 
-    Args:
-        path: the kind of table follows from its name: .csv, .tsv, .json, .jsonl, .parquet, .xlsx; or a folder that
-            `Dataset.save_to_disk` wrote.
-        wanted: the columns that matter, by which a CSV file's delimiter is known.
-        delimiter: of a CSV or TSV file; by default a tab in TSV, else the first of , ; tab | by which the header has
-            the columns wanted.
-        encoding: of a file of text; by default UTF-8, or what its byte order mark says.
-        sheet: of an Excel file; by default the first.
-        split: of a folder that holds several.
-
-    Raises:
-        InvalidArgumentError: there is no such table, it cannot be read, or an option does not go with its kind.
-        MissingExtraError: a package is missing, of the extra `tables`.
+    The kind of table follows from the path's name. `wanted` are the columns that matter, by which a CSV file's
+    delimiter is known.
     """
 
     def __init__(
@@ -79,7 +68,8 @@ class Table:
             given["delimiter"] = delimiter or ("\t" if suffix == ".tsv" else None)
             given["wanted"] = wanted
         self.place = kind.place
-        self.rows = [Row(number, _plain(row)) for number, row in kind.read(self.path, **given)]
+        found = kind.read(self.path, **given)
+        self.rows = [Row(n, {name: _plain_value(value) for name, value in row.items()}) for n, row in found]
         if not self.rows:
             raise InvalidArgumentError(f"{path}: the file has no rows.")
 
@@ -107,10 +97,6 @@ def as_text(value: Any) -> Any:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return str(int(value)) if isinstance(value, numbers.Integral) else repr(float(value))
     return [as_text(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain_value(value) for name, value in row.items()}
 
 
 def _plain_value(value: Any) -> Any:

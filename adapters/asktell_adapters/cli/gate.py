@@ -92,7 +92,7 @@ def gate(arguments: argparse.Namespace) -> int:
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     """The goal with the ranges that metrics declare, where it names none: intervals need them to be guaranteed."""
     declared = {name: span for name in goal.metrics if (span := range_of(metrics.get(name))) is not None}
-    parts = (*goal.objectives, *goal.constraints)
+    parts: list[Any] = [*goal.objectives, *goal.constraints]
     bounds = {
         bound: {each: getattr(bound, each) for each in ("bound", "quantile", "in_every_segment")}
         for bound in goal.constraints

@@ -51,12 +51,19 @@ class GateEstimate:
     def __post_init__(self) -> None:
         if not 0 <= self.differ <= 1:
             raise InvalidArgumentError(f"--differ must be from 0 to 1, got {self.differ}.")
-        metric = self.goal.objectives[0].metric
-        if metric not in self.goal.ranges:
+        if (metric := self._metric) not in self.goal.ranges:
             raise InvalidArgumentError(
                 f"--estimate needs to know between which numbers {metric!r} is: ranges = {{ {metric} = [0, 1] }} in "
                 "[goal], say."
             )
+
+    @property
+    def _metric(self) -> str:
+        return self.goal.objectives[0].metric
+
+    @property
+    def _span(self) -> tuple[float, float]:
+        return self.goal.ranges[self._metric]
 
     def expected(self, difference: float) -> Expected:
         problem = self.selector.state.problem
@@ -85,7 +92,7 @@ class GateEstimate:
         return _quantile(found.examples, found.passed | found.failed, 0.5)
 
     def lines(self) -> Iterator[str]:
-        metric, n = self.goal.objectives[0].metric, self.selector.state.problem.n_examples or self.most
+        metric, n = self._metric, self.selector.state.problem.n_examples or self.most
         if self.price is not None:
             yield from ["The gate takes at most:", "", *str(self.price).splitlines(), ""]
         rows = [self.expected(difference) for difference in DIFFERENCES]
@@ -103,11 +110,11 @@ class GateEstimate:
         yield from self._advice(rows, n)
 
     def _rule(self) -> tuple[float, float, int]:
-        low, high = self.goal.ranges[self.goal.objectives[0].metric]
+        low, high = self._span
         return self.margin / (high - low), self.confidence, len(self.goal.objectives) + len(self.goal.constraints)
 
     def _words(self, difference: float) -> str:
-        low, high = self.goal.ranges[self.goal.objectives[0].metric]
+        low, high = self._span
         return loss_in_words(abs(difference) * (high - low), (low, high))
 
     def _cells(self, row: Expected) -> dict[str, str]:
@@ -149,11 +156,10 @@ class GateEstimate:
         return found
 
     def _assumptions(self) -> Iterator[str]:
-        metric = self.goal.objectives[0].metric
-        low, high = self.goal.ranges[metric]
+        low, high = self._span
         yield (
             f"Assumed: the two differ on {100 * self.differ:g} % of the examples (--differ), by the whole range of "
-            f"{metric}, {low:g} to {high:g}, as right and wrong do; where they differ by less, it takes fewer."
+            f"{self._metric}, {low:g} to {high:g}, as right and wrong do; where they differ by less, it takes fewer."
         )
         if len(self.goal.objectives) + len(self.goal.constraints) > 1:
             yield "Also that everything else that is asked of the candidate is certain by then."
@@ -181,7 +187,7 @@ class GateEstimate:
         )
         enough = next((m for m in _MARGINS if m > self._rule()[0] and (self.for_new(0.0, m) or n + 1) <= n), None)
         if enough is not None:
-            low, high = self.goal.ranges[self.goal.objectives[0].metric]
+            low, high = self._span
             yield f"With --margin {enough * (high - low):g}, they are enough to pass an equal prompt for new requests."
 
 

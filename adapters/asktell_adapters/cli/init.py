@@ -44,9 +44,15 @@ def init(arguments: argparse.Namespace) -> int:
     if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
         raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
     given = arguments.kind or (arguments.promptfoo and "promptfoo")
-    kind = given or ask.one_of("What answers?", {name: _what(name) for name in KINDS})
+    kinds = {kind: MODELS[kind].what if kind in MODELS else HARNESSES[kind][0] for kind in KINDS}
+    kind = given or ask.one_of("What answers?", kinds)
     path: Path = arguments.config or Path("selection.toml")
-    _free(path, arguments.force)
+    if path.exists() and not arguments.force:
+        raise InvalidArgumentError(
+            f"There is a file {str(path)!r} already. Name another one, or replace it with --force."
+        )
+    if not path.resolve().parent.is_dir():
+        raise InvalidArgumentError(f"There is no folder {str(path.resolve().parent)!r}.")
     if kind in HARNESSES:
         return _harness(kind, path, arguments, ask)
     plan = _plan(kind, path, arguments, ask)
@@ -89,19 +95,6 @@ def _are_templates(config: "Config") -> bool:
     except InvalidArgumentError:
         return False
     return bool(unread_fields(prompts, config.examples))
-
-
-def _what(kind: str) -> str:
-    return MODELS[kind].what if kind in MODELS else HARNESSES[kind][0]
-
-
-def _free(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise InvalidArgumentError(
-            f"There is a file {str(path)!r} already. Name another one, or replace it with --force."
-        )
-    if not path.resolve().parent.is_dir():
-        raise InvalidArgumentError(f"There is no folder {str(path.resolve().parent)!r}.")
 
 
 class _Asking:

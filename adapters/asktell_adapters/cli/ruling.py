@@ -215,7 +215,7 @@ class Ruling:
         """A test report: a test case for each thing that is asked of the candidate."""
         counted = {which: str(sum(each == which for each in self.found.values())) for which in _SIGN}
         counts = {"tests": str(len(self.found)), "failures": counted[FAILED], "skipped": counted[UNDECIDED]}
-        suite = ElementTree.Element("testsuite", name="asktell gate", **counts, errors="0")
+        suite = ElementTree.Element("testsuite", {"name": "asktell gate", **counts, "errors": "0"})
         said = safe("; ".join(f"{name}: {self.difference(name)}" for name in self.comparison.differences))
         for name, each in self.found.items():
             about = {"classname": safe(str(self.candidate.id)), "name": safe(self.asked(name))}

@@ -16,9 +16,6 @@ class BatchEvaluation:
 
     A plain evaluator evaluates one after the other, an async one all at once. Its event loop stays the same from batch
     to batch, so that clients keep their connections.
-
-    Raises:
-        InvalidArgumentError: it is no evaluator.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:

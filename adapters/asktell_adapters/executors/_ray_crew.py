@@ -71,18 +71,10 @@ class Worker(Generic[_Batch]):
 
 
 class Crew(Generic[_Batch]):
-    """A `with` block in which up to a number of actors are kept up; they are killed at its end.
+    """A `with` block in which up to `size` actors are kept up; they are killed at its end.
 
-    Args:
-        ray: the module.
-        factory: makes the evaluator of an actor, in it.
-        size: how many actors.
-        options: Ray's, for the actors.
-        max_restarts: of each worker that the cluster has had room for, in a row, while none is up.
-        timeout: seconds for a batch; None: any.
-
-    Raises:
-        InvalidArgumentError: Ray refuses the options, or cannot send the factory.
+    `factory` makes an actor's evaluator, in it; `max_restarts` are those of each worker that the cluster has had room
+    for, in a row, while none is up; `timeout` is that of a batch, in seconds.
     """
 
     def __init__(

@@ -216,15 +216,7 @@ class Pace:
     """Says how long to wait so that no more than `per_minute` units begin in any minute, evenly spread.
 
     Evenly, since servers count a limit per minute in shorter slices too, and refuse bursts. Not thread-safe; of one
-    process: several that share a server's limit get a part of it each.
-
-    Args:
-        name: of the limit, for messages.
-        per_minute: units allowed; None for any number.
-        clock: seconds, as of `time.monotonic`.
-
-    Raises:
-        InvalidArgumentError: per_minute is not a positive number.
+    process: several that share a server's limit get a part of it each. Without `per_minute` there is no limit.
     """
 
     def __init__(self, name: str, per_minute: float | None, clock: Callable[[], float] = time.monotonic) -> None:

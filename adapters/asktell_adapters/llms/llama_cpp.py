@@ -273,15 +273,7 @@ class _Server:
     """llama.cpp's HTTP server on the loopback interface, in a process of its own.
 
     xllamacpp offers nothing but this server, and `~Server` can wait for ever, so it must be possible to kill it. The
-    process ends at `end`, with this object, or with the process that started it.
-
-    Args:
-        parameters: of xllamacpp.CommonParams, by their dotted names.
-        timeout: seconds that loading, or a request, may take.
-        key: without it, requests are refused; empty for none.
-
-    Raises:
-        EvaluatorError: it does not load.
+    process ends at `end`, with this object, or with the process that started it. Without `key` requests are refused.
     """
 
     def __init__(self, parameters: Mapping[str, Any], timeout: float, key: str = "") -> None:

@@ -43,13 +43,7 @@ class Choice(NamedTuple):
 
 
 class Ledger:
-    """The state by the trials that were folded.
-
-    Args:
-        state: before the first trial.
-        method: decides what comes next.
-        reader: of the study's trials.
-    """
+    """The state by the trials that were folded; `state` is that before the first one."""
 
     def __init__(self, state: State, method: Method, reader: Reader) -> None:
         self.state = state

@@ -32,17 +32,9 @@ class Outcome(NamedTuple):
 
 
 class Reader:
-    """Reads trials.
+    """Reads trials of a study whose directions and metric names go with the goal.
 
-    Args:
-        study: its directions and metric names are checked against the goal.
-        prompts: id -> text of every prompt, in the selector's order.
-        state: of the selector.
-        prompt: the name of the parameter that chooses the prompt.
-        example: the name of the one that chooses the example.
-
-    Raises:
-        IncompatibleMethodError: study and goal look for different things.
+    `prompts` are in the selector's order; `prompt` and `example` are the names of the parameters that choose them.
     """
 
     def __init__(self, study: Study, prompts: Mapping[str | int, str], state: State, prompt: str, example: str) -> None:

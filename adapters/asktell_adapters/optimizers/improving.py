@@ -1,6 +1,6 @@
 """Loops that write prompts: select, write new ones from the winners and their failures, select again, in one study."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -20,7 +20,7 @@ from asktell import (
     Study,
     run,
 )
-from asktell.extend import Evaluation, Evaluator, MaxFailures, OnTell, State, Worker, in_words, one_line, short, whole
+from asktell.extend import Evaluator, MaxFailures, OnTell, State, Worker, in_words, one_line, short, whole
 from asktell_adapters.optimizers._generations import (
     MOST_PARENTS,
     Begun,
@@ -152,7 +152,11 @@ def improve(
     selector = _selector(study)
     check_method(selector)
     total = _Total.of(budget, selector.state)
-    _check_examples(examples, selector)
+    n = selector.state.problem.n_examples
+    if examples is not None and n is not None and len(examples) != n:
+        raise InvalidArgumentError(
+            f"examples are the study's data set, by position: it has {n} examples, but {len(examples)} were given."
+        )
     while True:
         newest = read(selector.state)[-1]
         if not newest.paid:
@@ -181,12 +185,14 @@ def improve(
         texts: list[str] = []
         stopped = _ending(afford, verdicts, patience, chosen)
         if not stopped:
+            # With their details, where those can be read.
+            evaluations = study.evaluations() if isinstance(study, Study) else selector.evaluations()
             brief = Brief(
                 newest.number + 1,
                 min(candidates, afford),
                 selector.goal,
                 tuple(chosen),
-                failures_of(result, chosen[0], _evaluations(study, selector), examples, MOST_FAILURES),
+                failures_of(result, chosen[0], evaluations, examples, MOST_FAILURES),
                 tuple(selector.prompts.texts),
             )
             texts = [text for text in _written(writer, brief) if _is_taken(evaluator, text)]
@@ -267,14 +273,6 @@ def _named(limits: tuple[float, float]) -> str:
     return " and ".join([*parts, *([f"a cost of {limits[1]:g}"] if limits[1] else [])])
 
 
-def _check_examples(examples: Sequence[Any] | None, selector: Selector) -> None:
-    n = selector.state.problem.n_examples
-    if examples is not None and n is not None and len(examples) != n:
-        raise InvalidArgumentError(
-            f"examples are the study's data set, by position: it has {n} examples, but {len(examples)} were given."
-        )
-
-
 def _selector(study: AnyStudy) -> Selector:
     if isinstance(study, Selector):
         return study
@@ -282,11 +280,6 @@ def _selector(study: AnyStudy) -> Selector:
     if not isinstance(found, Selector):
         raise InvalidArgumentError(f"improve() needs a Selector or a Study, got {type(study).__name__}.")
     return found
-
-
-def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
-    """With their details, where those can be read."""
-    return study.evaluations() if isinstance(study, Study) else selector.evaluations()
 
 
 def _ending(afford: int, verdicts: Sequence[Verdict], patience: int | None, chosen: Sequence[PromptResult]) -> str:

@@ -85,7 +85,15 @@ class View:
     def progress(self) -> dict[str, float]:
         """What has been spent, what is left, and the estimates of the best so far, as numbers by name."""
         result = self.result
-        numbers = self._progress() | self.best()
+        numbers = {
+            "progress/spent_cost": result.spent_cost,
+            "progress/failures": sum(entry.failures for entry in result.prompts),
+            "progress/active": sum(entry.status == "active" for entry in result.prompts),
+            "progress/selected": len(result.selected),
+            "progress/evaluations": self.extent.evaluations,
+            "progress/decisions": self.extent.decisions,
+            **self.best(),
+        }
         verdict = result.verdict
         said = {"p_best": verdict.p_best, "p_feasible": verdict.p_feasible, "loss": verdict.loss}
         numbers |= {f"verdict/{name}": value for name, value in said.items() if value is not None}
@@ -108,17 +116,6 @@ class View:
     @property
     def all_failed(self) -> bool:
         return self.result.spent == 0 and any(entry.failures for entry in self.result.prompts)
-
-    def _progress(self) -> dict[str, float]:
-        result = self.result
-        return {
-            "progress/spent_cost": result.spent_cost,
-            "progress/failures": sum(entry.failures for entry in result.prompts),
-            "progress/active": sum(1 for entry in result.prompts if entry.status == "active"),
-            "progress/selected": len(result.selected),
-            "progress/evaluations": self.extent.evaluations,
-            "progress/decisions": self.extent.decisions,
-        }
 
     def prompts(self) -> tuple[list[str], list[list[Any]]]:
         """Every prompt: names of columns, and rows; the selected ones first."""

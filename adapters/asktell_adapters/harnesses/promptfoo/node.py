@@ -63,10 +63,7 @@ def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
 class NodeWorker:
     """The process: started by the first request, and again by the next one after it was lost.
 
-    Args:
-        node: the path of Node.
-        promptfoo: the folder of the npm package.
-        folder: where it runs, and so where the files are that a config names.
+    It runs in `folder`, where the files are that a config names; `promptfoo` is the folder of the npm package.
     """
 
     def __init__(self, node: str, promptfoo: Path, folder: Path) -> None:
