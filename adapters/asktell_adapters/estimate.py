@@ -1,7 +1,5 @@
 """Estimates of what a selection will take: calls, tokens, money and time, from a few real calls or none."""
 
-import asyncio
-import inspect
 import random
 import statistics
 import time
@@ -10,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Selector
-from asktell.extend import AbstractStudy, n_repeats, outside_of_loops, whole
+from asktell.extend import AbstractStudy, n_repeats, whole
 from asktell_adapters._opinions import JudgeEstimate, Opinion, Sample, count, in_cache, opinion
 from asktell_adapters.evaluators.llm import Asked, AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms.base import Completion, Request
+from asktell_adapters.llms.base import Completion, Request, gathered
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.judge import Judge
@@ -316,35 +314,19 @@ def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], c
     if callable(load := getattr(evaluator.llm, "load", None)):
         load()  # which is not part of a call's time
     start = time.perf_counter()
-    found: Sequence[Completion | BaseException]
-    if inspect.iscoroutinefunction(getattr(evaluator.answers, "acomplete", None)) and not isinstance(
-        evaluator, LLMEvaluator
-    ):
-        found = outside_of_loops(lambda: asyncio.run(_ask_async(evaluator.answers, requests, concurrency)))
-        at_once = min(concurrency, len(requests))
-    else:
-        found, at_once = evaluator.answers.complete(requests), 0
+    is_async = isinstance(evaluator, AsyncLLMEvaluator)
+    found: Sequence[Completion | Exception]
+    found = gathered(evaluator.answers, requests, concurrency) if is_async else evaluator.answers.complete(requests)
     seconds = time.perf_counter() - start
     answers = {i: answer for i, answer in enumerate(found) if isinstance(answer, Completion)}
     if not answers:
         raise EvaluatorError(f"none of {len(requests)} real calls was answered, the first with: {found[0]!r}")
     fresh = [answer for answer in answers.values() if not answer.from_cache]
-    if at_once:  # what takes long waits elsewhere
+    if is_async:  # what takes long waits elsewhere
         seconds = sum(answer.latency for answer in fresh) / concurrency
     costs = [answer.cost for answer in fresh]
-    costs += [float(getattr(answer, "cost", 0.0)) for answer in found if isinstance(answer, BaseException)]
+    costs += [float(getattr(answer, "cost", 0.0)) for answer in found if isinstance(answer, Exception)]
     return _Asked(answers, len(fresh), sum(costs), seconds)
-
-
-async def _ask_async(llm: Any, requests: list[Request], concurrency: int) -> list[Completion | BaseException]:
-    slots = asyncio.Semaphore(concurrency)
-
-    async def one(request: Request) -> Completion:
-        async with slots:
-            answer: Completion = await llm.acomplete(request)
-            return answer
-
-    return await asyncio.gather(*map(one, requests), return_exceptions=True)
 
 
 def _slowest(llm: Any, tokens: float) -> float:

@@ -37,14 +37,7 @@ def say_braces(config: "Config") -> None:
 
 
 def overview(result: Result, doing: str, n_active: int, seconds_since: float | None = None) -> Iterator[str]:
-    """How far a run is, in some lines, and the best so far.
-
-    Args:
-        result: what it has come to.
-        doing: which run, and whether it goes on.
-        n_active: how many prompts are still in the race.
-        seconds_since: its last change, where that is known.
-    """
+    """How far a run is, in some lines, and the best so far; `doing` says which run, and whether it goes on."""
     early = f"; {result.early}" if result.early else ""
     counted = describe_spending(result).partition(" evaluations")[0]
     counted += f" ({result.spent / result.budget:.0%})" if " of " in counted else ""

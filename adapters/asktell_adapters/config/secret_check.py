@@ -40,25 +40,19 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
         if _shape(name):
             raise ConfigError(f"{file}: a name {where} looks like {_shape(name)}, which has no place in a file. {cure}")
         for leaf in _leaves(value):
+            if isinstance(leaf, dict):
+                refuse_secrets(file, leaf, (*place, name))
+                continue
             named = _is_secret(name, leaf) or (in_model and name.lower() == "key" and isinstance(leaf, str))
             if named and place[:1] != ("goal",):  # whose names are metrics
                 raise ConfigError(f"{file}: {name!r} {where}: a secret has no place in a file. {cure}")
             if isinstance(leaf, str) and (shape := _shape(leaf)):
                 raise ConfigError(f"{file}: {name!r} {where} looks like {shape}, which has no place in a file. {cure}")
-        for table in _tables(value):
-            refuse_secrets(file, table, (*place, name))
 
 
 def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return [leaf for item in value for leaf in _leaves(item)]
-    return [] if isinstance(value, dict) else [value]
-
-
-def _tables(value: Any) -> list[dict[str, Any]]:
-    if isinstance(value, list):
-        return [table for item in value for table in _tables(item)]
-    return [value] if isinstance(value, dict) else []
+    """What lists within each other hold, tables included."""
+    return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, list) else [value]
 
 
 def _shape(text: str) -> str | None:

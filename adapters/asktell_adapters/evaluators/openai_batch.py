@@ -78,18 +78,14 @@ class OpenAIBatch:
         llm = getattr(evaluator, "llm", None)
         if not isinstance(llm, OpenAIChat):
             raise InvalidArgumentError(f"OpenAIBatch needs an evaluator of an OpenAIChat, got one of {llm!r:.60}.")
-        numbers = {"lease": lease, "settle_after": settle_after, "timeout": timeout, "most_bytes": most_bytes}
-        counts = {"most_requests": most_requests, "most_answer_bytes": most_answer_bytes}
-        for name, number in {**numbers, **counts}.items():
-            positive(name, number)
         check_extra("openai", "openai")
         self.evaluator = evaluator
-        self.lease = lease
-        self.settle_after = settle_after
-        self.timeout = timeout
-        self.most_requests = most_requests
-        self.most_bytes = most_bytes
-        self.most_answer_bytes = most_answer_bytes
+        self.lease = positive("lease", lease)
+        self.settle_after = positive("settle_after", settle_after)
+        self.timeout = positive("timeout", timeout)
+        self.most_requests = int(positive("most_requests", most_requests))
+        self.most_bytes = positive("most_bytes", most_bytes)
+        self.most_answer_bytes = positive("most_answer_bytes", most_answer_bytes)
         self._llm = llm
         self._paid = paid
         self._clock = clock

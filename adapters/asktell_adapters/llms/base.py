@@ -1,11 +1,12 @@
 """The interface of LLM adapters: requests in, a completion or an exception for each out."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import in_words
+from asktell.extend import in_words, outside_of_loops
 
 Message = Mapping[str, Any]
 """One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""
@@ -205,3 +206,18 @@ class AsyncLLM(Protocol):
     async def acomplete(self, request: Request, /) -> Completion:
         """The answer; raises CompletionError when there is none."""
         ...
+
+
+def gathered(llm: AsyncLLM, requests: Sequence[Request], concurrency: int) -> list[Completion | Exception]:
+    """What an async LLM answers, so many at once, or why not: for callers that are not async."""
+
+    async def ask() -> list[Completion | BaseException]:
+        slots = asyncio.Semaphore(concurrency)
+
+        async def one(request: Request) -> Completion:
+            async with slots:
+                return await llm.acomplete(request)
+
+        return await asyncio.gather(*map(one, requests), return_exceptions=True)
+
+    return list(map(ordinary, outside_of_loops(lambda: asyncio.run(ask()))))

@@ -190,27 +190,21 @@ class HuggingFace:
     def _answer_all(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
         torch = import_extra("torch", "huggingface")
         answers: dict[int, Completion | Exception] = {}
-        todo = list(rows)
-        size = self.batch_size
+        todo, size = list(rows), self.batch_size
         while todo:
-            batch = todo[:size]
+            batch, todo = todo[:size], todo[size:]
             try:
-                done = self._generate(batch)
+                answers.update(self._generate(batch))
+                continue
             except Exception as error:
                 if len(batch) == 1:
                     answers[batch[0][0]] = failure_of("transformers", error)
-                    todo = todo[1:]
                 elif _out_of_memory(error):
                     self.batch_size = size = len(batch) // 2
-                else:
-                    # Some row breaks the batch: one by one, so that it fails alone.
+                    todo = batch + todo
+                else:  # Some row breaks the batch: one by one, so that it fails alone.
                     for row in batch:
                         answers.update(self._answer_all([row]))
-                    todo = todo[len(batch) :]
-            else:
-                answers.update(done)
-                todo = todo[len(batch) :]
-                continue
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
         return answers

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import outside_of_loops
-from asktell_adapters.llms.base import Completion, Example, Request
+from asktell_adapters.llms.base import Completion, Example, Request, gathered
 from asktell_adapters.optimizers.briefs import Brief, FailedExample
 from asktell_adapters.prompts import fields_of
 
@@ -63,7 +62,9 @@ class LLMWriter:
     ) -> None:
         if not 1 <= shots[0] <= shots[1]:
             raise InvalidArgumentError(f"shots must be (fewest, most) with 1 <= fewest <= most, got {shots!r}.")
-        self._llm = llm if callable(getattr(llm, "complete", None)) else _OneByOne(llm)
+        if not callable(getattr(llm, "complete", None)) and not callable(getattr(llm, "acomplete", None)):
+            raise InvalidArgumentError(f"llm must have complete() or acomplete(), got {type(llm).__name__}.")
+        self._llm = llm
         self._examples = [example for example in examples if example.reference is not None]
         self._shots, self._temperature, self._max_new_tokens = shots, temperature, max_new_tokens
         self._system, self._max_chars, self._seed = system, max_chars, seed
@@ -147,24 +148,6 @@ def shown(failure: FailedExample) -> dict[str, str]:
     return found
 
 
-@final
-class _OneByOne:
-    """An LLM with `acomplete` only, asked for many at once."""
-
-    def __init__(self, llm: Any) -> None:
-        if not callable(getattr(llm, "acomplete", None)):
-            raise InvalidArgumentError(f"llm must have complete() or acomplete(), got {type(llm).__name__}.")
-        self._llm = llm
-
-    def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        import asyncio
-
-        async def all_of_them() -> list[Any]:
-            return list(await asyncio.gather(*map(self._llm.acomplete, requests), return_exceptions=True))
-
-        return outside_of_loops(lambda: asyncio.run(all_of_them()))
-
-
 def _distinct(
     llm: Any, request: Callable[[int], Request], n: int, max_attempts: int, known: Iterable[str]
 ) -> tuple[list[str], str]:
@@ -176,7 +159,8 @@ def _distinct(
     seen, found = {_plain(text) for text in known}, list[str]()
     while len(found) < n and asked < max_attempts:
         size = min(n - len(found), max_attempts - asked)
-        answers = llm.complete([request(attempt) for attempt in range(asked, asked + size)])
+        requests = [request(attempt) for attempt in range(asked, asked + size)]
+        answers = llm.complete(requests) if hasattr(llm, "complete") else gathered(llm, requests, size)
         asked += size
         for answer in answers:
             prompt = _prompt(answer)

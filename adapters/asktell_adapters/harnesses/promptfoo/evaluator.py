@@ -124,28 +124,27 @@ class PromptfooEvaluator:
         return self._outcomes([(t.prompt, str(t.prompt_id), t.example) for t in trials])
 
     def _outcomes(self, wanted: list[tuple[str, str, int | None]]) -> list[dict[str, float] | Exception]:
-        outcomes: list[dict[str, float] | Exception] = []
+        refused: list[Exception | None] = []
         pairs: list[dict[str, Any]] = []
         for text, name, example in wanted:
             try:
                 test = checked_example(example, len(self._suite["tests"]))
-                pairs.append({"prompt": self._index.get(text, {"raw": text, "label": name}), "test": test})
-                outcomes.append({})
             except InvalidArgumentError as error:
-                outcomes.append(error)
+                refused.append(error)
+            else:
+                refused.append(None)
+                pairs.append({"prompt": self._index.get(text, {"raw": text, "label": name}), "test": test})
         with self._lock:
             results = iter(self._evaluate(pairs) if pairs else [])
-            for position, (_, _, example) in enumerate(wanted):
-                if isinstance(outcomes[position], Exception):
-                    continue
-                result = next(results)
-                if isinstance(result, Exception):
-                    outcomes[position] = result
-                    continue
-                if self._rows is not None:
-                    self._keep(self._rows, {**result, "testIdx": example})
-                outcomes[position] = _scores(result)
-        return outcomes
+            rows = zip(refused, wanted, strict=True)
+            return [error or self._outcome(next(results), example) for error, (_, _, example) in rows]
+
+    def _outcome(self, result: Row | Exception, example: int | None) -> dict[str, float] | Exception:
+        if isinstance(result, Exception):
+            return result
+        if self._rows is not None:
+            self._keep(self._rows, {**result, "testIdx": example})
+        return _scores(result)
 
     def _keep(self, path: Path, row: Row) -> None:
         """Add a result to the file of rows, with the prompt's own index in the place of that in its batch."""
