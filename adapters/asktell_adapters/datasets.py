@@ -52,7 +52,6 @@ def load_examples(
 
     Raises:
         InvalidArgumentError: no such file, another kind of file, or a row that does not fit; file and line are named.
-        MissingExtraError: a package for this kind of file is missing.
     """
     columns = input, reference, id
     table = Table(
@@ -113,7 +112,6 @@ def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] 
 
     Raises:
         InvalidArgumentError: no such file, another kind of file, or not prompts; file and line are named.
-        MissingExtraError: a package for this kind of file is missing.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -163,7 +161,6 @@ def load_aclsum(
 
     Raises:
         InvalidArgumentError: no such split, aspect or section.
-        MissingExtraError: the package `aclsum` is not installed.
     """
     aspects = ASPECTS if aspect is None else (aspect,) if isinstance(aspect, str) else tuple(aspect)
     sections = ("abstract", "introduction", "conclusion")

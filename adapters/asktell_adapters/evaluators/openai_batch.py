@@ -59,7 +59,6 @@ class OpenAIBatch:
 
     Raises:
         InvalidArgumentError: the evaluator's LLM is not an OpenAIChat, or a number is out of range.
-        MissingExtraError: openai is not installed.
     """
 
     def __init__(

@@ -60,7 +60,6 @@ def run(
         InvalidArgumentError: an argument cannot be used, or the factory cannot be sent to the actors.
         EvaluatorError: no actor could be started, or nothing but failures came.
         StorageError: a study's storage was out of reach for more than a minute.
-        MissingExtraError: Ray is missing.
     """
     ray = import_extra("ray", "ray")
     whole("num_workers", num_workers, 1)

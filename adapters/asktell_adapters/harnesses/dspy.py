@@ -60,9 +60,6 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         max_failures_in_a_row: after so many, `compile` raises: the cause is then not the candidates.
         display_progress: show a progress bar.
         selector_options: further arguments of `asktell.Selector`, such as `features` or `on_failure`.
-
-    Raises:
-        InvalidArgumentError: an argument cannot be used.
     """
 
     def __init__(
@@ -124,7 +121,6 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
 
         Raises:
             EvaluatorError: nothing but failures came.
-            InvalidArgumentError: an argument cannot be used.
             StudyExistsError: the study was made of other candidates, or another goal, budget or method.
         """
         evaluator = self._evaluator(student, trainset, teacher, valset)

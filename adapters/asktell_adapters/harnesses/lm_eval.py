@@ -50,7 +50,6 @@ class LMEvalTask:
     Raises:
         InvalidArgumentError: an argument cannot be used; a metric is unknown, or not defined for a single document.
         EvaluatorError: lm-eval cannot make the model.
-        MissingExtraError: lm-eval, or what the model needs, is not installed.
     """
 
     def __init__(

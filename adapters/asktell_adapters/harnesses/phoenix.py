@@ -32,9 +32,6 @@ class PhoenixExperiments:
 
     Attributes:
         examples: the data set's, for `Selector(examples=len(...))`.
-
-    Raises:
-        MissingExtraError: arize-phoenix-client is not installed.
     """
 
     def __init__(

@@ -40,7 +40,6 @@ class HuggingFace:
     Raises:
         InvalidArgumentError: batch_size is not positive, a loaded model came without its tokenizer or with options of
             loading, or there is both a device and a device_map.
-        MissingExtraError: torch or transformers is not installed.
     """
 
     request_options = frozenset({"top_p", "top_k", "min_p", "repetition_penalty"})

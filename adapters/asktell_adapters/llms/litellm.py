@@ -49,7 +49,6 @@ class LiteLLM(RemoteChat):
 
     Raises:
         InvalidArgumentError: a number is out of range, or the router has no such model.
-        MissingExtraError: litellm or tenacity is not installed.
     """
 
     where_keys_are = "the environment variables that LiteLLM reads for this provider"
@@ -89,11 +88,7 @@ class LiteLLM(RemoteChat):
 
     @property
     def price(self) -> Price | None:
-        """Per million tokens: as given, or else as LiteLLM's data have it of the (first) deployment; None if unknown.
-
-        Raises:
-            MissingExtraError: litellm cannot be imported.
-        """
+        """Per million tokens: as given, or else as LiteLLM's data have it of the first deployment; None if unknown."""
         return self.api.price or known_price(self._models()[0])
 
     @property
@@ -152,11 +147,7 @@ class LiteLLM(RemoteChat):
 
 
 def known_price(model: str) -> Price | None:
-    """The price of a model as LiteLLM's data have it; None if they do not.
-
-    Raises:
-        MissingExtraError: litellm is not installed.
-    """
+    """The price of a model as LiteLLM's data have it; None if they do not."""
     litellm = _litellm()
     try:
         known = litellm.get_model_info(model)

@@ -58,7 +58,6 @@ class LlamaCpp:
 
     Raises:
         InvalidArgumentError: there is no such file, or a number is out of range.
-        MissingExtraError: xllamacpp is not installed.
     """
 
     _server: "_Server | None"

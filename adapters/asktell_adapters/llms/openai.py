@@ -48,7 +48,6 @@ class OpenAIChat(RemoteChat):
     Raises:
         InvalidArgumentError: a number is out of range, or the price table lacks the model.
         EvaluatorError: there is neither an API key nor a base_url.
-        MissingExtraError: openai or tenacity is not installed.
     """
 
     def __init__(

@@ -41,7 +41,6 @@ class VLLM:
 
     Raises:
         InvalidArgumentError: engine options for an engine that is ready.
-        MissingExtraError: vllm is not installed.
     """
 
     request_options = SAMPLING | {"repetition_penalty"}

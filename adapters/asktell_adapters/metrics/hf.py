@@ -19,7 +19,6 @@ def load_module(source: object) -> Any:
 
     Raises:
         EvaluatorError: there is none of this name, or the hub is out of reach.
-        MissingExtraError: `evaluate`, or a package that the module needs, is not installed.
     """
     if not isinstance(source, str | Path):
         return source

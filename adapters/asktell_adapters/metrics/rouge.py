@@ -44,11 +44,7 @@ class Rouge:
         return self.score(completion.text, *example.references)
 
     def score(self, text: str, *references: str) -> float:
-        """The F1 of a text against one or more references.
-
-        Raises:
-            MissingExtraError: `rouge_score` is not installed.
-        """
+        """The F1 of a text against one or more references."""
         if self.split:
             text, references = split_sentences(text), tuple(split_sentences(reference) for reference in references)
         scores = self._scorer.score_multi(references, text)

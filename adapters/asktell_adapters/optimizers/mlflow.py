@@ -61,7 +61,6 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
 
     Raises:
         InvalidArgumentError: there is neither a candidate nor a writer.
-        MissingExtraError: mlflow is not installed, or too old to optimize prompts.
     """
 
     def __init__(

@@ -38,9 +38,6 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
 
     Attributes:
         result: of the last selection.
-
-    Raises:
-        MissingExtraError: opik-optimizer is not installed.
     """
 
     result: Result | None = None

@@ -33,9 +33,6 @@ class MLflowTracker(Tracker):
             Pareto set every prompt, the best last.
         name: see `Tracker`.
         interval: see `Tracker`.
-
-    Raises:
-        MissingExtraError: mlflow is not installed.
     """
 
     def __init__(

@@ -28,9 +28,6 @@ class WandbTracker(Tracker):
         settings: further arguments of `wandb.init`.
         name: see `Tracker`.
         interval: see `Tracker`.
-
-    Raises:
-        MissingExtraError: wandb is not installed.
     """
 
     def __init__(

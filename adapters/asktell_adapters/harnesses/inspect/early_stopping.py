@@ -79,7 +79,6 @@ class EarlyStopping:
 
     Raises:
         InvalidArgumentError: there is nothing to compare with, or an argument cannot be used.
-        MissingExtraError: inspect-ai is not installed.
     """
 
     def __init__(

@@ -45,7 +45,6 @@ def observe_logs(
 
     Raises:
         InvalidArgumentError: a log cannot be read.
-        MissingExtraError: inspect-ai is not installed.
     """
     scoring = Scoring(value_to_float, score_limited, tuple(selector.metrics))
     places = None if dataset is None else _places(dataset)

@@ -73,7 +73,6 @@ class InspectSource(SampleSource):  # type: ignore[misc]
 
     Raises:
         InvalidArgumentError: an argument cannot be used, or task and selector do not go together.
-        MissingExtraError: inspect-ai is not installed, or older than 0.3.250.
     """
 
     def __init__(

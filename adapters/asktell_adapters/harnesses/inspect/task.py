@@ -51,9 +51,7 @@ class InspectTask:
         options: more arguments of `inspect_ai.eval`: max_connections, time_limit, retry_on_error, temperature, ...
 
     Raises:
-        InvalidArgumentError: an argument cannot be used.
         EvaluatorError: Inspect cannot make the model.
-        MissingExtraError: inspect-ai is not installed.
     """
 
     def __init__(

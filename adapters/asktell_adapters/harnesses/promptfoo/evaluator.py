@@ -58,7 +58,6 @@ class PromptfooEvaluator:
 
     Raises:
         InvalidArgumentError: promptfoo cannot read the config, or asktell cannot choose from it.
-        MissingExtraError: there is no Node, or no promptfoo.
     """
 
     def __init__(
