@@ -12,8 +12,7 @@ from asktell.service.app import make_app
 from asktell.service.auth import Tokens
 from asktell.service.open_studies import OpenStudies
 from asktell_adapters.cli.arguments import make_parser
-from asktell_adapters.config.judges import JudgeTable
-from asktell_adapters.config.metrics import METRICS
+from asktell_adapters.config.metrics import METRICS, JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
 from asktell_adapters.config.tables import Table, keys_of, reference
 from asktell_adapters.metrics import Judge, Rouge

@@ -27,7 +27,7 @@ from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
 from asktell_adapters.config.data import DataTable, read_examples
 from asktell_adapters.config.improve import read_improve
-from asktell_adapters.config.judges import JudgeTable, read_judge
+from asktell_adapters.config.metrics import JudgeTable, read_judge
 from asktell_adapters.config.model import MODELS
 from asktell_adapters.config.tables import Table as Section
 from asktell_adapters.config.tables import keys_of

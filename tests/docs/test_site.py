@@ -13,7 +13,7 @@ import pytest
 import asktell
 from asktell import extend
 from asktell.errors import MissingExtraError
-from asktell_adapters.config.judges import JudgeTable
+from asktell_adapters.config.metrics import JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
 from asktell_adapters.config.tables import Table, reference
 from asktell_adapters.metrics import Judge

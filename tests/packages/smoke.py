@@ -28,7 +28,7 @@ NEED = {
     "service": ["asktell.service."],
     "postgresql": ["asktell.storages.postgresql"],
     "config": ["asktell_adapters.config", "asktell_adapters.cli.gate"],
-    "optuna": ["asktell_adapters.optimizers._optuna", "asktell_adapters.optimizers.optuna"],
+    "optuna": ["asktell_adapters.optimizers.optuna"],
     "mlflow": ["asktell_adapters.optimizers.mlflow"],
     "opik": ["asktell_adapters.optimizers.opik"],
     "phoenix": ["asktell_adapters.harnesses.phoenix"],

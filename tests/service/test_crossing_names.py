@@ -17,7 +17,7 @@ from asktell.problem.candidates import ById
 from asktell.results import PromptResult
 from asktell_adapters.cli import main as cli
 from asktell_adapters.optimizers import improve
-from asktell_adapters.optimizers._generations import read
+from asktell_adapters.optimizers.improving import read
 
 mpl.use("Agg")
 Prompts = Sequence[str] | Mapping[str, str]

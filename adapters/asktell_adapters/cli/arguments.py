@@ -310,7 +310,7 @@ COMMANDS = (
         "example: asktell resume summarize.toml",
         (_RUN, _NAME),
     ),
-    Command("profile", "profile:profile", "show what earlier runs reveal about their examples",
+    Command("profile", "growth:profile", "show what earlier runs reveal about their examples",
         "Print how hard each example is, how much it divides prompts, and how sure that is, from runs on the same\n"
         "examples, oldest first. Another run uses it by [profile] from = [...] in its CONFIG, with the runs or the\n"
         "file written here. It has no prompts, and no texts but the examples' ids.",

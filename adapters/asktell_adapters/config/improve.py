@@ -9,8 +9,8 @@ from asktell import Budget
 from asktell_adapters.config.model import ModelTable, read_model
 from asktell_adapters.config.tables import Table, call_named, key
 from asktell_adapters.llms.base import Example
-from asktell_adapters.optimizers._generations import MOST_PARENTS
 from asktell_adapters.optimizers.briefs import Writer
+from asktell_adapters.optimizers.improving import MOST_PARENTS
 from asktell_adapters.optimizers.writers import LLMWriter
 
 

@@ -2,25 +2,33 @@
 
 import inspect
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from asktell import Adaptive, Budget, ConfigError, InvalidArgumentError, Race, Selector
+from asktell import (
+    Adaptive,
+    AsktellError,
+    Budget,
+    ConfigError,
+    ExampleProfile,
+    InvalidArgumentError,
+    Race,
+    Selector,
+    Study,
+)
+from asktell.extend import Goal, nearest, parse_goal
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import CandidatesTable, LLMTables, read_candidates, read_models
 from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, Selected, read_examples, read_prompts
-from asktell_adapters.config.goal import GoalTable
 from asktell_adapters.config.harness import EvaluatorTable, Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
-from asktell_adapters.config.judges import with_llm
-from asktell_adapters.config.metrics import read_metrics
+from asktell_adapters.config.metrics import read_metrics, with_llm
 from asktell_adapters.config.model import read_model
-from asktell_adapters.config.profile import ProfileTable
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
-from asktell_adapters.config.tables import Table, expected, key
+from asktell_adapters.config.tables import Table, expected, key, listed
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
 from asktell_adapters.llms.llama_cpp import SLOTS
@@ -28,6 +36,90 @@ from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics import Rouge
 from asktell_adapters.optimizers.improving import check_method
 from asktell_adapters.prompts import check_fields
+
+STUDY = "study.db"
+"""The file of a run's study in its folder."""
+
+
+class ProfileTable(Table, table="profile"):
+    """Learns from earlier runs which examples tell most."""
+
+    runs: list[str] = key(
+        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles.", alias="from"
+    )
+    half_life: float | None = key(None, "After this many later runs, a run counts half as much.")
+
+    def profile(self, output_folder: Callable[[Path], Path]) -> ExampleProfile:
+        """The profile of the runs. Each is a folder or TOML file, a study's SQLite file, or a profile's .json."""
+        if not self.runs:
+            raise self.error("from", "must name at least one earlier run")
+        profiles = []
+        for name in self.runs:
+            try:
+                profiles.append(profile_of(self.beside(name), output_folder))
+            except (AsktellError, OSError) as error:
+                raise self.mistake(f"'from' in [profile]: {name!r}: {error}") from error
+        with self.named():
+            return ExampleProfile.merged(*profiles, half_life=self.half_life)
+
+
+def profile_of(path: Path, output_folder: Callable[[Path], Path]) -> ExampleProfile:
+    if path.suffix == ".json":
+        return ExampleProfile.from_json(path.read_bytes())
+    if path.suffix == ".toml" and path.is_file():
+        path = output_folder(path)
+    file = path / STUDY if path.is_dir() else path
+    if not file.is_file():
+        raise ConfigError(
+            "There is no run. Name a run's folder or TOML file, a study's SQLite file, or a profile's .json."
+        )
+    profiles = []
+    for name in Study.names(str(file)):
+        with Study.open(str(file), name) as study:
+            profiles.append(ExampleProfile.of(study))
+    return ExampleProfile.merged(*profiles)
+
+
+_METRICS = "a metric's name, or a list of them"
+_BOUNDS = "a table, METRIC = a finite number, or { bound = 2.0, quantile = 0.95, in_every_segment = true }"
+
+
+class GoalTable(Table, table="goal"):
+    """What is looked for."""
+
+    type: str = key("best-feasible", 'Or `"pareto-set"`.')
+    maximize: str | list[str] = key([], "Metrics that should be large.", said="this or `minimize`", expected=_METRICS)
+    minimize: str | list[str] = key([], "Metrics that should be small.", said="this or `maximize`", expected=_METRICS)
+    worst_segment: str | list[str] = key([], "Objectives whose worst segment counts.", expected=_METRICS)
+    at_least: dict[str, float | dict[str, Any]] = key(
+        {}, "Metric to lower bound of its mean, or of a quantile over the examples.", expected=_BOUNDS
+    )
+    at_most: dict[str, float | dict[str, Any]] = key(
+        {}, "Metric to upper bound of its mean, or of a quantile over the examples.", expected=_BOUNDS
+    )
+    ranges: dict[str, list[float]] = key(
+        {}, "Metric to `[low, high]`: the range of its scores.", expected="a table, METRIC = [low, high]"
+    )
+
+    sure: float | None = key(
+        None, "Probability with which the answer must keep its bounds, such as 0.95.", said="more likely than not"
+    )
+
+    def goal(self, computed: Mapping[str, Any] | None) -> Goal:
+        """The goal; `computed` are the metrics that there are, None where a harness decides that."""
+        best = [[names] if isinstance(names, str) else names for names in (self.maximize, self.minimize)]
+        parts = self.at_least, self.at_most, self.ranges, self.sure, self.worst_segment
+        with self.named():
+            goal = parse_goal(self.type, best[0], best[1], *parts)
+        for name in goal.metrics:
+            if computed is not None and name not in computed:
+                near = nearest(name, list(computed))
+                raise self.mistake(
+                    f"[goal] names the metric {name!r}, which is not computed{near}; [metrics] has "
+                    f"{listed(list(computed))}."
+                )
+        return goal
+
 
 _STOP = ("confidence", "confidence_kind", "tolerance")
 _CONCURRENCY = {"openai": 8, "litellm": 8, "vllm": 64}  # by the model's type; otherwise a batch

@@ -7,21 +7,386 @@ finished trial was observed. The sampler marks its own with a system attribute.
 
 import copy
 import logging
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-from asktell import Adaptive, IncompatibleMethodError, InvalidArgumentError, Result, Selector
-from asktell.extend import at_state, needs_extra
-from asktell_adapters.optimizers._optuna_ledger import MARK, Ledger
-from asktell_adapters.optimizers._optuna_trials import Reader, goal_of
+import numpy as np
+
+from asktell import (
+    Adaptive,
+    AsktellError,
+    BestFeasible,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    ParetoSet,
+    Result,
+    Selector,
+    at_most,
+    maximize,
+    minimize,
+)
+from asktell.extend import Goal, Method, State, apply, at_state, decide, events, needs_extra, short
 
 with needs_extra("optuna"):
     from optuna import Study
-    from optuna.distributions import BaseDistribution
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
     from optuna.samplers import BaseSampler, RandomSampler
+    from optuna.study import StudyDirection
     from optuna.trial import FrozenTrial, TrialState
+
+
+class Outcome(NamedTuple):
+    """What became of a finished trial: scores in the goal's order, or the reason why there are none."""
+
+    scores: tuple[float, ...] | None
+    reason: str
+    cost: float | None
+
+
+class Reader:
+    """Reads trials of a study whose directions and metric names go with the goal.
+
+    `prompts` are in the selector's order; `prompt` and `example` are the names of the parameters that choose them.
+    """
+
+    def __init__(self, study: Study, prompts: Mapping[str | int, str], state: State, prompt: str, example: str) -> None:
+        problem, goal = state.problem, state.problem.goal
+        self.values = value_names(study, goal)
+        self.goal = goal
+        self.ids = list(prompts)
+        self.n_examples = problem.n_examples
+        self.prompt = prompt
+        self.example = example
+        self.parameters = (prompt,) if problem.n_examples is None else (prompt, example)
+        self.with_cost = problem.max_cost is not None
+        self._arms: dict[object, int] = {text: arm for arm, text in enumerate(prompts.values())}
+        self._arms.update({id_: arm for arm, id_ in enumerate(prompts)})
+        self._slacks = {c.metric for c in goal.constraints if c.at_most and c.bound == 0}
+        self._besides = [metric for metric in goal.metrics if metric not in self.values]
+
+    # Parameters
+
+    def arm(self, prompt: object) -> int:
+        if prompt not in self._arms:
+            raise InvalidArgumentError(
+                f"A trial's {self.prompt!r} is {short(prompt)}, which is neither id nor text of one of the selector's "
+                f"{len(self.ids)} prompts."
+            )
+        return self._arms[prompt]
+
+    def cell(self, trial: FrozenTrial) -> tuple[int, int | None]:
+        arm = self.arm(trial.params[self.prompt])
+        if self.n_examples is None or self.example not in trial.params:
+            return arm, None
+        choices = self._examples(trial.distributions[self.example])
+        return arm, choices.index(trial.params[self.example])
+
+    def choice(self, parameter: str, distribution: BaseDistribution, arm: int, example: int | None) -> Any:
+        """The value of a parameter that stands for the arm, or for the example."""
+        if parameter == self.example:
+            assert example is not None
+            return self._examples(distribution)[example]
+        choices = _choices(parameter, distribution)
+        value = {self._arms.get(choice): choice for choice in choices}
+        missing = [id_ for number, id_ in enumerate(self.ids) if number not in value]
+        if None in value or missing:
+            unknown = [choice for choice in choices if choice not in self._arms]
+            raise InvalidArgumentError(
+                f"The parameter {parameter!r} must offer the ids (or the texts) of the selector's prompts, all of "
+                f"them; unknown are {short(unknown)}, missing are {short(missing)}."
+            )
+        return value[arm]
+
+    def _examples(self, distribution: BaseDistribution) -> Sequence[Any]:
+        choices = _choices(self.example, distribution)
+        if len(choices) != self.n_examples:
+            raise InvalidArgumentError(
+                f"The parameter {self.example!r} offers {len(choices)} examples, but the selector was made with "
+                f"examples={self.n_examples}."
+            )
+        return choices
+
+    # Scores
+
+    def outcome(self, trial: FrozenTrial) -> Outcome:
+        """The scores of a finished trial, or why there are none. A pruned one counts by its last value."""
+        try:
+            cost = self._cost(trial)
+            if trial.state == TrialState.FAIL:
+                return Outcome(None, f"trial {trial.number} failed", cost)
+            if trial.values is None:
+                return Outcome(None, f"trial {trial.number} was pruned before it had a value", cost)
+            scores = self.goal.vector(self._known(trial))
+        except AsktellError as error:
+            return Outcome(None, f"trial {trial.number}: {error}", None)
+        if self.with_cost and cost is None:
+            return Outcome(None, f"trial {trial.number} has no user attribute 'cost', but the budget is a cost", None)
+        return Outcome(scores, "", cost)
+
+    def check(self, trial: FrozenTrial) -> None:
+        """See, of a trial that was just evaluated, whether objective and selector go together.
+
+        One with neither prompt nor example is another sampler's.
+        """
+        if trial.values is None or not any(parameter in trial.params for parameter in self.parameters):
+            return
+        if any(parameter not in trial.params for parameter in self.parameters):
+            raise InvalidArgumentError(
+                f"Trial {trial.number} has the parameters {sorted(trial.params)}, but the selector chooses "
+                f"{list(self.parameters)}. A selector made with examples=None leaves the examples to the objective."
+            )
+        self._known(trial)
+
+    def _known(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Scores by metric, as far as they are there."""
+        known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
+        constraints: dict[str, float] = getattr(trial, "constraints", {})  # Optuna 4 has none
+        for metric in self._besides:
+            if metric in constraints and metric in self._slacks:
+                known[metric] = constraints[metric]
+            elif metric in trial.user_attrs:
+                known[metric] = trial.user_attrs[metric]
+            elif metric in constraints:
+                raise InvalidArgumentError(
+                    f"Trial {trial.number} has the constraint {metric!r}, which Optuna keeps at or below 0: bound it "
+                    f"by asktell.at_most(0), or set a user attribute {metric!r} in the goal's units."
+                )
+        return {metric: known[metric] for metric in self.goal.metrics if metric in known}
+
+    def _cost(self, trial: FrozenTrial) -> float | None:
+        if "cost" in self.goal.metrics and not self.with_cost:
+            return None
+        cost = trial.user_attrs.get("cost")
+        if cost is not None and (
+            isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf
+        ):
+            raise InvalidArgumentError(f"cost must be a finite number of at least 0, got {short(cost)}.")
+        return None if cost is None else float(cost)
+
+
+def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
+    """The metrics that the study's values are: by its `metric_names`, else in the goal's order."""
+    names = tuple(study.metric_names or goal.metrics[: len(study.directions)])
+    if len(names) != len(study.directions):
+        raise IncompatibleMethodError(
+            f"The study has {len(study.directions)} values, but the goal only the metrics {list(goal.metrics)}. Name "
+            "the values: study.set_metric_names([...])."
+        )
+    directions = dict(zip(names, study.directions, strict=True))
+    for objective in goal.objectives:
+        direction = directions.get(objective.metric)
+        if direction is None:
+            raise IncompatibleMethodError(
+                f"The goal's {objective.metric!r} is none of the study's values {list(names)}. A study can name them: "
+                "study.set_metric_names([...])."
+            )
+        if (direction == StudyDirection.MINIMIZE) != objective.minimize:
+            raise IncompatibleMethodError(
+                f"The study says {direction.name.lower()} {objective.metric!r}, but the goal {str(objective)!r}. Make "
+                'the selector with goal_of(study), or the goal with asktell.minimize("...").'
+            )
+    return names
+
+
+def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
+    """Derive the goal of an Optuna study: BestFeasible for one value, ParetoSet for several.
+
+    Args:
+        study: its values are called by its `metric_names`, else "value", or "value_0", "value_1", ...
+        constraints: keys of `trial.set_constraint`. As in Optuna, their values are to be at most 0: here, on average.
+    """
+    minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
+    n = len(minimized)
+    names = study.metric_names or (["value"] if n == 1 else [f"value_{i}" for i in range(n)])
+    objectives = [(minimize if down else maximize)(name) for name, down in zip(names, minimized, strict=True)]
+    bounds: Any = {name: at_most(0) for name in constraints}
+    return BestFeasible(objectives[0], bounds) if n == 1 else ParetoSet(*objectives, subject_to=bounds)
+
+
+def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices
+    if isinstance(distribution, IntDistribution):
+        return range(distribution.low, distribution.high + 1, distribution.step)
+    raise InvalidArgumentError(
+        f"The parameter {parameter!r} must be categorical or an int, got {type(distribution).__name__}."
+    )
+
+
+MARK = "asktell"
+"""The system attribute of a trial that the sampler chose: prompt, example; if it counts as an evaluation, planner, the
+number of the trial whose plan it follows; if that is itself, the plan."""
+
+_LONGEST_PLAN = 1000  # of those that are kept in an attribute
+
+Cell = tuple[int, int | None]  # arm, example
+
+
+class Plan(NamedTuple):
+    """Cells to be evaluated next, in this order, and the number of the trial whose sampler decided so."""
+
+    by: int
+    cells: list[Cell]
+
+
+class Choice(NamedTuple):
+    """What a trial is to evaluate; and, if that counts as an evaluation, by whose plan, and the plan if it is new."""
+
+    cell: Cell
+    planner: int | None = None
+    plan: list[Cell] | None = None
+
+
+class Ledger:
+    """The state by the trials that were folded; `state` is that before the first one."""
+
+    def __init__(self, state: State, method: Method, reader: Reader) -> None:
+        self.state = state
+        self.reader = reader
+        self._method = method
+        self._folded: set[int] = set()
+        self._plan = Plan(-1, [])  # the last one, whole
+        self._followers: dict[int, dict[int, Cell]] = {}  # of every plan: by trial, what it took
+
+    def fold(self, trials: Iterable[FrozenTrial]) -> None:
+        for trial in trials:
+            if trial.number in self._folded:
+                continue
+            if trial.state.is_finished():
+                self.state = self.after(self.state, trial)
+                self._folded.add(trial.number)
+            elif _counts(trial) and trial.number not in self.state.pending:
+                self.state = asked(self.state, trial.number, self._cell(trial))
+            if _counts(trial):
+                mark = trial.system_attrs[MARK]
+                self._followers.setdefault(mark["planner"], {})[trial.number] = self._cell(trial)
+                if mark["planner"] == trial.number > self._plan.by:
+                    self._plan = Plan(trial.number, [(arm, example) for arm, example in mark["plan"]])
+
+    def after(self, state: State, trial: FrozenTrial) -> State:
+        """The state after a trial that is finished; one without a prompt changes nothing."""
+        counts = _counts(trial)
+        if not counts and self.reader.prompt not in trial.params:
+            return state
+        arm, example = self._cell(trial)
+        outcome = self.reader.outcome(trial)
+        if not counts:
+            return state if outcome.scores is None else apply(state, events.Observed(arm, example, outcome.scores))
+        if trial.number not in state.pending:
+            state = asked(state, trial.number, (arm, example))
+        try:
+            self.reader.check(trial)
+        except InvalidArgumentError as error:  # who made the trial was told
+            outcome = outcome._replace(scores=None, reason=str(error))
+        if outcome.scores is None:
+            return apply(state, events.Failed(trial.number, outcome.reason, outcome.cost))
+        return apply(state, events.Told(trial.number, outcome.scores, outcome.cost))
+
+    def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> Choice:
+        reader, given = self.reader, self._given(trial)
+        if reader.prompt in given:
+            arm = reader.arm(given[reader.prompt])
+            return Choice((arm, self._unseen(arm)))
+        earlier = [other for other in trials if other.number < trial.number]
+        rest = self._rest_of_plan()
+        plan = self._next(*self._foreseen(self.state, rest, earlier), number=trial.number)
+        plan = plan or self._next(self.state, rest, number=trial.number)
+        if plan is None:
+            arm = self._best(trial.number)
+            return Choice((arm, self._unseen(arm)))
+        if given:
+            return Choice(plan.cells[0])
+        return Choice(plan.cells[0], plan.by, plan.cells[:_LONGEST_PLAN] if plan.by == trial.number else None)
+
+    def is_over(self, state: State, trials: Sequence[FrozenTrial]) -> bool:
+        """True if nothing more can be asked, now or ever, besides what these trials will choose."""
+        state, rest = self._foreseen(state, self._rest_of_plan(), trials)
+        plan = self._next(state, rest, number=len(trials))
+        return plan is None or not state.fits(plan.cells[0][0])
+
+    def decided(self) -> State:
+        decided = decide(self._method, self.state)
+        return apply(self.state, decided) if decided is not None and decided.finished else self.state
+
+    def _rest_of_plan(self) -> Plan:
+        """What no trial has taken yet."""
+        taken = Counter(self._followers.get(self._plan.by, {}).values())
+        rest = []
+        for cell in self._plan.cells:
+            if taken[cell]:
+                taken[cell] -= 1
+            else:
+                rest.append(cell)
+        return Plan(self._plan.by, rest)
+
+    def _foreseen(self, state: State, plan: Plan, trials: Iterable[FrozenTrial]) -> tuple[State, Plan]:
+        """State and plan after what trials that run, and have not chosen yet, are about to choose.
+
+        They may do so in another process at this moment, and from the same facts would choose the same as this one.
+        """
+        for trial in trials:
+            if trial.state == TrialState.RUNNING and MARK not in trial.system_attrs and not self._given(trial):
+                now = self._next(state, plan, number=trial.number)
+                if now is not None:
+                    state, plan = asked(state, trial.number, now.cells[0]), Plan(now.by, now.cells[1:])
+        return state, plan
+
+    def _next(self, state: State, plan: Plan, number: int) -> Plan | None:
+        """What is left of the plan, or else a new one by this trial; None if nothing is to be asked."""
+        if state.spent + len(state.pending) >= state.problem.budget:
+            return None
+        if cells := [cell for cell in plan.cells if cell[0] not in state.left]:
+            return Plan(plan.by, cells)
+        decided = decide(self._method, state)
+        if decided is None or not decided.plan:
+            return None
+        return Plan(number, [(arm, None if example < 0 else example) for arm, example in decided.plan])
+
+    def _cell(self, trial: FrozenTrial) -> Cell:
+        if _counts(trial):  # one that runs may not have its parameters yet
+            mark = trial.system_attrs[MARK]
+            return self.reader.arm(mark["prompt"]), mark["example"]
+        return self.reader.cell(trial)
+
+    def _given(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Those of our parameters that somebody else has chosen."""
+        given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+        # Optuna itself fills in a parameter that has one value.
+        only = [name for name, distribution in trial.distributions.items() if distribution.single()]
+        return {name: given[name] for name in self.reader.parameters if name in given and name not in only}
+
+    def _best(self, number: int) -> int:
+        """One of the prompts that are the answer so far, in turn."""
+        arms = self._method.answer(self.state) or self.state.active.tolist() or range(len(self.reader.ids))
+        return int(arms[number % len(arms)])
+
+    def _unseen(self, arm: int) -> int | None:
+        """The first example that an arm was not evaluated on; the first of all if there is none."""
+        order = self.state.problem.order
+        if not len(order):
+            return None
+        history = self.state.history
+        seen = [
+            *history.examples()[history.arms() == arm],
+            *(p.example for p in self.state.pending.values() if p.arm == arm),
+        ]
+        unseen = order[~np.isin(order, [example for example in seen if example is not None])]
+        return int((unseen if len(unseen) else order)[0])
+
+
+def asked(state: State, number: int, cell: Cell) -> State:
+    arm, example = cell
+    plan = ((arm, -1 if example is None else example),)
+    return apply(apply(state, events.Decided(len(state.decisions), plan=plan)), events.Asked(number, arm, example))
+
+
+def _counts(trial: FrozenTrial) -> bool:
+    return "planner" in trial.system_attrs.get(MARK, {})
+
 
 __all__ = ["AsktellSampler", "goal_of"]
 

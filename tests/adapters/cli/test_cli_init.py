@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from asktell_adapters.cli.arguments import KINDS
-from asktell_adapters.cli.first_config import HARNESSES, MODELS
+from asktell_adapters.cli.init import HARNESSES, MODELS
 from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from asktell_adapters.harnesses.promptfoo.evaluator import _scores
+from asktell_adapters.harnesses.promptfoo.evaluator import _scores, append_row, read_rows, write_results
 from asktell_adapters.harnesses.promptfoo.node import NodeWorker, RefusedError, WorkerLostError
-from asktell_adapters.harnesses.promptfoo.results import append_row, read_rows, write_results
 
 PASSED = {"pass": True, "reason": "Assertion passed", "assertion": {"type": "equals", "metric": "right"}}
 ROW: dict[str, Any] = {

@@ -13,8 +13,7 @@ import asktell
 from asktell.errors import InvalidArgumentError
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script, good
 from asktell_adapters.evaluators import Price
-from asktell_adapters.harnesses.dspy import Candidate, ContextThreadPool, DSPyEvaluationError, DSPyEvaluator
-from asktell_adapters.harnesses.dspy_evaluator import scores_of
+from asktell_adapters.harnesses.dspy import Candidate, ContextThreadPool, DSPyEvaluationError, DSPyEvaluator, scores_of
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
 DATASET = [dspy.Example(question=str(n), answer=str(n)).with_inputs("question") for n in range(4)]

@@ -346,10 +346,10 @@ def test_a_task_from_a_file(folder: Path) -> None:
 def test_a_group_of_tasks_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lm_eval.tasks import TaskManager
 
-    from asktell_adapters.harnesses import lm_eval_tasks
+    from asktell_adapters.harnesses import lm_eval
 
     manager = TaskManager(include_path=str(folder), include_defaults=False)
-    monkeypatch.setattr(lm_eval_tasks, "_manager", lambda: manager)
+    monkeypatch.setattr(lm_eval, "_manager", lambda: manager)
     with pytest.raises(InvalidArgumentError, match=r"'both' is a group of 2 tasks; .*another, from_a_file"):
         LMEvalTask("both", Scripted())
     with pytest.raises(InvalidArgumentError, match="cannot make the task 'neither'"):
