@@ -80,7 +80,6 @@ class GOptimalDesign(AbstractAllocator):
     packages: ClassVar[tuple[str, ...]] = ("jax",)
 
     def allocate(self, pulls: PullsToShare) -> Counts:
-        """Pulls per active arm; arms that run out of examples are cut, and the others take what is left."""
         assert pulls.features is not None, "the method has checked it"
         n = min(pulls.n_pulls, int(pulls.capacity.sum()))
         # In random order, so that equal arms are not chosen by their position.

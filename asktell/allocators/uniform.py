@@ -15,7 +15,6 @@ class Uniform(AbstractAllocator):
     """floor(n / A) pulls each; one more for the least pulled arms, ties in random order."""
 
     def allocate(self, pulls: PullsToShare) -> Counts:
-        """Pulls per active arm; what an arm has no capacity for is shared among the others."""
         counts = np.zeros(len(pulls.pulled), dtype=np.int64)
         left = min(pulls.n_pulls, int(pulls.capacity.sum()))
         while left > 0:

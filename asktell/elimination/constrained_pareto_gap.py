@@ -66,7 +66,6 @@ class ConstrainedParetoGap(AbstractEliminationRule):
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """By how much it is infeasible; or whether it is on the front or dominated, and by which gap."""
         measure = float(judgement.measure[position])
         n_feasible = int((judgement.measure >= 0).sum())
         if measure < 0:

@@ -28,7 +28,6 @@ class ConstrainedRanking(AbstractEliminationRule):
     strict: bool = False
 
     def ranking(self, values: Values) -> Indices:
-        """Positions, best first."""
         violation = np.maximum(0.0, -self.least_slack(values))
         return np.lexsort((-values[:, 0], violation, ~self.feasible(values)))
 
@@ -39,21 +38,17 @@ class ConstrainedRanking(AbstractEliminationRule):
         return np.asarray(values[:, 1:].min(axis=1))
 
     def feasible(self, values: Values) -> Mask:
-        """(A,) true where every constraint is kept."""
         slack = self.least_slack(values)
         return np.asarray(slack > 0 if self.strict else slack >= 0)
 
     def judge(self, values: Values) -> Judgement:
-        """The worst first; measured by the least slack."""
         nobody = np.zeros(len(values), dtype=bool)
         return Judgement(self.ranking(values)[::-1], nobody, self.least_slack(values))
 
     def answer(self, values: Values) -> Indices:
-        """The best feasible arm, or the least violating one where none is feasible."""
         return self.ranking(values)[:1]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """By how much it is infeasible, or that it is outranked in the objective."""
         rank = len(judgement.order) - int(np.flatnonzero(judgement.order == position)[0])
         slack = float(judgement.measure[position])
         where = f"ranked {rank} of {len(judgement.order)}"

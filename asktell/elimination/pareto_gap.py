@@ -20,16 +20,13 @@ class ParetoGap(AbstractEliminationRule):
     """
 
     def judge(self, values: Values) -> Judgement:
-        """The order by (-gap, optimal), then by chance; measured by the gap."""
         gaps, optimal = pareto_gaps(values)
         return Judgement(np.lexsort((optimal, -gaps)), optimal, gaps)
 
     def answer(self, values: Values) -> Indices:
-        """The non-dominated arms, by the first objective."""
         front = np.flatnonzero(pareto_mask(values))
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Says if the prompt is on the front or dominated, and by which gap."""
         place = "on the front" if judgement.accepted[position] else "dominated"
         return f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

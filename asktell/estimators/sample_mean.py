@@ -14,7 +14,6 @@ class SampleMean(AbstractEstimator):
     is_model: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
-        """Means and finite-population corrected standard errors."""
         tally, active = sample.tally, sample.active
         means = tally.means[active]
         unseen = tally.counts[active] == 0

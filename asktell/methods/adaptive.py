@@ -20,7 +20,7 @@ from asktell.numerics.arrays import Counts, Indices, Mask
 from asktell.posterior import design, membership
 from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
 from asktell.problem.goals import BestFeasible, check_no_segments
-from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
+from asktell.state import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and the development half of the recorded tables: docs/explanation/what-was-tried.md.
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
@@ -90,11 +90,11 @@ class Adaptive:
             # What is planned costs too much by now, and nothing is out that may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
-        return not state.pending or (_room(state) > 0 and bool(state.open_arms()[self._field(state)].any()))
+        return not state.pending or (state.room > 0 and bool(state.open_arms()[self._field(state)].any()))
 
     def decide(self, state: State) -> Decided:
         """Plan the next batch, or end."""
-        number, room = len(state.decisions), _room(state)
+        number, room = len(state.decisions), state.room
         open_ = np.intersect1d(np.flatnonzero(state.open_arms()), self._field(state))
         belief = self.belief(state)
         if not room or not len(open_):
@@ -125,7 +125,7 @@ class Adaptive:
         if self.confidence is None or belief is None:
             return None
         active = state.active
-        if not np.bincount(state.history.arms(), minlength=state.problem.n_arms)[active].all():
+        if not state.told[active].all():
             return None
         statement = self.statement(state)
         if statement is None or statement.is_guess:
@@ -143,7 +143,7 @@ class Adaptive:
 
     def _finish(self, state: State, number: int, belief: Belief | None) -> Decided:
         answer = _answer(state, belief)
-        seen = np.bincount(state.history.arms(), minlength=state.problem.n_arms)
+        seen = state.told
         silent = (seen == 0) & ~state.have_pulls()
         departures = []
         for arm in state.active.tolist():
@@ -152,15 +152,8 @@ class Adaptive:
             if belief is None or silent[arm]:
                 departures.append(state.unscored(arm))
                 continue
-            departures.append(
-                Departure(
-                    arm=arm,
-                    status=ACCEPTED if arm in answer else REJECTED,
-                    reason="the answer" if arm in answer else "not the answer",
-                    means=tuple(belief.means[arm].tolist()),
-                    standard_errors=tuple(None if np.isnan(x) else float(x) for x in belief.errors[arm]),
-                )
-            )
+            reason = "the answer" if arm in answer else "not the answer"
+            departures.append(Departure.of(arm, arm in answer, reason, (belief.means[arm], belief.errors[arm])))
         return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
 
     def _batch_size(self, state: State) -> int:
@@ -197,7 +190,7 @@ class Adaptive:
         is_best = isinstance(problem.goal, BestFeasible)
         if not is_best or self.confidence is not None or len(active) <= size or self._first(state) is not None:
             return active
-        certain = np.bincount(state.history.arms(), minlength=problem.n_arms) + _pulls_out(state) > 0
+        certain = state.told + _pulls_out(state) > 0
         certain[state.origin.n_arms :] = True
         if problem.baseline is not None:
             certain[problem.baseline] = True
@@ -213,9 +206,9 @@ class Adaptive:
         problem = state.problem
         bits = counters.bits(problem.seed, "choose", number, open_)
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-        seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
+        seen = state.told
         out = _pulls_out(state)
-        new = ((seen + out)[open_] == 0) & (_missing(state)[open_] < _TRIES)
+        new = ((seen + out)[open_] == 0) & (state.missing.per_arm(state.problem.n_arms)[open_] < _TRIES)
         if (first := self._first(state)) is not None:
             place = np.full(problem.n_arms, np.inf)
             place[first[::-1]] = np.arange(len(first), 0.0, -1.0)
@@ -223,7 +216,7 @@ class Adaptive:
         if new.any():
             turn = uniform if first is None else place[open_]
             order = open_[np.argsort(np.where(new, turn, np.inf), kind="stable")]
-            return order[: min(int(new.sum()), _room(state))]
+            return order[: min(int(new.sum()), state.room)]
         if doubtful is not None and (missing := np.intersect1d(doubtful, open_)).size:
             # They are compared on common examples, so whoever has fewer comes first.
             return missing[np.argsort((seen + out)[missing], kind="stable")][:room]
@@ -232,7 +225,7 @@ class Adaptive:
         interest = np.where(self._contend(state, belief, open_), belief.interest[open_] + _LEAST_INTEREST, 0.0)
         # What is out will tell: an arm with a pull out is worth a fraction of one without.
         interest = interest / (1.0 + out[open_])
-        failed = _missing(state)
+        failed = state.missing.per_arm(state.problem.n_arms)
         interest *= ((1.0 + seen) / (1.0 + seen + failed))[open_]  # a pull is worth as much as its chance of a score
         if problem.allowance.cost is not None:
             interest = interest / state.costs.expected_all(problem.n_arms)[open_]
@@ -279,7 +272,7 @@ class Adaptive:
             nth, which = np.divmod(np.arange(n_pulls), len(arms))
             examples = problem.draw(arms[which], state.draws[arms[which]] + nth)
             return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
-        seen = np.bincount(state.history.arms(), minlength=problem.n_arms)
+        seen = state.told
         if self.confidence is not None:
             return self._in_order(state, arms, n_pulls)
         of_first = self._first(state)
@@ -354,11 +347,6 @@ def _surest(state: State, sure: float, arms: Indices) -> int:
     return int(arms[np.where(p_feasible >= sure, found.new[:, arms, 0].mean(axis=0), -np.inf).argmax()])
 
 
-def _room(state: State) -> int:
-    returned = len(state.returned)
-    return max(0, state.problem.budget - state.spent - len(state.pending) - returned)
-
-
 def _used_places(state: State, place: Indices) -> tuple[Indices, Indices]:
     """Arms, and examples by their place, of the cells that were scored, are out or have failed, each as often."""
     arms, examples, asks = state.used_cells()
@@ -370,14 +358,6 @@ def _unused(places: Indices, problem: Problem) -> Iterator[int]:
     """The examples that are not among the places, in ascending order; then those that are there once, and so on."""
     times = np.bincount(places, minlength=len(problem.order))
     return (int(place) for nth in range(problem.repeats) for place in np.flatnonzero(times <= nth))
-
-
-def _missing(state: State) -> Counts:
-    """(K,) failures of each arm that are missing values."""
-    counts = np.zeros(state.problem.n_arms, dtype=np.int64)
-    for arm, n_failed in state.missing.counts.items():
-        counts[arm] = n_failed
-    return counts
 
 
 def _pulls_out(state: State) -> Counts:

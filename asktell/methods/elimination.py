@@ -213,7 +213,7 @@ class Elimination:
         active, tally = state.active, state.current_tally()
         silent = active[:0]
         if number > 0 and self.estimator.needs_every_arm and not tally.counts[active].all():
-            silent = _unscored(state, active, tally)
+            silent = active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)]  # all of theirs failed
             active, baseline = np.setdiff1d(active, silent), silent == state.problem.baseline
             departures = [state.unscored(arm) for arm in silent[~baseline].tolist()]
             silent = silent[baseline]  # stays
@@ -261,17 +261,12 @@ class Elimination:
             accepted[chosen] = True
             leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
         scored, n_columns = bool(tally.counts.any()), len(state.problem.goal.columns)
-        departures = [
-            Departure(
-                arm=int(active[i]),
-                status=ACCEPTED if accepted[i] else REJECTED,
-                reason=self.rule.reason(judgement, int(i)),
-                means=tuple(estimates.means[i, :n_columns].tolist()) if scored else (),
-                standard_errors=_optional(estimates.standard_errors[i]) if scored else (),
-            )
-            for i in leaving
-            if accepted[i] or i not in baseline
-        ]
+        departures = []
+        for i in leaving.tolist():
+            if accepted[i] or i not in baseline:
+                estimate = (estimates.means[i, :n_columns], estimates.standard_errors[i]) if scored else None
+                reason = self.rule.reason(judgement, i)
+                departures.append(Departure.of(int(active[i]), bool(accepted[i]), reason, estimate))
         return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
 
     @staticmethod
@@ -349,14 +344,6 @@ def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means
 
 def _accepted(state: State) -> list[int]:
     return [arm for arm, (_, departure) in state.left.items() if departure.status == ACCEPTED]
-
-
-def _unscored(state: State, active: Indices, tally: Tally) -> Indices:
-    return np.asarray(active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)])
-
-
-def _optional(row: npt.NDArray[np.float64]) -> tuple[float | None, ...]:
-    return tuple(None if np.isnan(x) else float(x) for x in row)
 
 
 def _short(counts: Counts) -> int | tuple[int, ...]:

@@ -25,7 +25,7 @@ from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.checks import LARGEST, MOST_EXAMPLES, check_number, check_part, whole
 from asktell.problem.goals import BestFeasible, Goal, check_no_segments, check_not_sure
-from asktell.state import ACCEPTED, REJECTED, Decided, Departure, Problem, State
+from asktell.state import Decided, Departure, Problem, State
 from asktell.state.history import turns_out
 
 _DECIMALS = 12  # of means of decimal fractions; a double has 15, the last ones are rounding
@@ -73,7 +73,7 @@ class Race:
             # What is planned costs too much by now, and nothing is out that may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
-        return not state.pending or (_room(state) > 0 and bool(state.open_arms().any()))
+        return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
 
     def decide(self, state: State) -> Decided:
         """End if the answer is certain; else let go of who is certainly worse, and plan the next examples."""
@@ -187,7 +187,7 @@ class Race:
 
     def _finish(self, state: State, number: int, leaving: tuple[Departure, ...], answer: list[int]) -> Decided:
         active, baseline = state.active.tolist(), state.problem.baseline
-        seen = np.bincount(state.history.arms(), minlength=state.problem.n_arms)
+        seen = state.told
         gone = {departure.arm: departure for departure in leaving if departure.arm not in answer}
         reasons = dict.fromkeys(answer, "the answer")
         reasons |= {arm: OPEN for arm in active if arm not in gone and arm not in answer and arm != baseline}
@@ -199,7 +199,7 @@ class Race:
 
     def _cells(self, state: State, arms: Indices) -> tuple[tuple[int, int], ...]:
         """The next block, example by example, as far as the budget goes; without what was scored before."""
-        problem, room, arms = state.problem, _room(state), np.setdiff1d(arms, state.exhausted())
+        problem, room, arms = state.problem, state.room, np.setdiff1d(arms, state.exhausted())
         if not len(arms) or not room:
             return ()
         if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
@@ -222,10 +222,6 @@ class Race:
 
     def _n_cells(self, room: int, n_arms: int) -> int:
         return min(self.block * n_arms, room if room < n_arms else room // n_arms * n_arms)
-
-
-def _room(state: State) -> int:
-    return max(0, state.problem.budget - state.spent - len(state.pending) - len(state.returned))
 
 
 def _reached(state: State) -> int:
@@ -257,19 +253,10 @@ def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
 def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tuple[()] = ()) -> tuple[Departure, ...]:
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(state.problem.population)
-    departures = []
-    for arm, reason in reasons.items():
-        known = tally.counts[arm] > 0
-        departures.append(
-            Departure(
-                arm=int(arm),
-                status=ACCEPTED if arm in accepted else REJECTED,
-                reason=reason,
-                means=tuple(means[arm].tolist()) if known else (),
-                standard_errors=tuple(None if np.isnan(x) else float(x) for x in errors[arm]) if known else (),
-            )
-        )
-    return tuple(departures)
+    return tuple(
+        Departure.of(arm, arm in accepted, reason, (means[arm], errors[arm]) if tally.counts[arm] > 0 else None)
+        for arm, reason in reasons.items()
+    )
 
 
 def _worse(evidence: Evidence, state: State) -> dict[int, str]:

@@ -32,6 +32,11 @@ class OfMetric(NamedTuple):
     prompts: float
     ability: float
 
+    @property
+    def variance(self) -> float:
+        """That of the prompts' abilities."""
+        return self.ability / max(self.prompts, _SMALLEST)
+
 
 class KnownExample(NamedTuple):
     """An entry of a profile for an example and a metric.
@@ -163,7 +168,7 @@ class ExampleProfile:
             example=found.level_variance[at] + drift,
             residual=_unexplained(known, found)[at],
             tells=_tells(known, found)[at],
-            ability=_ability(known),
+            ability=known.variance,
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -228,10 +233,8 @@ class ExampleProfile:
 
     def __repr__(self) -> str:
         cells = max((float(one.sums.n.sum()) for one in self._metrics.values()), default=0.0)
-        return (
-            f"<ExampleProfile: {len(self.ids)} examples, {', '.join(self.metrics)}; of {self.studies} studies, "
-            f"{cells:.0f} evaluations>"
-        )
+        rests_on = f"{self.studies} studies, {cells:.0f} evaluations"
+        return f"<ExampleProfile: {len(self.ids)} examples, {', '.join(self.metrics)}; of {rests_on}>"
 
 
 def _of(study: object) -> ExampleProfile:
@@ -268,16 +271,12 @@ def _learned(known: OfMetric) -> Learned | None:
 
 def _unexplained(known: OfMetric, found: Learned) -> Vector:
     """(E,) variance of a score given its prompt's ability, for what is not known of the loading too."""
-    return np.asarray(found.residual + found.loading_variance * _ability(known))
-
-
-def _ability(known: OfMetric) -> float:
-    return known.ability / max(known.prompts, _SMALLEST)
+    return np.asarray(found.residual + found.loading_variance * known.variance)
 
 
 def _tells(known: OfMetric, found: Learned) -> Vector:
     """(E,) the part of a score's variance that is its prompt's doing, over that on an example nobody has seen."""
-    own = found.loading**2 * _ability(known)
+    own = found.loading**2 * known.variance
     share = own / (own + _unexplained(known, found))
     return np.asarray(share / share[-1]) if share[-1] > 0 else np.ones(len(share))
 

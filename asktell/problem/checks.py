@@ -47,8 +47,7 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     """Ids (None: positions) and texts of the prompts."""
     if isinstance(prompts, Mapping):
         ids, texts = list(prompts), list(prompts.values())
-        wrong = [id_ for id_ in ids if not isinstance(id_, str)]
-        if wrong:
+        if wrong := [id_ for id_ in ids if not isinstance(id_, str)]:
             raise InvalidArgumentError(f"The ids of prompts must be str, got {short(wrong[0])}.")
     elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
         ids, texts = None, list(prompts)
@@ -58,15 +57,14 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
         )
     if not texts:
         raise InvalidArgumentError("prompts is empty; give at least one.")
-    names: Sequence[object] = range(len(texts)) if ids is None else ids
     places: dict[str, list[object]] = {}
-    for name, text in zip(names, texts, strict=True):
+    for name, text in zip(ids or range(len(texts)), texts, strict=True):
         if not isinstance(text, str):
             raise InvalidArgumentError(f"Prompt {name!r} must be str, got {type(text).__name__}.")
         places.setdefault(text, []).append(name)
     if len(places) < len(texts):
-        twice = [(text, names) for text, names in places.items() if len(names) > 1]
-        listed = "; ".join(f"{short(text)} at {positions}" for text, positions in twice[:5])
+        twice = [f"{short(text)} at {names}" for text, names in places.items() if len(names) > 1]
+        listed = "; ".join(twice[:5])
         raise InvalidArgumentError(f"The same prompt is given more than once: {listed}. Remove the duplicates.")
     return ids, texts
 

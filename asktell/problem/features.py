@@ -104,10 +104,7 @@ def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Feature
 
 
 class TextBasis:
-    """What the `features` of texts are measured by: words' weights, means, axes and units.
-
-    With it texts that join later get features without changing anybody's.
-    """
+    """What the `features` of texts are measured by, so that texts that join later change nobody's."""
 
     def __init__(self, prompts: Sequence[str], d: int, seed: int = 0) -> None:
         self._seed, self._d = seed, d

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Means, Vector
+from asktell.numerics.arrays import Indices, Vector
+from asktell.numerics.cells import Scored
 from asktell.state import FAILED, RETIRED, Problem, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together
@@ -25,16 +26,9 @@ class Grid:
 
     def __init__(self, state: State) -> None:
         history, self.problem = state.history, state.problem
-        arms, examples, scores = history.arms(), history.examples(), history.scores()
-        known = examples >= 0
-        n_examples = self.problem.n_examples or 1
-        keys = arms[known] * n_examples + examples[known]
-        cells, place = np.unique(keys, return_inverse=True)
-        self.counts = np.bincount(place, minlength=len(cells))
-        sums = np.zeros((len(cells), scores.shape[1]))
-        np.add.at(sums, place, scores[known])
-        self.scores: Means = sums / np.maximum(self.counts, 1)[:, None]
-        self.arms, self.examples = cells // n_examples, cells % n_examples
+        known = history.examples() >= 0
+        rows = history.arms()[known], history.examples()[known], history.scores()[known]
+        self.arms, self.examples, self.scores, self.counts, _ = Scored.of(*rows, self.problem.n_examples or 1)
 
     def of(self, arm: int) -> dict[int, list[float]]:
         """The scores of one prompt by example."""

@@ -59,7 +59,7 @@ def sample_errors(state: State, tally: Tally) -> Means:
         variance = (tally.deviations + PRIOR_FREEDOM * tally.pooled_variance) / (np.maximum(n - 1, 0) + PRIOR_FREEDOM)
         errors: Means = student(freedom) * np.sqrt(variance * left / n)
         if tally.noise is not None:  # of equal scores of a cell the next may differ, whatever was seen
-            asks = np.bincount(state.history.arms(), minlength=len(n))[:, None]
+            asks = state.told[:, None]
             alike = np.maximum(left, n / asks)  # it may be that examples do not differ
         for j, limits in enumerate(limits_of(state)):
             column = scores[:, j]
@@ -227,7 +227,7 @@ def _certainty(state: State, method: Method) -> str:
     """How sure the recorded answer is, with what that rests on."""
     if not state.decisions[-1][1].settled or not isinstance(method, Race | Adaptive):
         return "The budget ended before the answer was certain."
-    seen = np.bincount(state.history.arms(), minlength=state.problem.n_arms)
+    seen = state.told
     rivals = np.delete(seen, state.no_rivals())
     again = repeated(state.problem, state.history)
     if differ(state.problem, again):
@@ -313,7 +313,7 @@ def _prompt_results(
             of_model = isinstance(method, Adaptive) or bool(problem.goal.by_segment)
             feasible = likely.taken.tolist() if of_model else None
     feasible = feasible or _feasible(problem.goal, means)
-    pulls = np.bincount(state.history.arms(), minlength=problem.n_arms) if problem.repeats > 1 else tally.counts
+    pulls = state.told if problem.repeats > 1 else tally.counts
     estimated, deviations, wider = (_by_metric(metrics, rows) for rows in (means, errors, new_errors))
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
     if problem.segments is not None and found is not None and found.in_segments is not None:

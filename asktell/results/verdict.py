@@ -230,7 +230,7 @@ class _Judge(ABC):
     def _room(self) -> Vector:
         """(K,) evaluations that each prompt has left; endless without a fixed set of examples."""
         problem = self.state.problem
-        used = np.bincount(self.state.history.arms(), minlength=problem.n_arms)
+        used = self.state.told
         most = np.inf if problem.n_examples is None else float(problem.n_examples * problem.repeats)
         return np.where(self.alive, np.maximum(most - used, 0.0), 0.0)
 

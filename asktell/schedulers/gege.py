@@ -18,7 +18,6 @@ class GEGEHalving(AbstractScheduler):
     needs_features: ClassVar[bool] = True
 
     def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
-        """The rounds; none for a single arm."""
         assert rank is not None, "the method has checked that there are features"
         if n_arms == 1:
             return ()

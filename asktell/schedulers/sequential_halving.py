@@ -20,7 +20,6 @@ class SequentialHalving(AbstractScheduler):
     adaptive: bool = True
 
     def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
-        """The rounds; none for a single arm."""
         n_rounds = (n_arms - 1).bit_length()
         if n_rounds == 0:
             return ()

@@ -12,5 +12,4 @@ class Single(AbstractScheduler):
     """The whole budget in one round, after which nobody leaves: the answer is read off the estimates."""
 
     def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
-        """One round that keeps every arm."""
         return (Round(pulls=budget, keep=n_arms),)

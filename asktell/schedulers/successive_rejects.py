@@ -20,7 +20,6 @@ class SuccessiveRejects(AbstractScheduler):
     tight: bool = True
 
     def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
-        """The K - 1 rounds."""
         totals = self.pulls_per_arm(n_arms, budget)
         return tuple(
             Round(pulls=(n_arms - k) * (total - before), keep=n_arms - k - 1)

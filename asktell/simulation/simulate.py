@@ -90,7 +90,9 @@ def simulate(
         raise InvalidArgumentError(f"budgets must be evaluations per prompt, such as (1, 3, 10); got {short(budgets)}.")
     count = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else [whole("seeds", seed, 0) for seed in seeds]
     wanted = [_Run(name, float(budget), seed) for name in work.methods for budget in each for seed in count]
-    jobs = _cores() if jobs is None else whole("jobs", jobs, 1)
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    jobs = cores if jobs is None else whole("jobs", jobs, 1)
     data = work.digest()
 
     def run_all(missing: Sequence[_Run]) -> Iterator[Line]:
@@ -244,12 +246,7 @@ def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) 
         )
     if np.isinf(array).any():
         raise InvalidArgumentError("A score is infinite. Write NaN where an evaluation failed.")
-    if segments is not None and len(segments) != array.shape[1]:
-        raise InvalidArgumentError(
-            f"segments needs a label for each of {array.shape[1]} examples, got {len(segments)}."
-        )
+    n = array.shape[1]
+    if segments is not None and len(segments) != n:
+        raise InvalidArgumentError(f"segments needs a label for each of {n} examples, got {len(segments)}.")
     return array
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -83,13 +83,8 @@ class Summary:
             ])  # fmt: skip
         about = "budget: evaluations per prompt; ±: half a 95 % interval over seeds"
         about += f"; *: differs beyond luck (p < {LEVEL:g})" if any(row.p is not None for row in self.rows) else ""
-        return "\n".join(
-            [
-                *(line.rstrip() for line in aligned(table)),
-                about,
-                *(f"{name} did not run {why}" for name, why in self.refused.items()),
-            ]
-        )
+        refused = (f"{name} did not run {why}" for name, why in self.refused.items())
+        return "\n".join([*(line.rstrip() for line in aligned(table)), about, *refused])
 
 
 def _pm(value: float | None, error: float | None, sign: str = "") -> str:

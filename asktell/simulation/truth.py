@@ -6,18 +6,14 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
-from asktell.numerics.arrays import Means, Values, Vector
+from asktell.numerics.arrays import Draws, Mask, Means, Values, Vector
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.result import hypervolume
 
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
-
-def means_of(scores: Array, goal: Goal, segments: Sequence[str] | None = None) -> tuple[Goal, Means]:
+def means_of(scores: Draws, goal: Goal, segments: Sequence[str] | None = None) -> tuple[Goal, Means]:
     """The goal for means in these segments, and the means (K, c) that its `values` takes, of scores (K, N, m).
 
     A cell with a NaN is a failed evaluation: means are over the others, and it counts in the failure rate. A prompt
@@ -39,7 +35,7 @@ def means_of(scores: Array, goal: Goal, segments: Sequence[str] | None = None) -
     return goal.with_segments(len(names)), np.concatenate((means, *parts), axis=1)
 
 
-def _mean(cells: Array) -> Means:
+def _mean(cells: Draws) -> Means:
     known = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(known, cells, 0.0).sum(axis=1) / known.sum(axis=1))

@@ -2,22 +2,17 @@
 
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
+from asktell.numerics.arrays import Vector
 from asktell.problem.candidates import Candidates
 
-ACTIVE = "active"
-"""Still in question."""
-
-ACCEPTED = "accepted"
-"""It left as one of the answer."""
-
-REJECTED = "rejected"
-"""It left as no part of the answer."""
-
-FAILED = "failed"
-"""It failed too often, or on every example, and is no rival any more."""
-
-RETIRED = "retired"
-"""It was taken out, and is no rival any more."""
+# What a prompt is or became:
+ACTIVE = "active"  # still in question
+ACCEPTED = "accepted"  # it left as one of the answer
+REJECTED = "rejected"  # it left as no part of the answer
+FAILED = "failed"  # it failed too often, or on every example, and is no rival any more
+RETIRED = "retired"  # it was taken out, and is no rival any more
 
 
 class Asked(NamedTuple):
@@ -75,6 +70,15 @@ class Departure(NamedTuple):
     reason: str
     means: tuple[float, ...] = ()
     standard_errors: tuple[float | None, ...] = ()
+
+    @classmethod
+    def of(cls, arm: int, is_accepted: bool, reason: str, estimate: tuple[Vector, Vector] | None) -> "Departure":
+        """As accepted or rejected; of the estimate's (m,) means and errors, NaN is an unknown error."""
+        status = ACCEPTED if is_accepted else REJECTED
+        if estimate is None:
+            return cls(arm, status, reason)
+        errors = tuple(None if np.isnan(x) else float(x) for x in estimate[1])
+        return cls(arm, status, reason, tuple(estimate[0].tolist()), errors)
 
 
 class Decided(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from immutables import Map
 
-from asktell.numerics.arrays import Indices, Matrix, Means
+from asktell.numerics.arrays import Counts, Indices, Matrix, Means
 from asktell.numerics.cells import Scored, nth_asks
 from asktell.state.events import Failure, Pull
 from asktell.state.problem import Problem
@@ -181,9 +181,9 @@ class Failures:
         """How many are an arm's."""
         return self._pulls.n_asked(arm)
 
-    def per_arm(self) -> Indices:
-        """How many are each arm's, up to the last one that has any."""
-        return np.bincount(self.arms())
+    def per_arm(self, n_arms: int) -> Counts:
+        """(K,) how many are each arm's."""
+        return np.bincount(self.arms(), minlength=n_arms)
 
     @property
     def counts(self) -> "Map[int, int]":

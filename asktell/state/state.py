@@ -137,6 +137,16 @@ class State(NamedTuple):
                 first += len(event.texts)
         return np.asarray((now - began) / np.maximum(1.0 - began, 1e-12))
 
+    @property
+    def room(self) -> int:
+        """Pulls that the budget still allows."""
+        return max(0, self.problem.budget - self.spent - len(self.pending) - len(self.returned))
+
+    @property
+    def told(self) -> Counts:
+        """(K,) how many scores were told of each arm."""
+        return np.bincount(self.history.arms(), minlength=self.problem.n_arms)
+
     def no_rivals(self) -> list[int]:
         """The arms that have failed or were retired, ascending."""
         return sorted(arm for arm, (_, departure) in self.left.items() if departure.status in (FAILED, RETIRED))
@@ -251,8 +261,7 @@ class State(NamedTuple):
         """With each arm's rate of failures as the mean of the last column, if that is bounded."""
         if not self.problem.goal.counts_failures or not self.missing:
             return tally
-        scored, failed = np.bincount(self.history.arms(), minlength=self.problem.n_arms), self.missing.per_arm()
-        failed = np.pad(failed, (0, self.problem.n_arms - len(failed)))
+        scored, failed = self.told, self.missing.per_arm(self.problem.n_arms)
         return tally.with_rate(failed / np.maximum(scored + failed, 1))
 
     def _tally(self, before: Tally, n_before: int, start: int) -> Tally:
