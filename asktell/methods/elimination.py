@@ -1,22 +1,6 @@
-"""Methods: `Adaptive`, compositions of the four parts, and the names of the usual ones.
+"""Methods that go in rounds, composed of a scheduler, an allocator, an estimator and a rule who leaves first.
 
-`auto` is `Adaptive`, for both goals; the others are compositions:
-
-| name       | scheduler           | allocator         | estimator     | rule                |
-|------------|---------------------|-------------------|---------------|---------------------|
-| `uniform`  | one round           | uniform           | sample mean   | of the goal         |
-| `csr`      | successive rejects  | uniform           | sample mean   | constrained ranking |
-| `csr-sh`   | sequential halving  | uniform           | sample mean   | constrained ranking |
-| `blup-csr` | sequential halving  | uniform           | BLUP          | constrained ranking |
-| `mlp-csr`  | sequential halving  | uniform           | MLP           | constrained ranking |
-| `lcsh`     | sequential halving  | G-optimal design  | least squares | constrained ranking |
-| `ege-sr`   | successive rejects  | uniform           | sample mean   | Pareto gap          |
-| `ege-sh`   | sequential halving  | uniform           | sample mean   | Pareto gap          |
-| `blup-ege` | sequential halving  | uniform           | BLUP          | Pareto gap          |
-| `mlp-ege`  | sequential halving  | uniform           | MLP           | Pareto gap          |
-| `gege`     | halving of the rank | G-optimal design  | least squares | Pareto gap          |
-
-A Pareto set under constraints takes the constrained Pareto gap instead.
+The usual compositions have names in `asktell.methods.presets`.
 """
 
 from collections.abc import Iterator

@@ -27,6 +27,7 @@ class _Preset(NamedTuple):
     estimator: type[AbstractEstimator] = SampleMean
 
 
+# A Pareto set under constraints takes the constrained Pareto gap for a rule, without them the plain one.
 _PRESETS = {
     "uniform": _Preset(None, lambda tuned: Single()),
     "csr": _Preset(BestFeasible, SuccessiveRejects),

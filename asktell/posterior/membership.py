@@ -201,7 +201,11 @@ def settled(
     member misses a constraint by more; where none is feasible, no violation is smaller than a member's by more.
     """
     if best_feasible:
-        return _settled_best(values, int(answer[0]), tolerance)
+        keeps, violation, best = feasible(values), np.maximum(0.0, -least_slack(values)), int(answer[0])
+        some = keeps.any(axis=1)
+        rivals = np.where(keeps, values[:, :, 0], -np.inf).max(axis=1)
+        close = violation[:, best] <= np.where(some, 0.0, violation.min(axis=1)) + tolerance
+        return np.asarray(close & (~some | (rivals <= values[:, best, 0] + tolerance)))
     p = values.shape[2] if n_objectives is None else n_objectives
     violation = np.maximum(0.0, -least_slack(values, p))
     keeps = violation == 0
@@ -220,12 +224,3 @@ def settled(
             beats = np.all(ahead >= 0, axis=2) & np.any(ahead > 0, axis=2)
         undominated &= ~np.any(beats & keeps, axis=1)
     return np.asarray(right & undominated & ~np.any(open_, axis=1))
-
-
-def _settled_best(values: Draws, best: int, tolerance: float) -> Mask:
-    keeps = feasible(values)
-    some = keeps.any(axis=1)
-    rivals = np.where(keeps, values[:, :, 0], -np.inf).max(axis=1)
-    violation = np.maximum(0.0, -least_slack(values))
-    close = violation[:, best] <= np.where(some, 0.0, violation.min(axis=1)) + tolerance
-    return np.asarray(close & (~some | (rivals <= values[:, best, 0] + tolerance)))

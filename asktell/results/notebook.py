@@ -60,22 +60,19 @@ def as_frame(result: "Result") -> "pandas.DataFrame":
         import pandas
     metrics, chosen = result.goal.columns, {entry.id for entry in result.selected}
     open_ = {entry.id for entry in result.unresolved}
-    fixed = ("pulls", "status", "round", "reason", "feasible", "failures", "p_feasible", "p_best")
-    names = column_names(metrics, ("id", "prompt", "selected", "unresolved", *fixed))
-    columns: dict[str, object] = {
-        "id": [entry.id for entry in result.prompts],
-        "prompt": [entry.prompt for entry in result.prompts],
-        "selected": [entry.id in chosen for entry in result.prompts],
-        "unresolved": [entry.id in open_ for entry in result.prompts],
-    }
-    for name, metric in zip(names, metrics, strict=True):
-        columns[name] = pandas.array([e.estimate[metric] for e in result.prompts], dtype="float64")
-        columns[f"{name} error"] = pandas.array([e.standard_error[metric] for e in result.prompts], dtype="float64")
-    kinds = {"round": "Int64", "feasible": "boolean", "p_feasible": "float64", "p_best": "float64"}
-    for field in fixed:
-        values = [getattr(entry, field) for entry in result.prompts]
-        columns[field] = pandas.array(values, dtype=kinds[field]) if field in kinds else values
-    return pandas.DataFrame(columns)
+    first = ("id", "prompt", "selected", "unresolved")
+    last = ("pulls", "status", "round", "reason", "feasible", "failures", "p_feasible", "p_best")
+    names = [each for name in column_names(metrics, (*first, *last)) for each in (name, f"{name} error")]
+    rows = [
+        (
+            e.id, e.prompt, e.id in chosen, e.id in open_,
+            *(value for metric in metrics for value in (e.estimate[metric], e.standard_error[metric])),
+            *(getattr(e, field) for field in last),
+        )
+        for e in result.prompts
+    ]  # fmt: skip
+    kinds = {"round": "Int64", "feasible": "boolean"} | dict.fromkeys([*names, "p_feasible", "p_best"], "float64")
+    return pandas.DataFrame(rows, columns=[*first, *names, *last]).astype(kinds)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

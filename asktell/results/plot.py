@@ -69,37 +69,33 @@ def place_labels(labels: "Mapping[Axes, Sequence[Label]]", most: int = MOST_LABE
 
     A label that finds no place is left out. To be called when everything else is drawn, since that moves points.
     """
-    labels = {ax: names for ax, names in labels.items() if names}
-    if labels:
-        figure: Any = next(iter(labels)).figure
+    figures: set[Any] = {ax.figure for ax, names in labels.items() if names}
+    for figure in figures:
         figure.draw_without_rendering()  # once for all axes, as it takes long and labels move nothing
     for ax, names in labels.items():
-        _place(ax, names, most)
+        taken: list[Any] = []
+        for label in names:
+            if len(taken) < most:
+                taken += _placed(ax, label, taken)
 
 
-def _place(ax: "Axes", labels: Sequence[Label], most: int) -> None:
+def _placed(ax: "Axes", label: Label, taken: list[Any]) -> list[Any]:
+    """The box that the label takes; none if there is no place for it."""
     frame: Any = ax.get_window_extent()
-    taken: list[Any] = []
-    placed = 0
-    for label in labels:
-        if placed == most:
-            break
-        note = ax.annotate(
-            "", (label.x, label.y), xytext=_OFFSETS[0], textcoords="offset points", color=label.color, fontsize=9,
-            fontweight="bold", zorder=5, in_layout=False,
-        )  # fmt: skip
-        write(note, label.text if len(label.text) <= _LONGEST else label.text[: _LONGEST - 1] + "…")
-        for dx, dy in _OFFSETS:
-            note.set_position((dx, dy))
-            note.set_horizontalalignment("left" if dx > 0 else "right" if dx < 0 else "center")
-            box = note.get_window_extent()
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and not any(box.overlaps(other) for other in taken):
-                taken.append(box)
-                placed += 1
-                break
-        else:
-            note.remove()
+    note = ax.annotate(
+        "", (label.x, label.y), xytext=_OFFSETS[0], textcoords="offset points", color=label.color, fontsize=9,
+        fontweight="bold", zorder=5, in_layout=False,
+    )  # fmt: skip
+    write(note, label.text if len(label.text) <= _LONGEST else label.text[: _LONGEST - 1] + "…")
+    for dx, dy in _OFFSETS:
+        note.set_position((dx, dy))
+        note.set_horizontalalignment("left" if dx > 0 else "right" if dx < 0 else "center")
+        box = note.get_window_extent()
+        inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+        if inside and not any(box.overlaps(other) for other in taken):
+            return [box]
+    note.remove()
+    return []
 
 
 @cache
