@@ -335,8 +335,7 @@ def _load_prompts(ids: Any, texts: Any) -> Prompts:
 
 def _load_grown(data: object, problem: Problem, n_decisions: int) -> tuple[Problem, tuple[Grown, ...]]:
     growth, before = [], 0
-    for item in items("growth", data):
-        decisions, spent, cost, entry = items("growth", item, 4)
+    for decisions, spent, cost, entry in items("growth", data):
         event = load_growth(items("growth", entry), problem)
         before = whole("decisions", decisions, before, n_decisions)
         growth.append(Grown(before, whole("spent", spent, 0), _sum("cost", cost), event))
@@ -400,26 +399,25 @@ def load_state(data: object, origin: Problem) -> State:
     `origin`: the problem as known before the first pull.
     """
     record = typed("state", data, dict)
-    n_decisions = len(items("decisions", record.get("decisions")))
-    problem, growth = _load_grown(record.get("growth"), origin, n_decisions)
+    problem, growth = _load_grown(record["growth"], origin, len(record["decisions"]))
     n_arms, n_examples = problem.n_arms, problem.n_examples or 0
-    trials = _column("trials", record.get("trials"), -1, _MOST_TRIALS)
-    arms = _column("arms", record.get("arms"), 0, n_arms - 1, len(trials))
-    examples = _column("examples", record.get("examples"), -1, n_examples - 1, len(trials))
-    scores = _matrix("scores", record.get("scores"), len(trials), len(problem.goal.columns))
+    trials = _column("trials", record["trials"], -1, _MOST_TRIALS)
+    arms = _column("arms", record["arms"], 0, n_arms - 1, len(trials))
+    examples = _column("examples", record["examples"], -1, n_examples - 1, len(trials))
+    scores = _matrix("scores", record["scores"], len(trials), len(problem.goal.columns))
     told = trials[trials >= 0]
-    failures = _load_failures(record.get("failures"), n_arms, n_examples)
+    failures = _load_failures(record["failures"], n_arms, n_examples)
     # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
     most = (n_arms + 1) * problem.budget + len(failures)
-    asked = whole("asked", record.get("asked"), 0, most)
+    asked = whole("asked", record["asked"], 0, most)
     for what, ids in (("told", told), ("failed", failures.trials())):
         if (np.diff(np.sort(ids)) == 0).any() or ids.max(initial=-1) >= asked:
             raise InvalidStateError(f"A trial {what} twice, or before it was asked.")
     scored = np.isin(failures.trials(), told)
     if scored.any() if problem.failure_scores is None else not scored.all():
         raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
-    if whole("spent", record.get("spent"), 0) != len(told):
-        raise InvalidStateError(f"spent is {record['spent']}, but {len(told)} trials were told.")
+    if record["spent"] != len(told):
+        raise InvalidStateError(f"spent is {short(record['spent'])}, but {len(told)} trials were told.")
     state = initial(problem)._replace(
         origin=origin,
         growth=growth,
@@ -427,48 +425,48 @@ def load_state(data: object, origin: Problem) -> State:
         failures=failures,
         asked=asked,
         spent=len(told),
-        cost=_estimate("cost", record.get("cost")),
-        costs=_load_costs(record.get("costs"), n_arms),
+        cost=_estimate("cost", record["cost"]),
+        costs=_load_costs(record["costs"], n_arms),
         remarks=Map({each.topic: each for each in map(load_remark, items("remarks", record.get("remarks", [])))}),
     )
-    state = _load_decisions(record.get("decisions"), state, trials, arms, scores)
+    state = _load_decisions(record["decisions"], state, trials, arms, scores)
 
-    def pulls(name: str, may_be_new: bool) -> list[Pull]:
-        loaded = []
-        for item in items(name, record.get(name)):
-            trial, arm, example = items(name, item, 3)
-            if trial is not None or not may_be_new:
-                trial = whole("trial", trial, 0, asked - 1)
-            example = None if example is None else whole("example", example, 0, n_examples - 1)
-            loaded.append(Pull(trial, whole("arm", arm, 0, n_arms - 1), example))
-        return loaded
+    def arm(number: object) -> int:
+        return whole("arm", number, 0, n_arms - 1)
 
-    pending, returned = pulls("pending", False), pulls("returned", True)
+    def pulls(name: str) -> list[Pull]:
+        return [
+            Pull(
+                None if trial is None else whole("trial", trial, 0, asked - 1),
+                arm(number),
+                None if example is None else whole("example", example, 0, n_examples - 1),
+            )
+            for trial, number, example in items(name, record[name])
+        ]
+
+    pending, returned = pulls("pending"), pulls("returned")
+    if any(pull.trial is None for pull in pending):
+        raise InvalidStateError("A trial is pending without its id.")
     over = np.concatenate((told, failures.trials()))
     out = [pull.trial for pull in (*pending, *returned) if pull.trial is not None]
     if len(set(out)) < len(out) or np.isin(np.array(out, dtype=np.int64), over).any():
         raise InvalidStateError("A trial is out twice, or out and told or failed.")
-    plan_arms, plan_examples = items("plan", record.get("plan"), 2)
+    plan_arms, plan_examples = record["plan"]
     plan_arms = _column("plan", plan_arms, 0, n_arms - 1)
     plan_examples = _column("plan", plan_examples, -1, n_examples - 1, len(plan_arms))
     if len(told) + len(pending) + len(returned) + len(plan_arms) > problem.budget:
         raise InvalidStateError(f"More trials are told, out and planned than the budget of {problem.budget} allows.")
-    redraws, left = {}, state.left
-    for item in items("redraws", record.get("redraws")):
-        arm, extra = items("redraws", item, 2)
-        redraws[whole("arm", arm, 0, n_arms - 1)] = whole("redraws", extra, 1, most)
-    for item in items("failed_out", record.get("failed_out")):
-        arm, round_, reason = items("failed_out", item, 3)
-        departure = events.Departure(whole("arm", arm, 0, n_arms - 1), FAILED, typed("a reason", reason, str))
-        left = left.set(departure.arm, (whole("round", round_, 0), departure))
+    for number, round_, reason in items("failed_out", record["failed_out"]):
+        departure = events.Departure(arm(number), FAILED, typed("a reason", reason, str))
+        state = state._replace(left=state.left.set(departure.arm, (whole("round", round_, 0), departure)))
+    redraws = {arm(number): whole("redraws", extra, 1, most) for number, extra in items("redraws", record["redraws"])}
     return state._replace(
         pending=Map({pull.trial: pull for pull in pending if pull.trial is not None}),
         returned=tuple(returned),
         plan_arms=tuple(plan_arms.tolist()),
         plan_examples=tuple(plan_examples.tolist()),
-        draws=_column("draws", record.get("draws"), 0, most + len(trials), n_arms),
+        draws=_column("draws", record["draws"], 0, most + len(trials), n_arms),
         redraws=Map(redraws),
-        left=left,
     )
 
 
@@ -476,8 +474,7 @@ def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: 
     decisions: list[tuple[int, events.Decided]] = []
     tally, tallied = state.tally, 0
     reopening = {each.decisions for each in state.growth}
-    for number, item in enumerate(items("decisions", data)):
-        rows, decided = items("a decision", item, 2)
+    for number, (rows, decided) in enumerate(items("decisions", data)):
         rows = whole("rows", rows, tallied, len(trials))
         event = load_decided(decided, state.problem)
         if event.round != number or (decisions and decisions[-1][1].finished and number not in reopening):
@@ -492,16 +489,14 @@ def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: 
 def _load_costs(data: object, n_arms: int) -> Costs:
     record = typed("costs", data, dict)
 
-    def spent(items: list[Any]) -> Spent:
-        n, total, highest = items
+    def spent(n: object, total: object, highest: object) -> Spent:
         found = Spent(whole("costs", n, 0), _sum("costs", total), _sum("costs", highest))
         if not found.n and found.total:
             raise InvalidStateError(f"The costs of no evaluation cannot be {found.total:g}.")
         return found
 
-    rows = [items("costs", item, 4) for item in items("costs", record.get("arms"))]
-    by_arm = {whole("arm", arm, 0, n_arms - 1): spent(rest) for arm, *rest in rows}
-    return Costs(Map(by_arm), spent(items("costs", record.get("all"), 3)))
+    by_arm = {whole("arm", arm, 0, n_arms - 1): spent(*rest) for arm, *rest in items("costs", record["arms"])}
+    return Costs(Map(by_arm), spent(*record["all"]))
 
 
 def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:
@@ -520,21 +515,17 @@ def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:
 
 def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
     """A selector as data; `prompts` and everything beside the state as they were before the first pull."""
+    ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
+    saved = {"ids": ids, "texts": list(prompts.texts)} if prompts.candidates is None else prompts.candidates.to_data()
     return {
         "format": FORMAT,
         "version": VERSION,
         "asktell": own_version(),
-        "prompts": _dump_prompts(prompts),
+        "prompts": saved,
         "method": dump_part(method),
         **dump_problem(state.origin),
         "state": dump_state(state),
     }
-
-
-def _dump_prompts(prompts: Prompts) -> dict[str, Any]:
-    if prompts.candidates is not None:
-        return prompts.candidates.to_data()
-    return {"ids": None if isinstance(prompts.ids, range) else list(prompts.ids), "texts": list(prompts.texts)}
 
 
 @checked("The saved selector")

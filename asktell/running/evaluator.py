@@ -49,12 +49,17 @@ class Calling(NamedTuple):
                 "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or "
                 f"evaluate_batch(); got {evaluator!r}."
             )
-        taken = _parameters(call)
+        try:
+            signature = inspect.signature(call)
+        except (TypeError, ValueError):  # of a function in C, say
+            signature = None
+        taken = list(signature.parameters) if signature else []
         of_candidates = not in_batches and taken[:1] == ["candidate"]
         first = "candidate" if of_candidates else "prompt"
         names, repeats = (("trials",), "repeats") if in_batches else ((first, "example"), "repeat")
         with_repeats = taken[len(names) : len(names) + 1] == [repeats]
-        _check_signature(evaluator, call, (*names, repeats) if with_repeats else names)
+        if signature is not None:
+            _check_signature(evaluator, call, signature, (*names, repeats) if with_repeats else names)
         calls = (call, getattr(call, "__call__", None))  # noqa: B004
         return cls(call, in_batches, any(map(inspect.iscoroutinefunction, calls)), with_repeats, of_candidates)
 
@@ -73,20 +78,10 @@ class Calling(NamedTuple):
         return (what, trial.example, *repeats)
 
 
-def _parameters(call: Callable[..., Any]) -> list[str]:
-    """The names of what a function takes; none where that is unknown."""
-    try:
-        return list(inspect.signature(call).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
-def _check_signature(evaluator: Evaluator, call: Callable[..., Any], names: tuple[str, ...]) -> None:
+def _check_signature(
+    evaluator: Evaluator, call: Callable[..., Any], signature: inspect.Signature, names: tuple[str, ...]
+) -> None:
     """See that it can be called with these arguments."""
-    try:
-        signature = inspect.signature(call)
-    except (TypeError, ValueError):  # of a function in C, say
-        return
     try:
         signature.bind(*(("self",) if inspect.isclass(evaluator) and call is not evaluator else ()), *names)
         if inspect.isclass(evaluator) and call is not evaluator:

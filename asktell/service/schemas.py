@@ -158,6 +158,12 @@ class BudgetModel(StrictRequest):
         return Budget(self.evaluations, self.cost, self.max_cost_per_evaluation)
 
 
+_OPTIONS = (
+    "examples", "features", "seed", "sampling", "on_failure", "max_failure_rate", "baseline", "repeats", "profile",
+    "segments",
+)  # fmt: skip
+
+
 class NewStudy(StrictRequest):
     """A study; see `asktell.Selector` for the arguments."""
 
@@ -200,16 +206,7 @@ class NewStudy(StrictRequest):
             self.goal.goal(),
             self.budget.budget() if isinstance(self.budget, BudgetModel) else self.budget,
             stopping(self.method, self.confidence, self.tolerance),
-            self.examples,
-            self.features,
-            self.seed,
-            self.sampling,
-            self.on_failure,
-            self.max_failure_rate,
-            self.baseline,
-            self.repeats,
-            self.profile,
-            self.segments,
+            **{name: getattr(self, name) for name in _OPTIONS},
         )
 
 

@@ -14,7 +14,7 @@ from asktell.service.auth import WRITE
 from asktell.service.problems import error_of
 
 if TYPE_CHECKING:
-    from urllib3 import PoolManager, Retry
+    from urllib3 import PoolManager
 
 _CONNECTIONS = 64
 _COME_AGAIN = (429, 502, 503, 504)
@@ -48,8 +48,8 @@ class Connection:
             headers["Idempotency-Key"] = uuid.uuid4().hex
         body = None if data is None else json.dumps(data).encode("ascii")
         try:
-            options = {} if self._answered else self._for_the_first()
-            response = pool.request(method, self.url + path, body=body, headers=headers, redirect=False, **options)
+            options = {"headers": headers, "redirect": False, **self._patience()}
+            response = pool.request(method, self.url + path, body=body, **options)
         except HTTPError as error:
             reason = getattr(error, "reason", None) or error
             doubt = "" if self._answered else " Is the address right, and does `asktell serve` run there?"
@@ -71,26 +71,19 @@ class Connection:
 
     def _connected(self) -> "PoolManager":
         if self._pool is None or self._pid != os.getpid():
-            self._pool, self._pid = self._new_pool(), os.getpid()
+            with needs_extra("service"):
+                from urllib3 import PoolManager
+            self._pool, self._pid = PoolManager(num_pools=2, maxsize=_CONNECTIONS), os.getpid()
         return self._pool
 
-    def _new_pool(self) -> "PoolManager":
-        with needs_extra("service"):
-            from urllib3 import PoolManager
-        return PoolManager(num_pools=2, maxsize=_CONNECTIONS, timeout=self._timeout, retries=self._again())
+    def _patience(self) -> dict[str, Any]:
+        """How often and how long to try; until something has answered, a wrong address is known within seconds."""
+        from urllib3 import Retry, Timeout
 
-    def _for_the_first(self) -> dict[str, Any]:
-        """Options until something has answered: a wrong address is known within seconds."""
-        from urllib3 import Timeout
-
-        few = min(self._retries, _FIRST_RETRIES)
-        timeout = Timeout(connect=min(self._timeout, _FIRST_SECONDS), read=self._timeout)
-        return {"retries": self._again(few), "timeout": timeout}
-
-    def _again(self, unconnected: int | None = None) -> "Retry":
-        from urllib3 import Retry
-
-        return Retry(
+        unconnected, seconds = None, self._timeout
+        if not self._answered:
+            unconnected, seconds = min(self._retries, _FIRST_RETRIES), min(self._timeout, _FIRST_SECONDS)
+        retries = Retry(
             self._retries,
             connect=unconnected,
             other=unconnected,
@@ -102,6 +95,7 @@ class Connection:
             raise_on_status=False,
             retry_after_max=60,
         )
+        return {"retries": retries, "timeout": Timeout(connect=seconds, read=self._timeout)}
 
 
 def address(url: object) -> str:

@@ -173,11 +173,6 @@ def study_gone(where: str) -> StudyNotFoundError:
     return StudyNotFoundError(f"The study was deleted from {where}.")
 
 
-def details_taken(trial: int, where: str) -> StorageError:
-    """The error for details that are there already."""
-    return StorageError(f"Trial {trial} has details already, in {where}. Does something else write to it?")
-
-
-def position_taken(position: int, where: str) -> StorageError:
-    """The error for a line that is there already: somebody writes to the storage outside its transactions."""
-    return StorageError(f"Line {position} is in the log already, in {where}. Does something else write to it?")
+def taken(what: str, where: str) -> StorageError:
+    """The error for a line or details that are there: somebody writes to the storage outside its transactions."""
+    return StorageError(f"{what} already, in {where}. Does something else write to it?")

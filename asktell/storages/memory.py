@@ -13,11 +13,10 @@ from asktell.storages.base import (
     AbstractStorage,
     Line,
     Snapshot,
-    details_taken,
     no_study,
-    position_taken,
     study_exists,
     study_gone,
+    taken,
 )
 
 _shared: dict[str, "MemoryStorage"] = {}
@@ -52,12 +51,12 @@ class _Transaction:
 
     def append(self, line: Line) -> None:
         if line.position != len(self._log.lines) + len(self.new) + 1:
-            raise position_taken(line.position, self._url)
+            raise taken(f"Line {line.position} is in the log", self._url)
         self.new.append(line.text)
 
     def attach(self, trial: int, details: str) -> None:
         if trial in self._log.details or trial in self.details:
-            raise details_taken(trial, self._url)
+            raise taken(f"Trial {trial} has details", self._url)
         self.details[trial] = details
 
     def head(self) -> Snapshot | None:

@@ -20,7 +20,7 @@ from typing import Any, LiteralString, TypeAlias
 from asktell._util.extras import needs_extra
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
-from asktell.storages.base import Line, details_taken, no_study, position_taken, study_exists, study_gone
+from asktell.storages.base import Line, no_study, study_exists, study_gone, taken
 from asktell.storages.sql import APPEND, ATTACH, SQLStorage, SQLTransaction, tables
 
 with needs_extra("postgresql"):
@@ -105,21 +105,29 @@ class _Transaction(SQLTransaction):
             self._connection.execute(b";".join([*self._writes, b"COMMIT", *([_SYNC] if self._durable else [])]))
         except errors.UniqueViolation as error:
             if error.diag.table_name == "asktell_details":
-                raise details_taken(self._trial, self._where) from error
-            raise position_taken(self._position, self._where) from error
+                raise taken(f"Trial {self._trial} has details", self._where) from error
+            raise taken(f"Line {self._position} is in the log", self._where) from error
 
 
 class Connections:
     """The connections of this process to one place, at most so many; the pool is made when it is first needed."""
 
+    _pool: ConnectionPool[Connection] | None = None
+    prepared: bool
+    """True if the tables are known to be up to date."""
+
     def __init__(self, url: str, patience: float, most: int) -> None:
         self.most = most
-        self.prepared = False  # whether the tables are known to be up to date
         self._url = url
         self._patience = patience
-        self._pool: ConnectionPool[Connection] | None = None
-        self._lock = Lock()
+        self._renew()
         fresh_after_fork(self, Connections._renew)
+
+    def _renew(self) -> None:
+        """Begin; a forked process leaves the parent's connections alone, and makes its own when they are needed."""
+        if self._pool is not None:
+            _inherited.append(self._pool)
+        self._lock, self._pool, self.prepared = Lock(), None, False
 
     @contextmanager
     def one(self, patience: float) -> Iterator[Connection]:
@@ -198,13 +206,6 @@ class Connections:
             if self._pool is pool:
                 self._pool, self.prepared = None, False
         pool.close()
-
-    def _renew(self) -> None:
-        """In a forked process: leave the parent's connections alone, and make own ones when they are needed."""
-        self._lock = Lock()
-        if self._pool is not None:
-            _inherited.append(self._pool)
-            self._pool, self.prepared = None, False
 
 
 _places: dict[tuple[str, float, int], Connections] = {}

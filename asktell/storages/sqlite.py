@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
-from asktell.storages.base import MOST, Line, details_taken, position_taken, study_exists, study_gone
+from asktell.storages.base import MOST, Line, study_exists, study_gone, taken
 from asktell.storages.sql import APPEND, ATTACH, READ, SQLStorage, SQLTransaction, tables
 
 _TABLES = tables("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "BLOB", " WITHOUT ROWID")
@@ -70,13 +70,13 @@ class _Transaction(SQLTransaction):
         try:
             self._connection.execute(APPEND, (self._key, *line))
         except sqlite3.IntegrityError as error:
-            raise self._refused(error, position_taken(line.position, self._where)) from error
+            raise self._refused(error, taken(f"Line {line.position} is in the log", self._where)) from error
 
     def attach(self, trial: int, details: str) -> None:
         try:
             self._connection.execute(ATTACH, (self._key, trial, details))
         except sqlite3.IntegrityError as error:
-            raise self._refused(error, details_taken(trial, self._where)) from error
+            raise self._refused(error, taken(f"Trial {trial} has details", self._where)) from error
 
     def _refused(self, error: sqlite3.IntegrityError, taken: StorageError) -> AsktellError:
         is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY

@@ -479,7 +479,7 @@ def test_evaluations_and_reports_travel(serve: Any, tmp_path: Any, monkeypatch: 
         info = remote._info()
         assert (info["examples"], info["repeats"], info["baseline"], info["paused"]) == (10, 1, None, False)
         with monkeypatch.context() as newer:
-            newer.setattr("asktell.reports.data.VERSION", 2)
+            newer.setattr("asktell.reports.VERSION", 2)
             with pytest.raises(ServiceError, match="version 1"):
                 remote.report(tmp_path / "there.html")
 
@@ -528,9 +528,12 @@ def test_a_wrong_address_is_known_after_seconds() -> None:
 
 def test_a_connection_tries_longer_once_it_was_answered(server: Any) -> None:
     with RemoteStudy.create(server.url, f"longer {next(_numbers)}", small(), retries=5) as study:
-        first = study._connection._for_the_first()["retries"]
+        connection = study._connection
+        assert connection._answered
+        assert connection._patience()["retries"].connect is None
+        connection._answered = False
+        first = connection._patience()["retries"]
         assert (first.connect, first.other, first.total) == (2, 2, 5)
-        assert study._connection._answered
 
 
 # Studies that go on
