@@ -119,15 +119,7 @@ def look_at(result: Any, n: int) -> None:
 
 @pytest.mark.parametrize(
     ("kept", "shape"),
-    [
-        ("selector", "one way"),
-        ("selector", "positions"),
-        ("memory", "two"),
-        ("sqlite", "a cycle"),
-        ("sqlite", "digits"),
-        ("remote", "its own"),
-        ("remote", "positions"),
-    ],
+    [("selector", "positions"), ("memory", "two"), ("sqlite", "a cycle"), ("remote", "its own")],
     indirect=["kept"],
 )
 def test_everything_works_on_crossing_names(kept: Any, shape: str, tmp_path: Path) -> None:
@@ -180,15 +172,14 @@ def test_everything_works_on_crossing_names(kept: Any, shape: str, tmp_path: Pat
             look(again, len(all_ids), page)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("method", ["csr", "csr-sh", "race"])
+@pytest.mark.parametrize(("shape", "method"), [("one way", "csr"), ("digits", "csr-sh"), ("positions", "race")])
 def test_every_method_answers_on_crossing_names(shape: str, method: str) -> None:
     selector = Selector(SHAPES[shape], GOALS[0], 18, method, examples=N)
     asktell.run(selector, evaluate, progress=False)
     look_at(selector.result(), len(SHAPES[shape]))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["one way", "its own", "positions"])
 def test_the_service_answers_in_json(service: Any, shape: str) -> None:
     prompts, goal = SHAPES[shape], {"maximize": "x", "at_least": {"y": 0.2}}
     first, *_, last = [id_ for id_, _ in named(prompts)]
@@ -212,7 +203,7 @@ def test_the_service_answers_in_json(service: Any, shape: str) -> None:
     assert service.get("/v1/studies/s/result")["prompts"][0]["status"] == "retired"
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["digits", "its own", "positions"])
 def test_the_command_line_shows_crossing_names(shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prompts, url = SHAPES[shape], str(tmp_path / "s.db")
     last = named(prompts)[-1][0]
@@ -231,15 +222,12 @@ def test_the_command_line_shows_crossing_names(shape: str, tmp_path: Path, capsy
 
 def test_a_loop_goes_on_with_texts_that_are_ids() -> None:
     """What a language model writes may be any text, as the id of another prompt."""
-    for goal in GOALS:
-        written = iter([["b", "g1-2"], ["a", "g2-2"], ["g1-1"]])
-        selector = Selector({"a": "one", "b": "two"}, goal, 6, examples=N)
-        found = improve(
-            selector, evaluate, lambda brief, w=written: next(w, []), budget=40, patience=None, progress=False
-        )
-        assert [len(each.prompts) for each in found.generations] == [2, 2, 2, 1]
-        assert str(found)
-        json.dumps(found.to_dict())
-        entries: list[PromptResult] = selector.result().prompts
-        for begun, each in zip(read(selector.state), found.generations, strict=True):
-            assert each.parents == [entries[arm].id for arm in begun.parents]
+    written = iter([["b", "g1-2"], ["a", "g2-2"], ["g1-1"]])
+    selector = Selector({"a": "one", "b": "two"}, GOALS[0], 6, examples=N)
+    found = improve(selector, evaluate, lambda brief, w=written: next(w, []), budget=40, patience=None, progress=False)
+    assert [len(each.prompts) for each in found.generations] == [2, 2, 2, 1]
+    assert str(found)
+    json.dumps(found.to_dict())
+    entries: list[PromptResult] = selector.result().prompts
+    for begun, each in zip(read(selector.state), found.generations, strict=True):
+        assert each.parents == [entries[arm].id for arm in begun.parents]
