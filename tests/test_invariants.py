@@ -1,6 +1,5 @@
 """What holds for every preset, schedule and way of sampling."""
 
-import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -26,84 +25,6 @@ CASES = [(preset, schedule, sampling) for preset, schedule in METHODS for sampli
 
 def ids(selector: Selector) -> list[Any]:
     return [entry.id for entry in selector.result().selected]
-
-
-def check(selector: Selector) -> None:
-    """The invariants that hold at every instant."""
-    state, result = selector.state, selector.result()
-    assert str(result)
-    assert json.dumps(result.to_dict(), allow_nan=False)
-    assert result.spent == selector.spent
-    assert result.spent + len(selector.pending) <= selector.budget
-    still_to_ask = len(state.plan_arms) - state.position + len(state.returned)
-    assert result.spent + len(selector.pending) + still_to_ask <= selector.budget
-    assert result.spent == sum(trial >= 0 for trial in state.history.trials())
-    status = {entry.id: entry.status for entry in result.prompts}
-    assert len(status) == state.problem.n_arms
-    assert sum(s == "active" for s in status.values()) == selector.n_active
-    selected = [entry.id for entry in result.selected]
-    assert len(set(selected)) == len(selected)
-    if any(status[id_] == "rejected" for id_ in selected):  # only where all others have failed, or are unknown
-        assert not any(entry.pulls and entry.status in ("active", "accepted") for entry in result.prompts)
-    assert {id_ for id_, s in status.items() if s == "accepted"} <= set(selected)
-    assert not set(selected) & {entry.id for entry in result.unresolved}
-    if state.problem.n_arms > 1:
-        assert all(entry.pulls >= 1 for entry in result.selected)
-    if isinstance(selector.goal, BestFeasible):
-        assert len(selected) <= 1
-    elif selector.goal.is_constrained:  # by estimates that were made at once, a set holds feasible prompts only
-        assert len(selected) <= 1 or all(entry.feasible for entry in result.selected)
-    if result.done:
-        assert "active" not in status.values()
-        assert {id_ for id_, s in status.items() if s == "accepted"} == set(selected)
-        assert bool(selected) == (set(status.values()) != {"failed"})
-
-
-@settings(max_examples=20)
-@given(
-    case=st.sampled_from(CASES),
-    n_prompts=st.integers(1, 9),
-    per_prompt=st.floats(1, 6),
-    n_examples=st.integers(1, 12),
-    n_metrics=st.integers(1, 3),
-    seed=st.integers(0, 10**6),
-)
-def test_at_every_step_of_any_play(
-    new_selector: New,
-    random_table: RandomTable,
-    case: tuple[str, str, str],
-    n_prompts: int,
-    per_prompt: float,
-    n_examples: int,
-    n_metrics: int,
-    seed: int,
-) -> None:
-    preset, schedule, sampling = case
-    rng = random.Random(seed)
-    table = random_table(n_prompts, n_examples, n_metrics, seed=seed)
-    budget = int(n_prompts * per_prompt) + 1
-    selector = new_selector(table, preset, budget=budget, schedule=schedule, sampling=sampling, max_failure_rate=0.2)
-    pulls: dict[tuple[Any, int | None], int] = {}  # (prompt, example) to the trial it belongs to
-    for _ in range(2000):
-        roll, pending = rng.random(), selector.pending
-        trial = rng.choice(pending) if pending else None
-        if trial is None or roll < 0.5:
-            asked = selector.ask()
-            assert asked is not None or pending or selector.done
-            if asked is None and selector.done:
-                break
-            if asked is not None and sampling == "shared":
-                assert pulls.setdefault((asked.prompt_id, asked.example), asked.id) == asked.id
-        if trial is not None and roll >= 0.4:
-            if roll < 0.88:
-                selector.tell(trial, table(trial.prompt, trial.example))
-            elif roll < 0.95:
-                selector.release(trial)
-            else:
-                selector.fail(trial, "boom")
-        check(selector)
-    assert selector.done
-    check(selector)
 
 
 @pytest.mark.parametrize(("preset", "schedule", "sampling"), CASES)

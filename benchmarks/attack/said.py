@@ -5,10 +5,10 @@ from collections import Counter
 
 import numpy as np
 
-from asktell import Adaptive, Elimination, Result, Selector
+from asktell import Adaptive, Elimination, ParetoSet, Result, Selector
 from asktell.methods.race import OPEN
 from asktell.selector import at_state
-from asktell.state import ACCEPTED, FAILED, REJECTED, RETIRED, State
+from asktell.state import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
 from benchmarks.attack.copies import difference
 from benchmarks.attack.findings import BrokenPromiseError
 
@@ -29,8 +29,7 @@ def check_said(selector: Selector) -> None:
         raise BrokenPromiseError("the result has no words")
     if result.done != done or (result.stopped_early and not done):
         raise BrokenPromiseError(f"done is {done}, and the result says {result.early!r}")
-    if bad := [entry.id for entry in result.selected if entry.status in (RETIRED, FAILED)]:
-        raise BrokenPromiseError(f"the selected prompts {bad} were retired, or have failed")
+    _check_answer(copy, result)
     _check_repeats(copy)
     _check_errors(copy, result)
     if done:
@@ -41,6 +40,25 @@ def check_said(selector: Selector) -> None:
         raise BrokenPromiseError(f"it is done, and asks {asked}")
     if not done and asked is None and not n_out:
         raise BrokenPromiseError("it is not done, nothing is out, and nothing is asked")
+
+
+def _check_answer(selector: Selector, result: Result) -> None:
+    """Who is selected, and who is left, by the statuses of the prompts."""
+    selected, status = [entry.id for entry in result.selected], {entry.id: entry.status for entry in result.prompts}
+    left = [id_ for id_, each in status.items() if each == ACTIVE and id_ != result.baseline]
+    promises = {
+        "retired or failed prompts are selected": not any(status[id_] in (RETIRED, FAILED) for id_ in selected),
+        "a prompt is selected twice": len(selected) == len(set(selected)),
+        "several prompts are the best": len(selected) <= 1 or isinstance(selector.goal, ParetoSet),
+        "selected prompts are unresolved": not set(selected) & {entry.id for entry in result.unresolved},
+        "accepted prompts are not selected": all(id_ in selected for id_, s in status.items() if s == ACCEPTED),
+        "a rejected prompt is selected although others are left": not any(status[id_] == REJECTED for id_ in selected)
+        or not any(entry.pulls and entry.status in (ACTIVE, ACCEPTED) for entry in result.prompts),
+        "it is done, and prompts are active": not (result.done and left),
+        "not all active prompts are counted": selector.n_active == sum(s == ACTIVE for s in status.values()),
+    }
+    if broken := [what for what, is_kept in promises.items() if not is_kept]:
+        raise BrokenPromiseError(f"{broken[0]}: {selected} of {status}")
 
 
 def _check_repeats(selector: Selector) -> None:
