@@ -153,7 +153,6 @@ def _requests(judge: Judge, sample: Sample) -> list[Request]:
 
 
 def _ask_judge(name: str, judge: Judge, samples: Sequence[Sample]) -> tuple[Spent, float | None]:
-    """What the opinions on real answers took, and the seconds each."""
     real = [
         (each.answer, each.example, each.repeat, None) for each in samples if each.is_real and each.answer is not None
     ]

@@ -254,7 +254,6 @@ def _system(text: str | None) -> tuple[Message, ...]:
 
 
 def _names(text: str, escaped: bool = False) -> list[str]:
-    """The fields of a text, or those that are written to be none."""
     return [name for left, name, right in _FIELD.findall(text) if min(len(left), len(right)) % 2 != escaped]
 
 
@@ -327,7 +326,6 @@ def _checked(messages: Sequence[Message], tools: Sequence[Tool]) -> Chat:
 
 
 def _problem(message: Message) -> str:
-    """What is wrong with a message; empty if nothing is."""
     role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls")
     if role not in ROLES:
         return f"must have one of the roles {', '.join(map(repr, ROLES))}, got {short(role)}."

@@ -74,7 +74,6 @@ class Table:
             raise InvalidArgumentError(f"{path}: the file has no rows.")
 
     def where(self, row: Row) -> str:
-        """The file and the row, for a message."""
         return f"{self.path}, {self.place} {row.number}"
 
 

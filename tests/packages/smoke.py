@@ -27,7 +27,10 @@ NEED = {
     "structured": ["asktell.allocators._design_jax", "asktell.estimators."],
     "service": ["asktell.service."],
     "postgresql": ["asktell.storages.postgresql"],
-    "config": ["asktell_adapters.config", "asktell_adapters.cli.gate"],
+    "config": [
+        "asktell_adapters.config",
+        *(f"asktell_adapters.cli.{name}" for name in ("check", "gate", "init", "price", "work")),
+    ],
     "optuna": ["asktell_adapters.optimizers.optuna"],
     "mlflow": ["asktell_adapters.optimizers.mlflow"],
     "opik": ["asktell_adapters.optimizers.opik"],

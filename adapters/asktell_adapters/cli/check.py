@@ -7,18 +7,16 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asktell import ConfigError, EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import in_words, nearest, one_line, outside_of_loops, some
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.process import logging_to_stderr
+from asktell_adapters.config import Config, load_config
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Completion, Example, Request
 from asktell_adapters.llms.models import llm_of
-
-if TYPE_CHECKING:
-    from asktell_adapters.config import Config
-    from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 
 _REASON = 200  # characters of a judge's reason
 
@@ -44,7 +42,7 @@ class Checked:
         self.paid = 0.0 if answer.from_cache else answer.cost
         return answer
 
-    def evaluate(self, evaluator: "LLMEvaluator | AsyncLLMEvaluator", example: Example) -> None:
+    def evaluate(self, evaluator: LLMEvaluator | AsyncLLMEvaluator, example: Example) -> None:
         start = time.perf_counter()
         try:
             if hasattr(evaluator, "ascores"):
@@ -110,8 +108,6 @@ class Checked:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    from asktell_adapters.config import load_config
-
     with contextlib.closing(load_config(arguments.config)) as config:
         say_braces(config)
         prompts, dataset = config.selector.prompts, config.dataset
@@ -143,7 +139,7 @@ def check(arguments: argparse.Namespace) -> int:
         return 0
 
 
-def _check_harness(config: "Config", trial: Trial, as_json: bool) -> int:
+def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
     """The same of a harness, which alone knows what was sent."""
     assert config.harness is not None
     start = time.perf_counter()

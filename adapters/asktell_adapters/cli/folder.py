@@ -184,7 +184,6 @@ def _lock(path: Path) -> int:
 
 
 def _owner(handle: int) -> str:
-    """The id of the process that holds the lock."""
     os.lseek(handle, 0, os.SEEK_SET)
     return os.read(handle, 20).decode("ascii", "replace").strip() or "?"
 

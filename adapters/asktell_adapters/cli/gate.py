@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asktell import AsktellError, Budget, EvaluatorError, InvalidArgumentError, ParetoSet, PromptResult, Selector, run
 from asktell.extend import Goal, State, at_state, in_words, not_worse, parse_goal, reports, write_atomically
@@ -19,14 +19,12 @@ from asktell_adapters.cli.price import confirm
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling
 from asktell_adapters.cli.work import timed
+from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.harness import Harness
 from asktell_adapters.estimate import estimate
 from asktell_adapters.evaluators.llm import Asked
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
-
-if TYPE_CHECKING:
-    from asktell_adapters.config import Config
 
 _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row: then it is not the prompt's fault
@@ -58,8 +56,6 @@ class Judge:
 @signals()
 @logging_to_stderr()
 def gate(arguments: argparse.Namespace) -> int:
-    from asktell_adapters.config import load_config
-
     if not 0 < arguments.confidence < 1:
         raise InvalidArgumentError(f"--confidence must be above 0 and below 1, got {arguments.confidence}.")
     if not 0 <= arguments.margin < math.inf:
@@ -110,7 +106,7 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
 
 
 def _judge(
-    config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
+    config: Config, judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> Ruling:
     evaluator = _evaluator(config, baseline, candidate)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
@@ -150,7 +146,7 @@ def _judge(
     return Ruling(*found, evaluations, config.examples, *price, link)
 
 
-def _evaluator(config: "Config", *pair: PromptResult) -> Any:
+def _evaluator(config: Config, *pair: PromptResult) -> Any:
     """What evaluates the two, once it has seen them: `repeatable` speaks of them alone."""
     if config.harness is not None:
         return config.harness
@@ -171,7 +167,7 @@ def _currency(evaluator: Any, entry: PromptResult) -> str:
 
 
 def _selector(
-    config: "Config",
+    config: Config,
     goal: Goal,
     baseline: PromptResult,
     candidate: PromptResult,
@@ -201,7 +197,7 @@ def _selector(
 
 
 def _say_estimate(
-    config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
+    config: Config, judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> None:
     evaluator = _evaluator(config, baseline, candidate)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable, config.selector.max_cost)
@@ -258,7 +254,7 @@ def settle(
     return verdict, selector, result.notes
 
 
-def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
+def _pair(config: Config, arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
     result = config.selector.result()
     prompts = {str(entry.id): entry for entry in result.prompts}
     baseline, candidate = arguments.baseline or result.baseline, arguments.candidate

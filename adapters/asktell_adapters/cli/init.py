@@ -10,18 +10,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest
 from asktell_adapters.cli.arguments import KINDS
 from asktell_adapters.cli.output import show
+from asktell_adapters.config import Config, load_config
 from asktell_adapters.datasets import load_prompts
 from asktell_adapters.prompts import check_fields, unread_fields
 from asktell_adapters.rows import Table
-
-if TYPE_CHECKING:
-    from asktell_adapters.config import Config
 
 PER_PROMPT = 8
 """Evaluations of each prompt that a budget begins with."""
@@ -193,43 +191,72 @@ class Plan:
         yield _with(f"asktell report {self.path}", "a page with the answer, and why")
 
     def text(self) -> str:
-        return "\n".join(self._lines()) + "\n"
+        return "\n\n".join("\n".join(section) for section in self._sections()) + "\n"
 
-    def _lines(self) -> Iterator[str]:
-        home, name = self.path.resolve().parent, str(self.path)
-        yield f"# Which prompt is best?   asktell check {name}, then asktell run {name}"
-        yield f"# Needs: pip install 'asktell[{MODELS[self.kind].extra}]'"
-        yield "# Every option: docs/reference/configuration.md"
-        yield ""
-        yield _with(f"budget = {self.budget}", "evaluations; asktell extend gives more later")
-        yield _with("# budget = { cost = 1.0 }", "or money, with a price in [model]")
-        yield _with("# confidence = 0.95", "ends early once the answer is right so often")
-        yield _with("# confirm_above = 5.0", "asks before a run that may cost more, with a price")
-        yield ""
-        yield "[prompts]"
-        yield _with(f"file = {quoted(relative(self.prompts, home))}", "a prompt a line, or a block; or a table")
-        if self.encoding:
-            yield f"encoding = {quoted(self.encoding)}"
-        if self.fields:
-            yield _with("fields = true", "columns in braces stand for the row's values")
-        yield ""
-        if len(self.models) > 1:
-            yield "[candidates]"
-            yield _with(f"model = [{', '.join(map(quoted, self.models))}]", "each with every prompt")
-            yield _with("# temperature = [0.0, 0.7]", "settings are combined, too")
-            yield _with('# exclude = [{ model = "...", prompt = ["..."] }]', "combinations to leave out")
-            yield ""
-        yield "[data]"
-        yield f"file = {quoted(relative(self.data, home))}"
-        yield _with(f"input = {quoted(self.input)}", "the columns; others may be named in a template")
+    def _sections(self) -> Iterator[list[str]]:
+        home, name, several = self.path.resolve().parent, str(self.path), len(self.models) > 1
+        yield [
+            f"# Which prompt is best?   asktell check {name}, then asktell run {name}",
+            f"# Needs: pip install 'asktell[{MODELS[self.kind].extra}]'",
+            "# Every option: docs/reference/configuration.md",
+        ]
+        yield [
+            _with(f"budget = {self.budget}", "evaluations; asktell extend gives more later"),
+            _with("# budget = { cost = 1.0 }", "or money, with a price in [model]"),
+            _with("# confidence = 0.95", "ends early once the answer is right so often"),
+            _with("# confirm_above = 5.0", "asks before a run that may cost more, with a price"),
+        ]
+        file = f"file = {quoted(relative(self.prompts, home))}"
+        yield [
+            "[prompts]",
+            _with(file, "a prompt a line, or a block; or a table"),
+            *([f"encoding = {quoted(self.encoding)}"] if self.encoding else []),
+            *([_with("fields = true", "columns in braces stand for the row's values")] if self.fields else []),
+        ]
+        if several:
+            yield [
+                "[candidates]",
+                _with(f"model = [{', '.join(map(quoted, self.models))}]", "each with every prompt"),
+                _with("# temperature = [0.0, 0.7]", "settings are combined, too"),
+                _with('# exclude = [{ model = "...", prompt = ["..."] }]', "combinations to leave out"),
+            ]
         wanted = "false" if self.reference is None else quoted(self.reference)
-        yield _with(f"reference = {wanted}", "the wanted answer; false for none")
-        yield from (f"{name} = {quoted(value)}" for name, value in self.reading.items())
-        yield _with("# sample = 200", "number of rows, drawn at random with seed = 0")
-        yield ""
-        yield "[model]"
-        yield f"type = {quoted(self.kind)}"
-        yield from [f"model = {quoted(self.models[0])}"] if len(self.models) == 1 else []
+        yield [
+            "[data]",
+            f"file = {quoted(relative(self.data, home))}",
+            _with(f"input = {quoted(self.input)}", "the columns; others may be named in a template"),
+            _with(f"reference = {wanted}", "the wanted answer; false for none"),
+            *(f"{name} = {quoted(value)}" for name, value in self.reading.items()),
+            _with("# sample = 200", "number of rows, drawn at random with seed = 0"),
+        ]
+        yield ["[model]", f"type = {quoted(self.kind)}", *self._model()]
+        if several:
+            price = "price = { input = 0.15, output = 0.6 }"
+            different = [f"# {_bare(name)} = {{ {price} }}" for name in self.models]
+            yield [_with("# [models]", "what is different for each of them"), *different]
+        yield [_with("[cache]", "answers are kept on disk: none is paid twice")]
+        of_words = _with("token_f1 = true", "words as in the wanted answer; there are exact_match, rouge")
+        yield ["[metrics]", "output_tokens = true", *([of_words] if self.reference is not None else [])]
+        if self.rubric:
+            judge = {"type": self.kind, "model": self.models[0], "base_url": self.base_url, "api_key_env": self.key}
+            keys = ", ".join(f"{name} = {quoted(value)}" for name, value in judge.items() if value)
+            yield [
+                _with("[metrics.quality]", "an LLM grades every answer, from 1 to 5"),
+                _with('metric = "judge"', "the model itself; [metrics.quality.model] names a better one"),
+                "max_new_tokens = 512",
+                *([_with(f"model = {{ {keys} }}", "who judges them all")] if several else []),
+            ]
+            criteria = [f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items()]
+            yield ["[metrics.quality.criteria]", *criteria]
+        yield [
+            "[goal]",
+            f"maximize = {quoted('quality' if self.rubric else 'token_f1')}",
+            _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this"),
+        ]
+
+    def _model(self) -> Iterator[str]:
+        if len(self.models) == 1:
+            yield f"model = {quoted(self.models[0])}"
         yield _with("max_new_tokens = 256", "longer answers are cut")
         yield _with('# system = "You are ..."', "a system prompt for every call; without this line, none")
         if self.base_url:
@@ -239,34 +266,6 @@ class Plan:
         if self.price:
             yield _with(f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}", "per million tokens")
         yield from (_with(*advice) for advice in MODELS[self.kind].advice if not self._says(advice[0]))
-        yield ""
-        if len(self.models) > 1:
-            yield _with("# [models]", "what is different for each of them")
-            price = "price = { input = 0.15, output = 0.6 }"
-            yield from (f"# {_bare(name)} = {{ {price} }}" for name in self.models)
-            yield ""
-        yield _with("[cache]", "answers are kept on disk: none is paid twice")
-        yield ""
-        yield "[metrics]"
-        yield "output_tokens = true"
-        if self.reference is not None:
-            yield _with("token_f1 = true", "words as in the wanted answer; there are exact_match, rouge")
-        if self.rubric:
-            yield ""
-            yield _with("[metrics.quality]", "an LLM grades every answer, from 1 to 5")
-            yield _with('metric = "judge"', "the model itself; [metrics.quality.model] names a better one")
-            yield "max_new_tokens = 512"
-            if len(self.models) > 1:
-                judge = {"type": self.kind, "model": self.models[0], "base_url": self.base_url, "api_key_env": self.key}
-                keys = ", ".join(f"{name} = {quoted(value)}" for name, value in judge.items() if value)
-                yield _with(f"model = {{ {keys} }}", "who judges them all")
-            yield ""
-            yield "[metrics.quality.criteria]"
-            yield from (f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items())
-        yield ""
-        yield "[goal]"
-        yield f"maximize = {quoted('quality' if self.rubric else 'token_f1')}"
-        yield _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this")
 
     def _says(self, line: str) -> bool:
         return (self.base_url is not None and "base_url" in line) or (self.price is not None and "price =" in line)
@@ -339,10 +338,8 @@ def init(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _written(plan: Plan, beside: Mapping[Path, str]) -> "Config":
+def _written(plan: Plan, beside: Mapping[Path, str]) -> Config:
     """The configuration, written if it can be read; if not, nothing is left behind."""
-    from asktell_adapters.config import load_config
-
     try:
         for file, content in beside.items():
             file.write_text(content, encoding="utf-8")
@@ -358,7 +355,7 @@ def _written(plan: Plan, beside: Mapping[Path, str]) -> "Config":
     return config
 
 
-def _are_templates(config: "Config") -> bool:
+def _are_templates(config: Config) -> bool:
     prompts = config.selector.prompts.texts
     try:
         check_fields(prompts, config.examples, True)

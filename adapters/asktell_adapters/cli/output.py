@@ -17,7 +17,6 @@ _WIDTH = 97  # characters of a line
 
 
 def show(text: str) -> None:
-    """Print lines, safe for a terminal."""
     for line in text.split("\n"):
         print(safe(line))
 
@@ -71,7 +70,6 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
 
 
 def estimate_of(entry: PromptResult, metric: str) -> str:
-    """An estimate and its standard error, as far as they are known."""
     mean, error = entry.estimate[metric], entry.standard_error[metric]
     if mean is None:
         return "-"

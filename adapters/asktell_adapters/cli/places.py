@@ -118,7 +118,6 @@ class Place:
         return study
 
     def about(self) -> dict[str, Any]:
-        """What a run was started with: the model, the data, the metrics; nothing of a study at a URL."""
         return {} if self._run is None else self._run.read_setup() or {}
 
     def doing(self, n_out: int) -> str:

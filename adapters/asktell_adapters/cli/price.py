@@ -3,18 +3,16 @@
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asktell import InvalidArgumentError, Study
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
+from asktell_adapters.config import Config
 from asktell_adapters.estimate import Estimate, Selection, estimate
 
-if TYPE_CHECKING:
-    from asktell_adapters.config import Config
 
-
-def say_estimate(config: "Config", arguments: argparse.Namespace) -> None:
+def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
     if config.harness is not None:
         raise InvalidArgumentError(
             "--estimate knows the requests of [model], and not those of [evaluator]: asktell check."
@@ -31,7 +29,7 @@ def say_estimate(config: "Config", arguments: argparse.Namespace) -> None:
     show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
 
 
-def confirm(config: "Config", selection: Selection, evaluator: Any, yes: bool) -> None:
+def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> None:
     if config.confirm_above is None or yes:
         return
     most = estimate(evaluator, selection).most_cost
@@ -47,5 +45,5 @@ def confirm(config: "Config", selection: Selection, evaluator: Any, yes: bool) -
         raise InvalidArgumentError("Not started; nothing was spent.")
 
 
-def _estimate(config: "Config", selection: Selection, real_calls: int) -> Estimate:
+def _estimate(config: Config, selection: Selection, real_calls: int) -> Estimate:
     return estimate(config.evaluator(), selection, real_calls=real_calls, concurrency=config.concurrency)

@@ -73,7 +73,6 @@ class Ruling:
 
     @cached_property
     def _names(self) -> tuple[str, str]:
-        """Of the candidate and the baseline."""
         return one_line(str(self.candidate.id), _MOST_NAME), one_line(str(self.baseline.id), _MOST_NAME)
 
     @cached_property

@@ -100,7 +100,6 @@ def watch(arguments: argparse.Namespace) -> int:
 
 
 def _pace(before: Result, now: Result, seconds: float) -> str:
-    """How fast it goes, and until when; empty where that is not known."""
     if seconds <= 1 or now.spent == before.spent:
         return ""
     rate, left = (now.spent - before.spent) / seconds, (now.budget - now.spent) / (now.spent - before.spent)

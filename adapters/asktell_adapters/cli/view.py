@@ -29,11 +29,8 @@ class View(ThreadingHTTPServer):
         self.page = reports.render_live(study.name, "state")
         self.report = LiveReport(study, about)
         self.path = f"/{secrets.token_urlsafe(24)}/"
+        self.url = f"http://127.0.0.1:{self.server_port}{self.path}"
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}{self.path}"
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from asktell import (
     EvaluatorError,
@@ -28,11 +28,9 @@ from asktell_adapters.cli.places import AnyStudy, create_study, open_study
 from asktell_adapters.cli.price import confirm, say_estimate
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 from asktell_adapters.cli.studies import say_cached
+from asktell_adapters.config import Config, changed_rows, differences, load_config, only_more_rows
 from asktell_adapters.evaluators.llm import Asked, asked_of
 from asktell_adapters.optimizers.improving import Improvement, improve
-
-if TYPE_CHECKING:
-    from asktell_adapters.config import Config
 
 Outcome: TypeAlias = Result | Improvement
 
@@ -41,21 +39,17 @@ _MAIN = "main"
 
 
 def run_selection(arguments: argparse.Namespace) -> int:
-    from asktell_adapters.config import load_config
-
     with contextlib.closing(load_config(arguments.config)) as config:
         _run_config(config, arguments, arguments.estimate)
     return 0
 
 
 def run_improvement(arguments: argparse.Namespace) -> int:
-    from asktell_adapters.config import load_config
-
     _run_config(load_config(arguments.config, improve=True), arguments)
     return 0
 
 
-def _run_config(config: "Config", arguments: argparse.Namespace, estimate: int | None = None) -> None:
+def _run_config(config: Config, arguments: argparse.Namespace, estimate: int | None = None) -> None:
     if arguments.study is not None or not RunFolder(config.output).used:
         say_braces(config)
     if estimate is not None:
@@ -82,7 +76,7 @@ def _run_config(config: "Config", arguments: argparse.Namespace, estimate: int |
     show(f"Files: {folder.path}")
 
 
-def _show(outcome: Outcome, config: "Config", arguments: argparse.Namespace) -> None:
+def _show(outcome: Outcome, config: Config, arguments: argparse.Namespace) -> None:
     result = outcome.result if isinstance(outcome, Improvement) else outcome
     if isinstance(outcome, Improvement) and arguments.json:
         show(json.dumps(outcome.to_dict(), indent=1))
@@ -92,13 +86,11 @@ def _show(outcome: Outcome, config: "Config", arguments: argparse.Namespace) -> 
         show("Cost: 0, by the tokens that the model reported.")
 
 
-def _at_url(config: "Config", url: str, name: str) -> AnyStudy:
+def _at_url(config: Config, url: str, name: str) -> AnyStudy:
     """The study at a URL, made if there is none, or grown to what the configuration has by now."""
     try:
         return create_study(url, name, config.selector)
     except StudyExistsError as error:
-        from asktell_adapters.config import changed_rows
-
         study = open_study(url, name)
         if growth.grow(study, config.selector) is not None:
             return study
@@ -111,7 +103,7 @@ def _at_url(config: "Config", url: str, name: str) -> AnyStudy:
         raise
 
 
-def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
+def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
     """Run, or go on, as the one process that was started in this folder."""
     evaluator = None
     if arguments.fresh or not folder.used:
@@ -145,7 +137,7 @@ def _start(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -
             return outcome
 
 
-def _join(config: "Config", arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
+def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
     """Work beside the process that was started in this folder."""
     saved = folder.read_setup()
     if saved is None:
@@ -158,14 +150,14 @@ def _join(config: "Config", arguments: argparse.Namespace, folder: RunFolder) ->
         return outcome
 
 
-def _write(folder: RunFolder, study: Study, config: "Config", outcome: Outcome) -> None:
+def _write(folder: RunFolder, study: Study, config: Config, outcome: Outcome) -> None:
     folder.write(study, config.dataset)
     if isinstance(outcome, Improvement):
         folder.write_history(outcome.history())
 
 
 def _work(
-    study: AnyStudy, config: "Config", arguments: argparse.Namespace, evaluator: Any = None, name: str | None = None
+    study: AnyStudy, config: Config, arguments: argparse.Namespace, evaluator: Any = None, name: str | None = None
 ) -> Outcome:
     """Evaluate as one of a study's workers, until it is done."""
     if study.done and config.improving is None:
@@ -250,10 +242,8 @@ def timed(evaluator: Any, keep: Callable[[Asked, int | None, object], None] | No
     return (TimedBatches if in_batches else TimedCalls)(evaluator, keep)
 
 
-def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> None:
+def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None:
     """Refuse another set-up, unless it only has more prompts, examples or budget: those the study gets."""
-    from asktell_adapters.config import differences, only_more_rows
-
     if found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
         if "models" in config.setup and saved.get("models", {}).items() <= config.setup["models"].items():
@@ -278,7 +268,7 @@ def _check_same(config: "Config", saved: dict[str, Any], folder: RunFolder) -> N
         )
 
 
-def _check_examples(study: AnyStudy, config: "Config") -> None:
+def _check_examples(study: AnyStudy, config: Config) -> None:
     ids = study.example_ids
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)
@@ -288,7 +278,6 @@ def _check_examples(study: AnyStudy, config: "Config") -> None:
 
 
 def _is_less(before: Any, now: Any) -> bool:
-    """True if a limit of a budget in a file was lowered, or the limits are others."""
     then, limits = (given if isinstance(given, dict) else {"evaluations": given} for given in (before, now))
     return set(then) != set(limits) or any(limits[name] < limit for name, limit in then.items())
 

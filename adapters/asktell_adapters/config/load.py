@@ -342,25 +342,18 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         batch_size = concurrency
     if top.confirm_above is not None and models is not None and (place := models.unpriced()):
         raise top.error("confirm_above", f"needs to know what an evaluation costs: give {place} a price")
+    described = {}
+    if models is not None:  # with the defaults that all have
+        common = {name: models.first[name] for name in ("max_new_tokens", "system", "template")}
+        described = {**top.table("model"), **common}
     settings = {"budget": top.budget, **settings, "features": top.features}
     settings |= {} if fields is None else {"fields": fields}
     settings |= {name: data[name] for name in ("evaluator", "profile") if name in data}
     return Config(
-        path,
-        output,
-        selector,
-        dataset,
-        computed or {},
-        models,
-        concurrency,
-        min(batch_size, concurrency),
-        describe(settings, data, {} if models is None else _described(top, models), prompts, dataset),
-        _cache(top),
-        top.confirm_above,
-        improving if improve else None,
-        harness,
-        fields,
-    )
+        path, output, selector, dataset, computed or {}, models, concurrency, min(batch_size, concurrency),
+        describe(settings, data, described, prompts, dataset), _cache(top), top.confirm_above,
+        improving if improve else None, harness, fields,
+    )  # fmt: skip
 
 
 def _cache(top: TopTable) -> AnswerCache | None:
@@ -398,11 +391,6 @@ def _prompts(top: TopTable, dataset: DataSet) -> tuple[Selected, bool | None]:
     with table.named():
         check_fields(prompts, dataset.examples, table.fields)
     return prompts, table.fields
-
-
-def _described(top: TopTable, models: LLMTables) -> dict[str, Any]:
-    common = {name: models.first[name] for name in ("max_new_tokens", "system", "template")}
-    return {**top.table("model"), **common}
 
 
 def _budget(top: TopTable, computed: Mapping[str, Any] | None, models: LLMTables | None) -> int | Budget:

@@ -51,12 +51,10 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """What lists within each other hold, tables included."""
     return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, list) else [value]
 
 
 def _shape(text: str) -> str | None:
-    """The kind of secret that a text looks like, None if it looks like none."""
     return next((name for name, pattern in _SHAPES if re.search(pattern, text)), None)
 
 

@@ -76,7 +76,6 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Which rows of the data are not as they were, in words."""
     if before.get("ids") and after.get("ids"):
         found = changes(before["ids"], after["ids"])
         was = dict(zip(before["ids"], before["rows"], strict=True))

@@ -488,7 +488,6 @@ def _worker(batch: Any) -> str:
 
 
 def _number(id_: str) -> int:
-    """The trial that a `custom_id` names, -1 if none."""
     try:
         return int(id_.partition("-")[0])
     except ValueError:

@@ -132,7 +132,6 @@ class Crew:
         return any(worker.stage is _Stage.BUSY for worker in self._workers)
 
     def give(self, worker: _Place, batch: _Batch) -> None:
-        """Let it evaluate; `wait` will return the batch."""
         worker.stage, worker.batch = _Stage.BUSY, batch
         worker.time = time.monotonic() + (self._timeout or float("inf"))
         worker.awaited = worker.actor.evaluate.remote(batch.trials)
@@ -176,7 +175,6 @@ class Crew:
             _log.warning("Ray has had no room for a worker for %.0f s; each takes %s", _PATIENCE, self._options)
 
     def _ready(self) -> list[_Place]:
-        """The workers for which Ray has an answer; none if there is none after a while."""
         waiting = {worker.awaited: worker for worker in self._workers if worker.awaited is not None}
         timed = [worker.time for worker in self._workers if worker.stage in (_Stage.DOWN, _Stage.BUSY)]
         patience = min(_LOOK, max(0.0, min(timed, default=_LOOK) - time.monotonic()))

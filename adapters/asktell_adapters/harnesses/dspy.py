@@ -42,7 +42,6 @@ class Candidate:
     demos: Mapping[str, Demos] = field(default_factory=dict)
 
     def apply(self, program: Any) -> Any:
-        """A copy of the program with these instructions and demos."""
         copy = program.deepcopy()
         for name, predictor in copy.named_predictors():
             if name in self.instructions:
@@ -399,7 +398,6 @@ class _Usage(BaseCallback):  # type: ignore[misc]
         return {"tokens": read + written, "prompt_tokens": read, "completion_tokens": written}
 
     def cost(self, prices: Mapping[str, Price]) -> float:
-        """The cost of all calls; one from the cache is free."""
         total = 0.0
         for model, entry in self._items():
             if model not in prices:
@@ -424,7 +422,6 @@ def _metered(usage: _Usage) -> Iterator[None]:
 
 
 def _counts(entry: Mapping[str, Any]) -> tuple[int, int, int] | None:
-    """Tokens read, written, and read from the server's prefix cache."""
     read = entry.get("prompt_tokens", entry.get("input_tokens"))
     written = entry.get("completion_tokens", entry.get("output_tokens"))
     if read is None or written is None:

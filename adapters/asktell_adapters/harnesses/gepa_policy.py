@@ -84,11 +84,9 @@ class AsktellPolicy:
         return self._order(loader)[: self.examples]
 
     def get_best_program(self, state: Any) -> int:
-        """The program with the best estimate so far."""
         return _best(self._estimates(state.prog_candidate_val_subscores))
 
     def get_valset_score(self, program_idx: int, state: Any) -> float:
-        """The estimate of the program's mean over the validation set."""
         return self._estimates(state.prog_candidate_val_subscores)[program_idx]
 
     def best_candidate(self, result: Any) -> dict[str, str]:
@@ -165,7 +163,6 @@ def _tasks(trace: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def _minibatches(state: Any) -> Iterator[tuple[Sequence[float], Sequence[float]]]:
-    """Scores before and after each proposal of the iterations before this one."""
     return ((task["subsample_scores"], task["new_subsample_scores"]) for task in _tasks(state.full_program_trace[:-1]))
 
 

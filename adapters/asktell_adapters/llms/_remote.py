@@ -112,7 +112,6 @@ class RemoteChat(ABC):
         self.close()
 
     def _open(self) -> asyncio.Semaphore:
-        """The slots, and the client, made in the loop that uses them."""
         if self._slots is None:
             self._client = self._connect()
             self._slots = asyncio.Semaphore(self.concurrency)
@@ -183,7 +182,6 @@ class RemoteChat(ABC):
         return self.price.of(characters // _CHARACTERS_PER_TOKEN, round(length), 0) if self.price else 0.0
 
     def _wait(self, state: Any) -> float:
-        """Seconds before the next attempt."""
         asked = _retry_after(state.outcome.exception())
         if asked is not None:
             return min(asked, self.max_wait)
@@ -261,7 +259,6 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _is_about_schemas(error: Exception) -> bool:
-    """True if a server says that it cannot hold answers to a schema."""
     if getattr(error, "status_code", None) not in (400, 404, 422, 501):
         return False
     return any(word in str(error).lower() for word in ("response_format", "json_schema", "structured output"))
@@ -274,14 +271,12 @@ def _is_unconnected(error: BaseException | None) -> bool:
 
 
 def _root(error: BaseException) -> BaseException:
-    """What it all comes from."""
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     return error
 
 
 def _retry_after(error: BaseException) -> float | None:
-    """Seconds that the server asks to wait, from Retry-After as seconds or as a date."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     value = headers.get("retry-after")
     if not value:

@@ -168,7 +168,6 @@ def _call(call: object) -> dict[str, Any]:
 
 
 def _levels(value: object) -> int:
-    """How deep lists and objects are nested."""
     deep, here = 0, [value]
     while here := [item for item in here if isinstance(item, dict | list)]:
         deep += 1

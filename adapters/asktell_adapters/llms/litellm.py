@@ -113,7 +113,6 @@ class LiteLLM(RemoteChat):
         return text
 
     def _models(self) -> list[str]:
-        """The names by which LiteLLM knows what answers."""
         ours = [each for each in self.deployments or () if each["model_name"] == self.api.model]
         return [str(each["litellm_params"]["model"]) for each in ours] or [self.api.model]
 
@@ -178,7 +177,6 @@ def _cost(reply: Any) -> float | None:
 
 
 def _deployments(router: Any) -> list[dict[str, Any]]:
-    """The deployments of a router, or a list of them that was checked."""
     found = list(router) if isinstance(router, Sequence) else getattr(router, "model_list", None)
     if not isinstance(found, list) or not found:
         raise InvalidArgumentError(f"router must be a litellm.Router or a list of deployments, got {short(router)}.")
@@ -202,7 +200,6 @@ def _without_keys(data: Any) -> Any:
 
 
 def _texts_in(data: Any) -> Iterator[tuple[str, str]]:
-    """Every text in JSON data, with its name."""
     if isinstance(data, Mapping):
         yield from ((str(name), value) for name, value in data.items() if isinstance(value, str))
     if isinstance(data, Mapping | list | tuple):

@@ -36,7 +36,6 @@ class Models:
         self.made: dict[str, Any] = {}
 
     def of(self, client: Mapping[str, Any]) -> Any:
-        """The LLM that is made with these factors."""
         key = json.dumps(client, sort_keys=True)
         if key not in self.made:
             self.made[key] = self._make(client)

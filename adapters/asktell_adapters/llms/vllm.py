@@ -232,7 +232,6 @@ class EngineDeadError(Exception):
 
 
 def _processes() -> list[BaseProcess]:
-    """The processes of the engines in this one."""
     return [child for child in multiprocessing.active_children() if "EngineCore" in child.name]
 
 

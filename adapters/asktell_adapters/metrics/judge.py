@@ -245,7 +245,6 @@ class Judge:
         return text, other
 
     def complete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
-        """What any LLM, sync or async, answers to these."""
         if callable(getattr(_inner(llm, requests), "complete", None)):
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
@@ -254,7 +253,6 @@ class Judge:
         return self._loop.submit(self.acomplete(llm, requests)).result()
 
     async def acomplete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
-        """The same, without blocking."""
         if not _is_async(_inner(llm, requests)):
             return await asyncio.to_thread(self.complete, llm, requests)
         answers = await asyncio.gather(*map(llm.acomplete, requests), return_exceptions=True)
@@ -263,7 +261,6 @@ class Judge:
     def _judgement(
         self, requests: Sequence[Request] | Exception, replies: Sequence[Iterator[Completion | Exception]]
     ) -> Judgement | Exception:
-        """What the next replies of each LLM to these requests say."""
         if isinstance(requests, Exception):
             return requests
         given = [[next(each) for _ in requests] for each in replies]
@@ -311,7 +308,6 @@ class Judge:
             ) from None
 
     def _count(self, replies: Sequence[Completion | Exception]) -> Spent:
-        """What these took, which is added to what was spent before."""
         fresh = [reply for reply in replies if isinstance(reply, Completion) and not reply.from_cache]
         failed = [float(getattr(reply, "cost", 0.0)) for reply in replies if isinstance(reply, Exception)]
         took = Spent(

@@ -106,7 +106,6 @@ class Preference:
             self._learn(str(id_), prompts[id_], labels)
 
     def _learn(self, id_: str, candidate: str | Mapping[str, Any], labels: Mapping[int, float]) -> None:
-        """Hold the judge against people."""
         evaluator = self._evaluator
         answers = self.judge.complete(evaluator.answers, [evaluator.request(candidate, row) for row in labels])
         rows = zip(labels, answers, strict=True)

@@ -81,7 +81,6 @@ def key_of(number: int, parents: Sequence[int], before: Verdict) -> str:
 
 
 def key_of_budget(number: int) -> str:
-    """The name of the request that adds its budget."""
     return f"improve {number}: budget"
 
 
@@ -226,7 +225,6 @@ class Improvement:
         return {**self.history(), "result": self.result.to_dict()}
 
     def history(self) -> dict[str, Any]:
-        """The same without the result; prompts by their ids."""
         generations = [{**asdict(each), "prompts": [p.id for p in each.prompts]} for each in self.generations]
         return {"generations": generations, "stopped": self.stopped}
 
@@ -396,7 +394,6 @@ class _Total:
         return cls(limits, _limits(state.origin))
 
     def more(self, newest: Begun, state: State) -> tuple[int, float]:
-        """What the study lacks for its newest generation."""
         found = []
         began = (newest.spent, newest.cost)
         for limit, first, spent, there in zip(self.limits, self.first, began, _limits(state.problem), strict=True):
@@ -406,7 +403,6 @@ class _Total:
         return int(found[0]), found[1] if found[1] > 1e-12 * self.limits[1] else 0.0
 
     def evaluations(self, state: State) -> int:
-        """How many there can be at most by what is left; 0 if that pays for none."""
         left = self.limits[1] - state.cost
         if self.limits[1]:
             most = state.problem.allowance.per_evaluation or state.costs.pool.highest

@@ -146,26 +146,19 @@ class _Rows:
         return {next(iter(self._target)): text} if len(self._target) == 1 else json.loads(text)
 
     def check_prompts(self, prompts: Mapping[str | int, str] | Sequence[str]) -> None:
+        wanted = {name: _variables(template) for name, template in self._target.items()}
         for text in prompts.values() if isinstance(prompts, Mapping) else prompts:
             try:
-                found = self.candidate(text)
-                fits = {name: _variables(found[name]) for name in found} == {
-                    name: _variables(template) for name, template in self._target.items()
-                }
+                fits = {name: _variables(template) for name, template in self.candidate(text).items()} == wanted
             except (ValueError, TypeError, AttributeError):
                 fits = False
             if not fits:
-                wanted = {
-                    name: [f"{{{{{each}}}}}" for each in sorted(_variables(template))]
-                    for name, template in self._target.items()
-                }
+                shown = {name: [f"{{{{{each}}}}}" for each in sorted(names)] for name, names in wanted.items()}
                 raise InvalidArgumentError(
-                    f"A candidate must be a template of each prompt, with its variables {wanted}; got {text!r:.200}."
+                    f"A candidate must be a template of each prompt, with its variables {shown}; got {text!r:.200}."
                 )
 
     def completing(self, writer: Writer) -> Writer:
-        """The writer, with variables that it left out of a template put at its end."""
-
         def write(brief: Brief) -> list[str]:
             return [self._completed(text) for text in writer(brief)]
 

@@ -142,7 +142,6 @@ class Reader:
         self._known(trial)
 
     def _known(self, trial: FrozenTrial) -> dict[str, Any]:
-        """Scores by metric, as far as they are there."""
         known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
         constraints: dict[str, float] = getattr(trial, "constraints", {})  # Optuna 4 has none
         for metric in self._besides:
@@ -336,7 +335,6 @@ class Ledger:
         return state, plan
 
     def _next(self, state: State, plan: Plan, number: int) -> Plan | None:
-        """What is left of the plan, or else a new one by this trial; None if nothing is to be asked."""
         if state.spent + len(state.pending) >= state.problem.budget:
             return None
         if cells := [cell for cell in plan.cells if cell[0] not in state.left]:
@@ -353,14 +351,12 @@ class Ledger:
         return self.reader.cell(trial)
 
     def _given(self, trial: FrozenTrial) -> dict[str, Any]:
-        """Those of our parameters that somebody else has chosen."""
         given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         # Optuna itself fills in a parameter that has one value.
         only = [name for name, distribution in trial.distributions.items() if distribution.single()]
         return {name: given[name] for name in self.reader.parameters if name in given and name not in only}
 
     def _best(self, number: int) -> int:
-        """One of the prompts that are the answer so far, in turn."""
         arms = self._method.answer(self.state) or self.state.active.tolist() or range(len(self.reader.ids))
         return int(arms[number % len(arms)])
 
@@ -550,7 +546,6 @@ class AsktellSampler(BaseSampler):
     # What is in the storage
 
     def _at(self, study: Study) -> Ledger:
-        """The ledger with everything that is in the storage by now."""
         place = (study._storage, study._study_id)
         if self._ledger is None or self._place != place:
             state = self._selector.state

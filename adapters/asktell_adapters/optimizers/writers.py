@@ -179,7 +179,6 @@ def _plain(text: str) -> str:
 
 
 def _prompt(answer: Completion | Exception) -> str:
-    """The instruction in an answer, without a label or quotes around it; empty if there is none."""
     if isinstance(answer, Exception) or answer.finish_reason == "length":
         return ""
     text = re.sub(r"^\**\s*(the\s+)?(instruction|prompt)s?\s*\**\s*:\s*\**\s*", "", answer.text.strip(), flags=re.I)

@@ -8,14 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector
 from asktell.extend import State
 
 _log = logging.getLogger("asktell")
 _SHARE = 20  # a look that took so long is followed by so many times that without one: at most 5 % of a run
-_Self = TypeVar("_Self", bound="Tracker")
 
 
 class Extent(NamedTuple):
@@ -171,7 +170,7 @@ class Tracker(ABC):
         if self._subject is not None:
             self._guarded(lambda: self._look(last=True))
 
-    def __enter__(self: _Self) -> _Self:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

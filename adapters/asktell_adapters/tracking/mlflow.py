@@ -69,7 +69,6 @@ class MLflowTracker(Tracker):
         return tracked
 
     def _own_run(self, selection: Selection) -> str:
-        """The run of this name and these settings, opened again, or a new one."""
         found = self._client.get_experiment_by_name(self.experiment)
         experiment_id = found.experiment_id if found else self._client.create_experiment(self.experiment)
         if selection.name is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, TypeVar, final
+from typing import Any, final
 from weakref import WeakValueDictionary
 
 import asktell
@@ -29,7 +29,6 @@ with needs_extra("inspect"):
     from inspect_ai.util import EarlyStop
 
 _BASELINE = "baseline"
-_T = TypeVar("_T")
 
 
 @dataclass(eq=False)
@@ -145,7 +144,7 @@ class EarlyStopping:
         async with self._lock:
             order = tuple(str(sample.id) for sample in samples)
             if self._selection is None:
-                self._selection = await _in_thread(partial(self._begin, arm, order, samples, epochs))
+                self._selection = await anyio.to_thread.run_sync(partial(self._begin, arm, order, samples, epochs))
                 self._order = order
             if order != self._order:
                 raise InvalidArgumentError(
@@ -156,7 +155,7 @@ class EarlyStopping:
                 raise InvalidArgumentError(f"{arm!r} is not among {some(list(names))}: name it there, or by name=.")
             run = self._only = _runs[task.eval_id] = _Run(self, arm, {id_: i for i, id_ in enumerate(order)})
             _current.set(run)
-            await _in_thread(self._look)
+            await anyio.to_thread.run_sync(self._look)
         return "asktell"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002 - Inspect's name
@@ -170,7 +169,7 @@ class EarlyStopping:
         await self.take(self._run, id, epoch, known if len(known) == len(self._goal.metrics) else None)
 
     async def complete_task(self) -> dict[str, Any]:
-        verdict = (await _in_thread(self.result)).verdict
+        verdict = (await anyio.to_thread.run_sync(self.result)).verdict
         return {"name": self._run.arm, "verdict": verdict.sentence, "stopped": self._stopped.get(self._run.arm)}
 
     async def take(self, run: _Run, id_: object, epoch: int, scores: dict[str, float] | None) -> None:
@@ -179,7 +178,7 @@ class EarlyStopping:
             turn = run.turn(id_, epoch)
             if turn >= run.next and run.complete.get(turn) is None:
                 run.complete[turn] = scores
-                await _in_thread(lambda: self._advance(run))
+                await anyio.to_thread.run_sync(lambda: self._advance(run))
 
     # In threads: a storage, or a decision, may take a while
 
@@ -235,7 +234,6 @@ class EarlyStopping:
             self._stopped |= {str(names[each.arm]): each.reason for each in decided.departures}
 
     def _known(self, selection: Selector | Study, arm: str) -> Counter[str]:
-        """How often an arm was scored on each sample."""
         selector = selection.selector if isinstance(selection, Study) else selection
         history, ids = selector.state.history, selector.example_ids or ()
         mine = history.examples()[history.arms() == selector.prompts.arm(arm)]
@@ -256,10 +254,6 @@ class EarlyStopping:
 
     def _default_name(self, task: EvalSpec) -> str:
         return next((name for name in (task.model, task.task) if name in self._among), str(task.model))
-
-
-async def _in_thread(call: Callable[[], _T]) -> _T:
-    return await anyio.to_thread.run_sync(call)
 
 
 @cache

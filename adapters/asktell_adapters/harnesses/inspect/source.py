@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import update_wrapper
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Trial
 from asktell.extend import Board, MaxFailures, OnTell, Outcome, Worker, in_words, needs_extra, open_board, whole
@@ -27,7 +27,6 @@ with needs_extra("inspect"):
     from inspect_ai.util import registry_info
 
 _log = logging.getLogger("asktell")
-_T = TypeVar("_T")
 _WAIT = 1.0  # seconds between two looks at what other workers have out
 _NO_MARKUP = str.maketrans("[]", "［］")
 """Inspect shows metrics' names through Rich, which takes what stands in square brackets for markup."""
@@ -144,7 +143,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                 await self._end()
                 return None
             while not (samples := await self._ask()):
-                if await _in_thread(lambda: isinstance(self._selector, Selector) or self._selector.done):
+                if await anyio.to_thread.run_sync(lambda: isinstance(self._selector, Selector) or self._selector.done):
                     await self._end()
                     return None
                 await anyio.sleep(_WAIT)  # for what other workers have out
@@ -181,12 +180,12 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._rounds = 0
         stack = ExitStack()
         self._close = weakref.finalize(self, stack.close)
-        self._board = await _in_thread(
+        self._board = await anyio.to_thread.run_sync(
             lambda: stack.enter_context(open_board(self._selector, progress=False, **self._options))
         )
 
     async def _end(self) -> None:
-        await _in_thread(self.close)
+        await anyio.to_thread.run_sync(self.close)
         if self._failed and not self._succeeded:
             last = self._failed[-1]
             raise EvaluatorError(
@@ -194,10 +193,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             ) from last
 
     async def _ask(self) -> list[Sample]:
-        """Samples for what is free, of the trials that are asked now."""
         board, free = self._opened(), self._concurrency - len(self._flights)
         samples = []
-        for trial in await _in_thread(lambda: board.ask(free)) if free > 0 else ():
+        for trial in await anyio.to_thread.run_sync(lambda: board.ask(free)) if free > 0 else ():
             sample = sample_of(trial, self.examples, self._names)
             sample.metadata[GROUP] = str(trial.prompt_id).translate(_NO_MARKUP)
             self._names.add(sample.id)
@@ -214,14 +212,14 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         board, trial = self._opened(), flight.trial
         del self._flights[name]
         if flight.abandoned or not flight.completed:
-            await _in_thread(lambda: board.release(trial))
+            await anyio.to_thread.run_sync(lambda: board.release(trial))
         else:
             outcome = self._outcome(flight.completed)
             if isinstance(outcome, BaseException):
                 self._failed.append(outcome)
             else:
                 self._succeeded = True
-            await _in_thread(lambda: board.take(trial, outcome))
+            await anyio.to_thread.run_sync(lambda: board.take(trial, outcome))
 
     async def _settle_all(self) -> bool:
         """Settle what is out although nothing runs. False if samples were given twice, and not one was run.
@@ -308,7 +306,3 @@ def _for_each_prompt(metric: Metric) -> Metric:
         return metric
     template = name.translate(_NO_MARKUP).replace("{", "{{").replace("}", "}}") + "({group_name})"
     return grouped(metric, GROUP, all=False, name_template=template)
-
-
-async def _in_thread(call: Callable[[], _T]) -> _T:
-    return await anyio.to_thread.run_sync(call)
