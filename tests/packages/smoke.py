@@ -29,7 +29,7 @@ NEED = {
     "postgresql": ["asktell.storages.postgresql"],
     "config": [
         "asktell_adapters.config",
-        *(f"asktell_adapters.cli.{name}" for name in ("check", "gate", "init", "price", "work")),
+        *(f"asktell_adapters.cli.{name}" for name in ("check", "gate", "init", "work")),
     ],
     "optuna": ["asktell_adapters.optimizers.optuna"],
     "mlflow": ["asktell_adapters.optimizers.mlflow"],

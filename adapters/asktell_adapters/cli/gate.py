@@ -15,10 +15,9 @@ from asktell import AsktellError, Budget, EvaluatorError, InvalidArgumentError, 
 from asktell.extend import Goal, State, at_state, in_words, not_worse, parse_goal, reports, write_atomically
 from asktell_adapters.cli.gate_estimate import GateEstimate
 from asktell_adapters.cli.output import show
-from asktell_adapters.cli.price import confirm
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling
-from asktell_adapters.cli.work import timed
+from asktell_adapters.cli.work import confirm, timed
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.harness import Harness
 from asktell_adapters.estimate import estimate

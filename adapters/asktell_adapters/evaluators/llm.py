@@ -11,9 +11,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import in_words, nearest, short, some
-from asktell_adapters._once import AnsweredOnce
 from asktell_adapters._scores import checked_example
-from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
+from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
 from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, Example, Metric, Request
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics.judge import Answered, Judgement

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import Board, Evaluator, MaxFailures, OnTell, Outcome, attempt, import_extra, open_board, whole
 from asktell_adapters._scores import positive
-from asktell_adapters.executors._evaluation import BatchEvaluation, plain_error
+from asktell_adapters.executors.per_process import BatchEvaluation, plain_error
 
 if TYPE_CHECKING:
     from asktell import Selector

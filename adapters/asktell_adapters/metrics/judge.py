@@ -13,8 +13,7 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
 from asktell_adapters._loop import Lock, LoopThread
-from asktell_adapters._once import AnsweredOnce
-from asktell_adapters.cache import AnswerCache, CachedLLM
+from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM
 from asktell_adapters.llms.base import Completion, Example, Request, ordinary
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot

@@ -19,7 +19,7 @@ from asktell import BestFeasible, EvaluatorError, MissingExtraError, Selector, S
 from asktell.running.evaluator import Evaluator
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Script, good
 from asktell_adapters.executors import per_process
-from asktell_adapters.executors._evaluation import BatchEvaluation
+from asktell_adapters.executors.per_process import BatchEvaluation
 from asktell_adapters.executors.ray import run as run_on_ray
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

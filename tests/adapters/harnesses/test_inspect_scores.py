@@ -10,7 +10,7 @@ import pytest
 import asktell
 from asktell.errors import MissingExtraError
 from asktell_adapters.harnesses.inspect.logs import observe_logs
-from asktell_adapters.harnesses.inspect.scores import Scoring, value_to_float
+from asktell_adapters.harnesses.inspect.samples import Scoring, value_to_float
 from asktell_adapters.harnesses.inspect.task import InspectTask
 from asktell_adapters.harnesses.lm_eval import LMEvalTask
 from asktell_adapters.llms.base import CompletionError

@@ -18,7 +18,7 @@ from inspect_ai.solver import generate, multiple_choice, prompt_template, solver
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
-from asktell_adapters.harnesses.inspect.scores import value_to_float
+from asktell_adapters.harnesses.inspect.samples import value_to_float
 from asktell_adapters.harnesses.inspect.task import InspectTask
 from asktell_adapters.llms.base import CompletionError
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply

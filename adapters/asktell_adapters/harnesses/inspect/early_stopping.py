@@ -17,8 +17,7 @@ import asktell
 from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Race, Result, Selector, Study
 from asktell.extend import Goal, decide, needs_extra, some
 from asktell_adapters.harnesses.inspect.logs import Logs, observe_logs
-from asktell_adapters.harnesses.inspect.samples import check_scorers
-from asktell_adapters.harnesses.inspect.scores import ValueToFloat, numbers
+from asktell_adapters.harnesses.inspect.samples import ValueToFloat, check_scorers, numbers
 
 with needs_extra("inspect"):
     import anyio

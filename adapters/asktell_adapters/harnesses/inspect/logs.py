@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from asktell import AsktellError, InvalidArgumentError, Selector
 from asktell.extend import AbstractStudy, import_extra
-from asktell_adapters.harnesses.inspect.scores import KEY, Scoring, ValueToFloat
+from asktell_adapters.harnesses.inspect.samples import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any
 """A log file, a folder of them, an EvalLog, or several of these."""

@@ -12,8 +12,17 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Trial
 from asktell.extend import Board, MaxFailures, OnTell, Outcome, Worker, in_words, needs_extra, open_board, whole
-from asktell_adapters.harnesses.inspect.samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
-from asktell_adapters.harnesses.inspect.scores import GROUP, Scoring, ValueToFloat
+from asktell_adapters.harnesses.inspect.samples import (
+    GROUP,
+    SYSTEM,
+    Insert,
+    Scoring,
+    ValueToFloat,
+    changes,
+    check_metrics,
+    checked_task,
+    sample_of,
+)
 from asktell_adapters.llms.base import CompletionError
 
 with needs_extra("inspect"):

@@ -8,8 +8,16 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words, outside_of_loops
-from asktell_adapters.harnesses.inspect.samples import SYSTEM, Insert, changes, check_metrics, checked_task, sample_of
-from asktell_adapters.harnesses.inspect.scores import Scoring, ValueToFloat
+from asktell_adapters.harnesses.inspect.samples import (
+    SYSTEM,
+    Insert,
+    Scoring,
+    ValueToFloat,
+    changes,
+    check_metrics,
+    checked_task,
+    sample_of,
+)
 from asktell_adapters.llms.base import CompletionError
 
 _OURS = {
