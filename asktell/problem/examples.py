@@ -1,7 +1,7 @@
 """The examples of a selection, by position and by id."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
 from typing import NamedTuple, final
 
 import numpy as np
@@ -111,13 +111,31 @@ class Changes(NamedTuple):
 
 
 def changes(before: Sequence[str], after: Sequence[str]) -> Changes:
-    """What became of distinct ids; those count as moved that are in no longer part that both have in the same order."""
-    was, now = set(before), set(after)
-    then, common = [id_ for id_ in before if id_ in now], [id_ for id_ in after if id_ in was]
-    blocks = [] if then == common else SequenceMatcher(None, then, common, autojunk=False).get_matching_blocks()
-    stay = {id_ for block in blocks for id_ in common[block.b : block.b + block.size]}
+    """What became of distinct ids; those that count as moved are as few as explain the new order."""
+    was = {id_: position for position, id_ in enumerate(before)}
+    common = [id_ for id_ in after if id_ in was]
+    stay = _longest_rising([was[id_] for id_ in common])
+    remains = set(common)
     return Changes(
-        moved=[id_ for id_ in common if id_ not in stay] if blocks else [],
+        moved=[id_ for place, id_ in enumerate(common) if place not in stay],
         added=[id_ for id_ in after if id_ not in was],
-        missing=[id_ for id_ in before if id_ not in now],
+        missing=[id_ for id_ in before if id_ not in remains],
     )
+
+
+def _longest_rising(numbers: Sequence[int]) -> set[int]:
+    """The places of a longest rising part of distinct numbers (patience sorting)."""
+    tops: list[int] = []
+    places: list[int] = []  # of the tops
+    previous: list[int] = []  # place of the top of the pile before, -1 for none
+    for place, number in enumerate(numbers):
+        pile = bisect_left(tops, number)
+        tops[pile : pile + 1] = [number]
+        places[pile : pile + 1] = [place]
+        previous.append(places[pile - 1] if pile else -1)
+    found = set[int]()
+    place = places[-1] if places else -1
+    while place >= 0:
+        found.add(place)
+        place = previous[place]
+    return found

@@ -34,26 +34,7 @@ LONG = [*("9" * n for n in (400, 4300, 4301, 20_000)), "1" * 400 + ".5", "-1e400
 STRANGE: list[Any] = [
     *[None, True, False, 0, -1, 1, 2, 7, 2**31, 2**62, 2**64, -(2**70), 0.5, -0.0, 1e308, float("nan"), float("inf")],
     *["", "a", "uniform", "\0", "\ud800", "x" * 5000, [], [[]], {}, [0], [None, None], {"type": "Adaptive"}, [1, 2, 3]],
-    *[
-        MARK,
-        MARK,
-        "a",
-        "t",
-        "r",
-        "f",
-        "o",
-        "d",
-        "l",
-        "x",
-        "n",
-        "q",
-        "e",
-        "shared",
-        "iid",
-        "failed",
-        "rejected",
-        "retired",
-    ],
+    *[MARK, MARK, *"atrfodlxnqe", "shared", "iid", "failed", "rejected", "retired"],
 ]
 
 
