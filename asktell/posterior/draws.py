@@ -13,7 +13,7 @@ is kept unless another score comes. Where examples have no end, or are asked aga
 counts whether one comes in as many scores as there were.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +96,7 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Mapping[int, D
     values = _values(goal, draws)
     if n_examples is not None and n_examples >= ENDLESS:
         n_examples = None
-    _hold_unvarying(goal, cells, n_examples, draws, values)
+    _hold_unvarying(goal, cells, n_examples, draws, values, instead)
     return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values), in_segments)
 
 
@@ -229,11 +229,16 @@ def held(
     return np.asarray(score + np.where(order < n_same, 0.0, away))
 
 
-def _hold_unvarying(goal: Goal, cells: Cells, n_examples: int | None, draws: Draws, values: Draws) -> None:
-    """Held against its bound, a metric whose scores all agree so far is drawn as one that may differ, in `values`."""
+def _hold_unvarying(
+    goal: Goal, cells: Cells, n_examples: int | None, draws: Draws, values: Draws, instead: Collection[int]
+) -> None:
+    """Held against its bound, a metric whose scores all agree so far is drawn as one that may differ, in `values`.
+
+    Draws `instead` of the Gaussian ones know that.
+    """
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
-        if is_unvarying(own, j):
+        if is_unvarying(own, j) and j not in instead:
             against, limits = draws[: len(goal.columns)].copy(), goal.ranges.get(goal.columns[j])
             is_met = float(own.scores[0, j]) == bound.bound
             against[j] = held(draws[j], own, j, n_examples, limits, bound.at_most, is_met)

@@ -24,6 +24,7 @@ Rng: TypeAlias = np.random.Generator
 
 _DRAWS = 512  # a probability is then known to .02
 _MOST_ARMS = 300  # whose abilities are cheap to tell; of more, the Gaussian model is stated
+_OF_EXAMPLES = 0.5  # of a score's variance: on recorded tables .4 to .75
 _NEAR, _NEAR_WEIGHT = 0.03, 0.8  # of the level about the bound, in units of the scores' range; else it may be anywhere
 
 
@@ -53,7 +54,7 @@ def statement(model: Model) -> Statement:
     suits = n_arms <= _MOST_ARMS and not has_factors
     for j, name in enumerate(goal.columns):
         told = cells.of_column(j)
-        if suits and shapes[j] is None and told.noisy is None and is_binary(told.scores[:, j]):
+        if suits and shapes[j] is None and told.noisy is None and _are_shares(told.scores[:, j], goal, j):
             others, minimized = _others(cells, goal, j, n_arms, n_examples), _sign(goal, name) < 0
             abilities = Rasch(told.arms, told.examples, told.scores[:, j], n_arms, n_examples, others, minimized)
             of_given[j], of_new[j] = abilities.draws(_DRAWS, rng)
@@ -67,6 +68,9 @@ def statement(model: Model) -> Statement:
         new_errors[known, j] = of_new[j].std(axis=0)[known]
     _hold_kept(new, goal, cells, of_new, n_arms, rng)
     variances = np.array([fit.variances for fit in given.fits])
+    for j, own in of_new.items():
+        if not variances[j].any():  # all alike so far, but it is right or wrong
+            variances[j, 1:] = (own * (1.0 - own)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
     return Statement(
         _near_bounds(given.values, cells, goal),
         _near_bounds(new.values, cells, goal),
@@ -81,6 +85,13 @@ def statement(model: Model) -> Statement:
         given.fits,
         _of_segments(cells, goal, n_arms, segments),
     )
+
+
+def _are_shares(scores: Vector, goal: Goal, j: int) -> bool:
+    """True if a column's means are shares of 1: 0 and 1 occur, or only one of them, but a bound lies between them."""
+    between = any(0.0 < bound.bound < 1.0 for bound in goal.bounds if bound.column == j)
+    fits = goal.limits(goal.columns[j]) in (None, (0.0, 1.0)) and bool(np.isin(scores, (0.0, 1.0)).all())
+    return is_binary(scores) or (between and fits)
 
 
 def _of_segments(cells: Cells, goal: Goal, n_arms: int, segments: Segments | None) -> tuple[Matrix, Matrix] | None:

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from asktell import BestFeasible, Selector
+from asktell import BestFeasible, ParetoSet, Selector, at_least, maximize
 from asktell.methods.belief import stated
 from asktell.posterior.rasch import Rasch
 
@@ -92,3 +92,27 @@ def test_a_statement_of_scores_of_0_and_1_states_the_error_of_the_level_that_all
     assert found is not None
     assert 0.12 < found.new[:, :, 0].mean(axis=1).std() < 0.3
     assert (found.errors[:, 0] > 0.12).all()
+
+
+@pytest.mark.parametrize(("score", "bound", "n_prompts"), [(0.0, 0.56, 8), (1.0, 0.8, 30)])
+def test_few_examples_on_which_all_are_alike_decide_about_no_limit_in_between(
+    score: float, bound: float, n_prompts: int
+) -> None:
+    goal = BestFeasible("brevity", {"accuracy": bound})
+    selector = Selector([f"prompt {i}" for i in range(n_prompts)], goal, budget=2 * n_prompts, examples=100)
+    for at, trial in enumerate(selector.ask(n_prompts)):
+        selector.tell(trial, {"brevity": 0.1 * at, "accuracy": score})
+    verdict = selector.result().verdict
+    assert verdict.p_feasible is not None
+    assert 0.02 < verdict.p_feasible < 0.9, "30 scores on four examples are four"
+    assert verdict.p_best is not None
+    assert verdict.outlook[0].p_best is not None
+    assert verdict.outlook[0].p_best < verdict.p_best + 0.3, "scores that may be 0 or 1 are noisy"
+
+
+def test_a_metric_of_which_only_an_end_was_seen_is_no_share_where_its_range_is_another() -> None:
+    goal = ParetoSet("brevity", maximize("stars", range=(1.0, 5.0)), subject_to={"stars": at_least(0.5)})
+    selector = Selector(["a", "b"], goal, budget=8, examples=100)
+    for trial in selector.ask(8):
+        selector.tell(trial, {"brevity": 0.5, "stars": 1.0})
+    assert selector.result().verdict.p_feasible == 1.0
