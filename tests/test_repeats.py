@@ -1,90 +1,16 @@
 """Cells that may be asked several times, in every part."""
 
-import json
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import asktell
-from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector
+from asktell import Adaptive, BestFeasible, InvalidArgumentError, Race, Selector
 from asktell.errors import InvalidStateError
-from asktell.problem.goals import Goal
 from asktell.results.summary import student
 
 PROMPTS = {"x": "do x", "y": "do y", "z": "do z"}
-METHODS: list[tuple[Any, Goal]] = [
-    ("auto", BestFeasible("a", subject_to={"b": 0.4})),
-    ("auto", ParetoSet("a", "b")),
-    (Adaptive(confidence=0.9, tolerance=0.1), BestFeasible("a", subject_to={"b": 0.4})),
-    ("race", BestFeasible("a", subject_to={"b": 0.4})),
-    (Race(block=3), ParetoSet("a", "b")),
-    ("csr", BestFeasible("a", subject_to={"b": 0.4})),
-    ("uniform", ParetoSet("a", "b")),
-    ("ege-sh", ParetoSet("a", "b")),
-]
-
-
-def score(rng: np.random.Generator, trial: asktell.Trial) -> dict[str, float]:
-    easy = (trial.example or 0) % 4 / 4 + {"x": 0.0, "y": 0.1, "z": 0.2}[str(trial.prompt_id)]
-    return {"a": float(rng.random() < easy), "b": easy + rng.normal(0, 0.1)}
-
-
-@pytest.mark.parametrize(("method", "goal"), METHODS)
-@given(
-    repeats=st.integers(1, 4),
-    n_examples=st.integers(1, 7),
-    budget=st.integers(3, 100),
-    moves=st.lists(st.sampled_from(["tell", "release", "fail", "observe", "save", "late"]), max_size=25),
-    seed=st.integers(0, 99),
-)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_cell_is_asked_more_often_and_saving_changes_nothing(
-    method: Any, goal: Goal, repeats: int, n_examples: int, budget: int, moves: list[str], seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    selector = Selector(
-        PROMPTS, goal, budget, method, examples=n_examples, seed=seed, repeats=repeats, max_failure_rate=1
-    )
-    asked: Counter[tuple[Any, Any]] = Counter()
-    ids: set[int] = set()
-    late: list[asktell.Trial] = []
-    while (trial := selector.ask()) or late:
-        if trial is None:
-            trial = late.pop()
-            selector.tell(trial, score(rng, trial))
-            continue
-        cell = trial.prompt_id, trial.example
-        if trial.id not in ids:
-            asked[cell] += 1
-            ids.add(trial.id)
-        move = moves.pop(0) if moves else "tell"
-        if move == "release":
-            selector.release(trial)
-        elif move == "fail":
-            selector.fail(trial, "no answer")
-        elif move == "late":
-            late.append(trial)
-        else:
-            if move == "observe":
-                on = int(rng.integers(n_examples))
-                selector.observe("y", score(rng, trial), on)
-                asked["y", on] += 1
-            selector.tell(trial, score(rng, trial))
-        if move == "save":
-            text = selector.to_json()
-            selector = Selector.from_json(text)
-            assert selector.to_json() == text
-    told = Counter(zip(selector.state.history.arms().tolist(), selector.state.history.examples().tolist(), strict=True))
-    observed = len(selector.state.history) - selector.spent
-    assert all(count <= repeats + observed for count in told.values())
-    assert all(count <= repeats for cell, count in asked.items() if not observed)
-    assert selector.spent <= min(budget, len(PROMPTS) * n_examples * repeats)
-    assert str(selector.result())
-    assert json.dumps(selector.result().to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize("method", ["uniform", "race", "auto"])

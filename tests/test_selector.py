@@ -140,16 +140,6 @@ def test_telling_a_prompt_takes_its_oldest_trial_out() -> None:
         selector.tell("beta", [1, 1])
 
 
-def test_scores_may_come_in_any_order_and_the_result_does_not_see_it() -> None:
-    results = []
-    for order in (lambda t: t, reversed, lambda t: t[5:] + t[:5]):
-        selector = four(method="uniform")
-        for trial in order(selector.ask(16)):
-            selector.tell(trial, [trial.id / 7, -trial.id / 3])
-        results.append(selector.result().to_dict())
-    assert results[0] == results[1] == results[2]
-
-
 def test_the_same_scores_told_twice_are_harmless() -> None:
     selector = four()
     trial = ask(selector)

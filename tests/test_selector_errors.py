@@ -18,7 +18,6 @@ from asktell import (
     InvalidStateError,
     ParetoSet,
     Selector,
-    Study,
     Trial,
     UnknownTrialError,
     preset,
@@ -27,7 +26,6 @@ from asktell.allocators import Uniform
 from asktell.elimination import ConstrainedRanking, ParetoGap
 from asktell.estimators import SampleMean
 from asktell.schedulers import SequentialHalving, SuccessiveRejects
-from asktell.storages.memory import MemoryStorage
 
 NAN, INF = float("nan"), float("inf")
 GOAL = ParetoSet("a", "b")
@@ -350,14 +348,3 @@ def test_an_id_that_is_its_own_prompts_text_is_clear() -> None:
         selector.observe(name, [1.0])
     selector.tell("c", [1.0])
     assert selector.state.history.arms().tolist() == [2, 3, 3, 2]
-
-
-@pytest.mark.parametrize("worker", [None, "w"])
-def test_a_study_refuses_a_name_of_two_prompts(worker: str | None) -> None:
-    with Study.create(MemoryStorage(), "s", Selector(CROSSED, BestFeasible("score"), 8, "uniform")) as study:
-        study.ask(4, worker="w", lease=60)
-        for call in (study.release, lambda name, worker: study.tell(name, [1.0], worker=worker)):
-            with pytest.raises(InvalidArgumentError, match=r"'a' is the id of"):
-                call("a", worker=worker)
-        with pytest.raises(InvalidArgumentError, match=r"'a' is the id of"):
-            study.observe("a", [1.0])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, ParetoSet, Selector
+from asktell import BestFeasible, ParetoSet, Selector
 
 PARETO = ParetoSet("a", "b")
 
@@ -94,32 +94,6 @@ def test_different_scores_of_a_cell_tell_that_no_score_is_certain() -> None:
     entry = s.result().prompts[0]
     assert entry.estimate["a"] == pytest.approx((0.2 + 0.6 + 0.4 + 1.0) / 4)
     assert (entry.standard_error["a"] or 0.0) > 0.0
-
-
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_run_of_nothing_but_failures_stops_and_loses_nothing(concurrency: int) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    down = True
-
-    def evaluate(prompt: str, example: int) -> dict[str, float]:
-        if down and s.spent >= 5:
-            raise ConnectionError("down")
-        return {"a": len(prompt) / 9, "b": example / 9}
-
-    s = Selector(["x" * i for i in range(1, 7)], PARETO, 20, examples=9)
-    options: dict[str, Any] = {"progress": False, "max_failures_in_a_row": 7}
-    with ThreadPoolExecutor(concurrency) as executor:
-        if concurrency > 1:
-            options |= {"executor": executor, "concurrency": concurrency}
-        with pytest.raises(EvaluatorError, match="7 evaluations in a row failed, the last one with ConnectionError"):
-            asktell.run(s, evaluate, **options)
-        assert s.spent >= 5
-        assert not s.pending
-        assert all(entry.failures == 0 for entry in s.result().prompts)
-        s = Selector.from_json(s.to_json())
-        down = False
-        assert asktell.run(s, evaluate, **options).spent == 20
 
 
 def test_failures_between_successes_do_not_stop_a_run() -> None:

@@ -34,14 +34,6 @@ def test_a_study_from_begin_to_end(service: Any) -> None:
     assert service.get("/v1/studies/s", 404)["type"] == "urn:asktell:problem:study-not-found"
 
 
-def test_a_study_of_noisy_scores(service: Any) -> None:
-    service.post("/v1/studies", {**STUDY, "method": "uniform", "examples": 1, "budget": 4, "repeats": 2}, 201)
-    asked = service.post("/v1/studies/s/ask", {"n": 4})
-    assert sorted(asked["repeats"]) == [0, 0, 1, 1]
-    assert service.get("/v1/studies/s/result")["repeats"] == 2
-    assert "repeats" in service.post("/v1/studies", {**STUDY, "name": "t", "repeats": 0}, 422)["detail"]
-
-
 def test_a_study_that_learns_from_an_earlier_one(service: Any) -> None:
     ids = [f"example {j}" for j in range(4)]
     earlier = Selector(["x", "y"], BestFeasible("a"), 4, "uniform", examples=ids)

@@ -11,9 +11,9 @@ import pytest
 from tests.studies.test_processes import linux
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
+@pytest.fixture
+def url(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if where == "postgresql":
         return str(request.getfixturevalue("postgresql_url"))
     return f"sqlite:///{tmp_path / 'studies.db'}"
 
@@ -26,7 +26,7 @@ def hammer(url: str, *options: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("lease", ["1", pytest.param("3600", marks=linux)])
+@pytest.mark.parametrize(("where", "lease"), [("postgresql", "1"), pytest.param("sqlite", "3600", marks=linux)])
 def test_sixteen_processes_a_third_of_them_killed(lease: str, url: str) -> None:
     """Of long leases nobody sees the end: what the killed ones held is given away because they are gone."""
     seen = hammer(url, "--processes", "16", "--killed", "5", "--budget", "300", "--lease", lease)
@@ -35,6 +35,7 @@ def test_sixteen_processes_a_third_of_them_killed(lease: str, url: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["sqlite", "postgresql"])
 def test_sixteen_processes_for_longer(url: str) -> None:
     for seed in range(10):
         lease = "3600" if seed % 2 and sys.platform.startswith("linux") else "2"

@@ -63,8 +63,8 @@ def test_made_up_scores_have_the_difference(n: int, difference: float) -> None:
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the made-up scores, a tenth of what a user gets."""
-    for name, number in {"_DRAWS": 20, "_FEWEST_DRAWS": 20, "_MOST_NEW": 1000}.items():
+    """Of the made-up scores, a small part of what a user gets."""
+    for name, number in {"_DRAWS": 10, "_FEWEST_DRAWS": 10, "_MOST_NEW": 400}.items():
         monkeypatch.setattr(f"asktell_adapters.cli.gate_estimate.{name}", number)
 
 
