@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, one_line, safe
-    from asktell.methods.certainty import not_worse
-    from asktell.methods.power import when_decided
+    from asktell.methods.certainty import not_worse, when_decided
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
@@ -82,8 +81,7 @@ _HOMES = {
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "one_line", "safe"),
-    "methods.certainty": ("not_worse",),
-    "methods.power": ("when_decided",),
+    "methods.certainty": ("not_worse", "when_decided"),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),

@@ -27,7 +27,6 @@ from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import NoisyBetting, bounded
 from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
-from asktell.posterior.two_way import Cells
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet, check_no_segments
 from asktell.state import Added, Failures, Problem, State
 from asktell.state.history import History, in_turns, repeated, turns_out
@@ -282,69 +281,47 @@ _TRIED = 3  # members of a Pareto set that may dominate a prompt, those most ahe
 
 
 class Proofs:
-    """The scores of all prompts as values, larger is better, and the bounds that follow."""
+    """Bounds on what the goal's values are, larger is better, from all scores that were told."""
 
     def __init__(self, state: State) -> None:
-        problem, history = state.seen, state.history
-        self.goal: Goal = problem.goal
-        self.population, self.exhausted_at = problem.population, problem.exhausted_at
-        self._rounds = problem.rounds
-        rows = history.arms(), history.examples(), history.scores()
-        if self.population is None:
-            arms, _, scores, _ = Cells.of(*rows, None)
-            told = history.trials()[np.argsort(rows[0], kind="stable")]
-            self._places = np.full(len(arms), -1, dtype=np.int64)
-        else:
-            arms, self._places, scores = in_turns(problem, state.missing, history.trials(), *rows)
-            told = self._places
-        self._values = self.goal.values(scores)
-        self._ends = np.searchsorted(arms, np.arange(problem.n_arms + 1))
-        counted = self.goal.counts_failures and state.missing
-        self._failed = _Failed.of(problem, state.missing, told, None) if counted else None
-        columns = columns_in(self.goal, self.goal.ranges)
-        self._ranges = [_range(limits, values) for limits, values in zip(columns, self._values.T, strict=True)]
+        self.goal: Goal = state.problem.goal
+        seen = state.seen, state.history, state.missing
+        self._rows = Evidence.of(*seen, None, columns_in(self.goal, self.goal.ranges))
+        ranges = zip(self._rows.columns, self._rows._values.T, strict=True)
+        self._ranges = [_range(limits, values) for limits, values in ranges]
         self.columns = tuple((r.low, r.high) if np.isfinite(r.high) else None for r in self._ranges)
 
     def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
         """True if a bound on the lead of one prompt over another is proven."""
-        range_ = self._ranges[column]
-        if self.population is None:
-            upper = -self._lower(-self._of(arm)[:, column], range_.mirrored, error / 2)
-            return upper - self._lower(self._of(over)[:, column], range_, error / 2) <= most + _ROUNDING
-        one, other = (self._places[self._ends[a] : self._ends[a + 1]] for a in (arm, over))
-        _, mine, theirs = np.intersect1d(one, other, assume_unique=True, return_indices=True)
-        behind = self._of(over)[theirs, column] - self._of(arm)[mine, column]
-        return self._lower(behind, range_.of_differences, error) >= -most - _ROUNDING
+        range_, rows = self._ranges[column], self._rows
+        if rows.problem.population is None:
+            upper = -self._lower(-rows._own(arm, column), range_.mirrored, error / 2)
+            return upper - self._lower(rows._own(over, column), range_, error / 2) <= most + _ROUNDING
+        return self._lower(rows._pair(over, arm, column), range_.of_differences, error) >= -most - _ROUNDING
 
     def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
         """True if a lower bound on a prompt's value is proven."""
-        return self._lower(self._slacks(arm, column), self._ranges[column], error) >= least - _ROUNDING
+        return self._lower(self._rows._own(arm, column), self._ranges[column], error) >= least - _ROUNDING
 
     def misses(self, arm: int, column: int, error: float) -> bool:
         """True if a prompt's value is proven to be below 0."""
-        return self._lower(-self._slacks(arm, column), self._ranges[column].mirrored, error) > _ROUNDING
-
-    def _slacks(self, arm: int, column: int) -> Vector:
-        if self._failed is not None and column in self._failed.slacks:
-            return self._failed.joined(arm, slice(self._ends[arm], self._ends[arm + 1]), column)
-        return self._of(arm)[:, column]
-
-    def _of(self, arm: int) -> Matrix:
-        return self._values[self._ends[arm] : self._ends[arm + 1]]
+        return self._lower(-self._rows._own(arm, column), self._ranges[column].mirrored, error) > _ROUNDING
 
     def _lower(self, observed: Vector, range_: "Range", error: float) -> float:
-        low, high, spread, largest = range_
+        (low, high, spread, largest), problem = range_, self._rows.problem
         if len(observed) < 2 or spread == 0.0:
             # That all scores agree so far tells nothing of how far another may be off.
-            return float(observed.mean()) if len(observed) == self.exhausted_at else -np.inf
+            return float(observed.mean()) if len(observed) == problem.exhausted_at else -np.inf
         if np.isfinite(high):
-            return float(bounded(low, high, self.population, self._rounds).lower(np.clip(observed, low, high), error))
+            return float(
+                bounded(low, high, problem.population, problem.rounds).lower(np.clip(observed, low, high), error)
+            )
         squares = (observed - observed.mean()) ** 2
-        if len(observed) != self.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
+        if len(observed) != problem.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
             return -np.inf
         observed = decimal(observed, largest)
         scale = spread if mostly_equal(observed) else 0.0
-        return float(Asymptotic(self.exhausted_at).lower(observed, error, scale))
+        return float(Asymptotic(problem.exhausted_at).lower(observed, error, scale))
 
 
 class Range(NamedTuple):
@@ -497,3 +474,51 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
             bad = surer.ahead(other, arm, column, least)
         found[name] = False if bad.all() else True if good.all() else None
     return found
+
+
+_STEP = 1.05  # from one look to the next; a real selection looks more often and may decide a little earlier
+
+
+class Decisions(NamedTuple):
+    """When the rule decided, and how, in each of R selections; where neither mask is set it did not.
+
+    `examples`: (R,) the number that both prompts had seen by then, or at the end. `passed`: (R,) the candidate was
+    certainly not worse by more than the margin. `failed`: (R,) it certainly was.
+    """
+
+    examples: Counts
+    passed: Mask
+    failed: Mask
+
+
+def when_decided(
+    problem: Problem, differences: Matrix, margin: float, confidence: float, n_claims: int = 1
+) -> Decisions:
+    """Let the rule of `not_worse` look at selections of a candidate and a baseline as they go on.
+
+    `differences` (R, n) are candidate minus baseline in one objective, larger is better, in units of the metric's
+    range, as the margin is, and in the order in which the problem's examples are taken. `n_claims`: how many objectives
+    and constraints are looked at, which share the error of a failure.
+    """
+    n_rows, most = differences.shape
+    examples, passed, failed = np.full(n_rows, most), np.zeros(n_rows, dtype=bool), np.zeros(n_rows, dtype=bool)
+    error, open_, n = 1 - confidence, np.arange(n_rows), 1
+    while len(open_) and n <= most:
+        seen = differences[open_, :n]
+        # What prompts have in common cancels.
+        values = np.stack([np.maximum(seen, 0.0), np.maximum(-seen, 0.0)], axis=1).reshape(-1, 1)
+        arms, places = 2 * np.arange(len(open_)), np.tile(np.arange(n), 2 * len(open_))
+        starts = n * np.arange(2 * len(open_) + 1)
+        counts = np.diff(starts)
+        means = values.reshape(-1, n).mean(axis=1)[:, None]
+        sure, surer = (
+            Evidence(problem, level, ((0.0, 1.0),), counts, counts, means, starts, places, values)
+            for level in (error, error / n_claims)
+        )
+        failed[open_] = surer.ahead(arms + 1, arms, 0, margin)
+        passed[open_] = sure.ahead(arms, arms + 1, 0, -margin, or_equal=True) & ~failed[open_]
+        decided = passed[open_] | failed[open_]
+        examples[open_[decided]] = n
+        open_ = open_[~decided]
+        n = most if n < most < n * _STEP else max(n + 1, int(n * _STEP))
+    return Decisions(examples, passed, failed)

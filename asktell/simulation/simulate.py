@@ -93,7 +93,6 @@ def simulate(
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     jobs = cores if jobs is None else whole("jobs", jobs, 1)
-    data = work.digest()
 
     def run_all(missing: Sequence[_Run]) -> Iterator[Line]:
         away = {name for name, method in work.methods.items() if jobs > 1 and can_leave(method)}
@@ -101,12 +100,12 @@ def simulate(
         if len(apart) > 1:
             portable = {name: method for name, method in work.methods.items() if name in away}
             job = replace(work, methods=portable)
-            yield from ({"data": data, **line} for line in in_processes(job, apart, jobs))
+            yield from in_processes(job, apart, jobs)
             missing = [run for run in missing if run.method not in away]
-        yield from ({"data": data, **work(run)} for run in missing)
+        yield from map(work, missing)
 
     path = None if lines is None else Path(lines)
-    known = known_lines(path, wanted, _key, run_all, lambda line: line.get("data") == data, on_progress)
+    known = known_lines(path, wanted, _key, run_all, lambda line: line.get("data") == work.data, on_progress)
     runs = [{name: value for name, value in known[run].items() if name != "data"} for run in wanted]
     return Simulation(goal, runs, list(work.methods))
 
@@ -178,7 +177,8 @@ class _Work:
     def truth(self) -> Truth:
         return Truth(*means_of(self.scores, self.goal, self.segments))
 
-    def digest(self) -> str:
+    @cached_property
+    def data(self) -> str:
         """What stands in a line for all that the runs have in common."""
         features = None if self.features is None else np.asarray(self.features).tolist()
         text = repr((own_version(), self.goal, self.scores.shape, self.segments, self.sampling, features))
@@ -191,12 +191,13 @@ class _Work:
                 method, self.scores, self.goal, budget, run.seed, self.features, self.segments, self.sampling
             )
         except (IncompatibleMethodError, BudgetTooSmallError) as error:
-            return {**run._asdict(), "refused": str(error)}
+            return {"data": self.data, **run._asdict(), "refused": str(error)}
         except Exception as error:
             error.add_note(f"Method {run.method}, budget {run.budget:g} per prompt, seed {run.seed}.")
             raise
         found = self.truth.judge(answer)
         return {
+            "data": self.data,
             **run._asdict(),
             "quality": found["quality"],
             "regret": found["regret"],

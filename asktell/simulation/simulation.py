@@ -5,14 +5,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import aligned
 from asktell.errors import InvalidArgumentError
+from asktell.numerics.arrays import Vector
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import Goal
-from asktell.simulation.statistics import half_width, holm, mean_below
 
 if TYPE_CHECKING:
     import pandas
@@ -23,6 +22,35 @@ COLUMNS = (
 )  # fmt: skip
 LEVEL = 0.05
 _CURVES = {"quality": "quality", "regret": "regret", "hypervolume": "hypervolume", "f1": "F1", "size": "prompts"}
+
+
+def half_width(values: Vector) -> float:
+    """Half the width of the 95 % interval of a mean, by Student's t; NaN for a single value."""
+    from scipy.stats import t
+
+    n = len(values)
+    return float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+
+
+def mean_below(differences: Vector) -> tuple[float, float, float]:
+    """Mean, its standard error, and the probability of a mean this low or lower if there is no difference.
+
+    Student's t over two differences or more.
+    """
+    from scipy.stats import t
+
+    n, mean = len(differences), float(differences.mean())
+    error = float(differences.std(ddof=1) / np.sqrt(n))
+    without_noise = 0.5 if mean == 0 else float(mean > 0)
+    return mean, error, float(t.cdf(mean / error, n - 1)) if error > 0 else without_noise
+
+
+def holm(p: Vector) -> Vector:
+    """Holm's (1979) adjusted p-values, in the order of the given ones."""
+    n, order = len(p), np.argsort(p, kind="stable")
+    adjusted = np.empty(n)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * (n - np.arange(n))))
+    return adjusted
 
 
 @final
@@ -209,7 +237,7 @@ class Simulation:
         return ax
 
 
-def draw_curve(ax: "Axes", values: Mapping[float, npt.NDArray[np.float64]], label: str, style: str = "-") -> None:
+def draw_curve(ax: "Axes", values: Mapping[float, Vector], label: str, style: str = "-") -> None:
     """Draw means against x with a band of 95 %; nothing where there is no value."""
     if not values:
         return

@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from asktell.results.result import hypervolume
-from asktell.simulation.statistics import half_width
+from asktell.simulation.simulation import half_width
 from benchmarks import problems
 from benchmarks.paper import figures
 from benchmarks.paper.published import NAMES, PER_PROMPT, REWARD, SIZES, VOLUME, Row, count, rows

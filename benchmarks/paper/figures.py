@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asktell.simulation.statistics import half_width
+from asktell.simulation.simulation import half_width
 from benchmarks import problems
 from benchmarks.paper.published import NAMES, PER_PROMPT, REWARD, VOLUME
 from benchmarks.problems.base import AT_LEAST

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.simulation.statistics import holm, mean_below
+from asktell.simulation.simulation import holm, mean_below
 
 LEAST_SEEDS = 5
 LEVEL = 0.05

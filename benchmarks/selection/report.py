@@ -16,7 +16,7 @@ import numpy as np
 
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.simulation.lines import read_lines
-from asktell.simulation.statistics import half_width
+from asktell.simulation.simulation import half_width
 from benchmarks import problems
 from benchmarks.results import IMAGES, RESULTS, save, table
 from benchmarks.selection import methods

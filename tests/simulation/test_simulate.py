@@ -9,7 +9,7 @@ import asktell
 from asktell.errors import InvalidArgumentError
 from asktell.simulation.replay import Replay
 from asktell.simulation.simulate import run_once
-from asktell.simulation.statistics import holm
+from asktell.simulation.simulation import holm
 from asktell.simulation.truth import Truth, means_of
 from tests.simulation.rivals import best_of_all, dies, greedy
 
