@@ -14,12 +14,11 @@ _EPS = sys.float_info.epsilon
 
 
 class Fit(NamedTuple):
-    """What `LeastSquaresFit` is made of, padded; `pulled_rank` of the rows that were fitted."""
+    """What estimates are made of, padded; `pulled_rank` of the rows that were fitted."""
 
     means: Array
     leverage: Array
     outside: Array
-    rank: Array
     pulled_rank: Array
     sum_of_squares: Array
 
@@ -78,7 +77,6 @@ def fit(features: Array, means: Array, counts: Array, active: Array, ridge: Arra
         means=fitted,
         leverage=(rotated**2 * inverse).sum(axis=1),
         outside=outside,
-        rank=rank,
         pulled_rank=pulled_rank,
         sum_of_squares=(counts[:, None] * (means - fitted) ** 2).sum(axis=0),
     )

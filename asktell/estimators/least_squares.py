@@ -5,30 +5,13 @@ average prompt would have score 0.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import Counts, Features, Mask, Means, Vector, pad_rows, padded_size
+from asktell.numerics.arrays import Counts, Features, Mask, Means, pad_rows, padded_size
 from asktell.problem.checks import check_number
-
-
-class LeastSquaresFit(NamedTuple):
-    """A fit over all K arms and m metrics.
-
-    `means` (K, m) fitted; `standard_errors` (K, m) = sqrt(residual_variance * leverage); `leverage` (K,)
-    x^T (X^T X)^-1 x; `residual_variance` (m,) about the fit, NaN without degrees of freedom; `outside` (K,) true for
-    arms whose features are not in the span of the pulled arms' features, so that only the ridge decides; `rank` of the
-    active features, with the constant.
-    """
-
-    means: Means
-    standard_errors: Means
-    leverage: Vector
-    residual_variance: Vector
-    outside: Mask
-    rank: int
 
 
 def least_squares(
@@ -39,14 +22,15 @@ def least_squares(
     active: Mask | None = None,
     ridge: float = 0.0,
     intercept: bool = True,
-) -> LeastSquaresFit:
+) -> Estimates:
     """Minimize sum_i n_i (mean_i - x_i . theta)^2 + ridge * |theta|^2 on the span of the active arms' features.
 
     `features` (K, d); `means` (K, m) sample means, ignored where `counts` (K,) is 0; `deviations` (K, m) sums of
     squared deviations within arms, which add to the residuals; `active` (K,), by default all. Arms that are not
     active take part as far as their features lie in the span. The ridge acts on columns of unit variance and never
     on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
-    the normal matrix is added, towards the average.
+    the normal matrix is added, towards the average. Flags arms whose features are not in the span of the pulled arms'
+    features, so that only a ridge decides.
     """
     from asktell.estimators import _least_squares_jax
 
@@ -66,15 +50,7 @@ def least_squares(
     freedom = int(counts.sum()) - int(fit.pulled_rank)
     squares = fit.sum_of_squares + (0.0 if deviations is None else deviations[pulled].sum(axis=0))
     variance = squares / freedom if freedom > 0 else np.full(means.shape[1], np.nan)
-    leverage = fit.leverage[:n]
-    return LeastSquaresFit(
-        means=fit.means[:n],
-        standard_errors=np.sqrt(leverage[:, None] * variance),
-        leverage=leverage,
-        residual_variance=variance,
-        outside=fit.outside[:n],
-        rank=int(fit.rank),
-    )
+    return Estimates(fit.means[:n], np.sqrt(fit.leverage[:n, None] * variance), fit.outside[:n])
 
 
 @final
@@ -103,4 +79,4 @@ class LeastSquares(AbstractEstimator):
         fit = least_squares(
             sample.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
         )
-        return Estimates(fit.means[chosen], fit.standard_errors[chosen], fit.outside[chosen])
+        return Estimates(fit.means[chosen], fit.standard_errors[chosen], fit.flagged[chosen])

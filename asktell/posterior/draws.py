@@ -72,7 +72,7 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Mapping[int, D
     fits = []
     for j, name in enumerate(goal.columns):
         known, wide = cells.of_column(j), averaged and j not in instead
-        fits.append(posterior(known, j, n_arms, n_examples, None, goal.limits(name), wide, basis, shapes[j]))
+        fits.append(posterior(known, j, n_arms, n_examples, goal.limits(name), wide, basis, shapes[j]))
     means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
     told = cells.of_column(0)
     given = told.examples >= 0

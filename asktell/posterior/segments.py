@@ -53,7 +53,7 @@ def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples
     given = len(segments.of_examples)
     sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
     groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)
-    return posterior(in_pairs, column, n_arms * n, n_examples, None, None, averaged, _basis(n_arms, n), None, groups)
+    return posterior(in_pairs, column, n_arms * n, n_examples, None, averaged, _basis(n_arms, n), None, groups)
 
 
 def _basis(n_arms: int, n: int) -> Basis:

@@ -101,7 +101,6 @@ def posterior(
     metric: int,
     n_arms: int,
     n_examples: int | None,
-    variances: Variances | None = None,
     limits: tuple[float, float] | None = None,
     averaged: bool = True,
     basis: Basis | None = None,
@@ -110,10 +109,10 @@ def posterior(
 ) -> Posterior:
     """The posterior of every prompt's mean of a metric, in its units; `n_examples` None: over endless examples.
 
-    `variances` are estimated unless given; `averaged` is whether their uncertainty counts. `limits` are those of the
-    metric's scores, if they are known. `basis` (K, q) are functions of the prompts' features, as of
-    `asktell.posterior.basis`. `shape`: in what the examples differ, as far as earlier studies know. `groups`: each arm
-    stands for its mean over a group of the examples. There must be a cell.
+    `limits` are those of the metric's scores, if they are known. `averaged`: the uncertainty of the variances counts.
+    `basis` (K, q) are functions of the prompts' features, as of `asktell.posterior.basis`. `shape`: in what the
+    examples differ, as far as earlier studies know. `groups`: each arm stands for its mean over a group of the
+    examples. There must be a cell.
     """
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
@@ -125,13 +124,10 @@ def posterior(
         return _constant(cells, float(scores[0]), n_arms, sizes, limits, averaged)
     y = (scores - centre) / spread
     data = _Data(cells, metric, y, n_arms, n_examples, basis, spread, groups)
-    if variances is not None:
-        variances = Variances(*(max(_FLOOR**2, v / spread**2) for v in variances))
-    averaged = averaged and variances is None
     if shape is None:
-        return _fit(data, *_with_noise(data, variances), averaged).scaled(centre, spread)
+        return _fit(data, *_with_noise(data), averaged).scaled(centre, spread)
     trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
-    found = [_with_noise(one, variances) for one in trusted]
+    found = [_with_noise(one) for one in trusted]
     densities = np.array([_density(of_seen, first) for _, of_seen, first in found])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
@@ -198,8 +194,8 @@ def _density(system: System, first: Variances) -> float:
     return float(-0.5 * (log_det + squares / first.residual + (system.n - 1) * np.log(first.residual)))
 
 
-def _with_noise(data: _Data, known: Variances | None) -> tuple[System, System, Variances]:
-    """The equations of all arms and of those seen, and the most likely variances unless they are known.
+def _with_noise(data: _Data) -> tuple[System, System, Variances]:
+    """The equations of all arms and of those seen, and the most likely variances.
 
     The residual's has the noise in it. Where the cells' own variance is c and the noise's w, a cell's mean has
     c + w / r. The likelihood of the means tells that, the moments within cells tell w, and the two are brought together
@@ -209,14 +205,13 @@ def _with_noise(data: _Data, known: Variances | None) -> tuple[System, System, V
     asks, noise = (None, 0.0) if noisy is None else (noisy.asks, PRIOR_SHARE)
     for _ in range(_NOISE_STEPS):
         of_seen = seen.system(asks, noise)
-        found = reml(of_seen, data.expected) if known is None else known
+        found = reml(of_seen, data.expected)
         if noisy is None:
             break
         inverse, spread = float((1.0 / noisy.asks).mean()), data.spread
         of_all = np.full(data.cells.scores.shape[1], found.residual * spread**2)
         within = float(noisy.noise(of_all)[data.metric]) / spread**2
         total = found.residual * (1.0 - noise + noise * inverse) + within * (1.0 - inverse)
-        total = total if known is None else known.residual
         last, noise = noise, min(_MOST_NOISE, within / total)
         if abs(noise - last) < _NOISE_STEP:
             break

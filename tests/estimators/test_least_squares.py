@@ -58,10 +58,10 @@ def test_agrees_with_numpy(kind: str, intercept: bool) -> None:
     means[counts == 0] = np.nan
     fit = least_squares(x, means, counts, intercept=intercept)
     np.testing.assert_allclose(fit.means, reference(x, means, counts, intercept), rtol=0, atol=1e-8)
-    assert not fit.outside.any()
+    assert not fit.flagged.any()
 
 
-def test_standard_errors_and_leverage_are_those_of_the_rows() -> None:
+def test_standard_errors_are_those_of_the_rows() -> None:
     x = features("plain", n_arms=8)
     arms = np.repeat(np.arange(8), 4)
     scores = RNG.normal(size=(32, 2))
@@ -73,10 +73,7 @@ def test_standard_errors_and_leverage_are_those_of_the_rows() -> None:
     variance = residual @ residual / (32 - 6)
     points = np.column_stack((x, np.ones(8)))
     leverage = ((points @ inverse) * points).sum(axis=1)
-    np.testing.assert_allclose(fit.residual_variance[0], variance, rtol=1e-10)
-    np.testing.assert_allclose(fit.leverage, leverage, rtol=1e-10)
     np.testing.assert_allclose(fit.standard_errors[:, 0], np.sqrt(variance * leverage), rtol=1e-10)
-    assert fit.rank == 6
 
 
 def test_a_change_of_basis_changes_nothing() -> None:
@@ -111,7 +108,7 @@ def test_arms_outside_the_pulled_span_are_flagged_and_finite() -> None:
     counts = np.array([3, 3, 0, 0, 0])
     means = np.array([[1.0, 0.0], [2.0, 0.0], *[[np.nan, np.nan]] * 3])
     fit = least_squares(x, means, counts, intercept=False)
-    assert fit.outside.tolist() == [False, False, True, True, True]
+    assert fit.flagged.tolist() == [False, False, True, True, True]
     assert np.isfinite(fit.means).all()
     np.testing.assert_allclose(fit.means[:2, 0], [1.0, 2.0], atol=1e-4)
 
@@ -132,7 +129,6 @@ def test_other_arms_count_as_far_as_they_lie_in_the_span() -> None:
     active = np.array([True, True, False, False])
     fit = least_squares(x, means, np.array([1, 0, 5, 5]), active=active, intercept=False)
     np.testing.assert_allclose(fit.means[:2, 0], [1.0, 2.0], atol=1e-12)
-    assert fit.rank == 1
 
 
 def test_estimates_only_the_active_arms() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from asktell.posterior import two_way
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.shape import Shape
@@ -76,13 +77,14 @@ def test_likelihoods_of_two_shapes_compare_as_those_of_the_scores(n_arms: int, n
     assert found[0] - found[1] == pytest.approx(direct[0] - direct[1])
 
 
-def test_a_flat_shape_changes_nothing() -> None:
+def test_a_flat_shape_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two_way, "reml", lambda *_: V)  # the same variances for both
     rng = np.random.default_rng(6)
     arms, examples = np.nonzero(rng.random((6, 12)) < 0.6)
     cells = Cells.of(arms, examples, rng.normal(size=(len(arms), 1)), 12)
     ones = np.ones(12)
     flat = Shape(np.zeros(12), ones, ones, ones, ones, (0.1, 0.4, 0.5))
-    plain, shaped = (posterior(cells, 0, 6, 12, V, shape=given) for given in (None, flat))
+    plain, shaped = (posterior(cells, 0, 6, 12, averaged=False, shape=given) for given in (None, flat))
     np.testing.assert_allclose(shaped.mean, plain.mean, rtol=1e-6)
     np.testing.assert_allclose(shaped.sd, plain.sd, rtol=1e-6)
     assert shaped.trust == pytest.approx(0.89)

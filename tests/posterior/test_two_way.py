@@ -56,10 +56,20 @@ def some_cells(rng: np.random.Generator, n_arms: int, n_examples: int, n: int) -
     return Cells.of(chosen // n_examples, chosen % n_examples, rng.normal(size=(n, 1)), n_examples)
 
 
+def given_variances(cells: Cells, n_arms: int, n_examples: int | None, v: Variances) -> Posterior:
+    """The posterior with these variances instead of the most likely ones."""
+    spread = cells.scores.std() ** 2
+    if cells.noisy is not None:
+        spread += (cells.noisy.squares[:, 0] / cells.noisy.asks).mean()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_way, "reml", lambda *_: Variances(*(part / spread for part in v)))
+        return posterior(cells, 0, n_arms, n_examples, averaged=False)
+
+
 @pytest.mark.parametrize(("n_arms", "n_examples", "n"), [(3, 6, 9), (7, 3, 12), (5, 5, 25), (1, 5, 3), (4, 1, 3)])
 def test_it_is_dense_gaussian_conditioning(n_arms: int, n_examples: int, n: int) -> None:
     cells, v = some_cells(np.random.default_rng(1), n_arms, n_examples, n), Variances(0.3, 0.5, 0.2)
-    fit = posterior(cells, 0, n_arms, n_examples, v)
+    fit = given_variances(cells, n_arms, n_examples, v)
     mean, cov = dense(cells, n_arms, n_examples, v)
     np.testing.assert_allclose(fit.mean, mean, atol=1e-5)
     np.testing.assert_allclose(covariance(fit), cov, atol=1e-5)
@@ -76,7 +86,7 @@ def test_scores_on_foreign_examples_inform_the_level_only(seed: int, n_arms: int
     v = Variances(0.3, 0.5, 0.2)
     if np.std(cells.scores) == 0:
         return
-    fit = posterior(cells, 0, n_arms, n_examples, v)
+    fit = given_variances(cells, n_arms, n_examples, v)
     mean, cov = dense(cells, n_arms, n_examples, v)
     np.testing.assert_allclose(fit.mean, mean, atol=1e-5)
     np.testing.assert_allclose(covariance(fit), cov, atol=1e-5)
@@ -94,7 +104,7 @@ def test_with_noise_it_is_dense_conditioning_on_single_scores(
         examples = np.where(np.arange(n) < 4, -1, examples)
         named = np.where(examples < 0, n_examples + np.arange(n), examples)
     cells = Cells.of(arms, examples, y[:, None], n_examples, noisy=True)
-    fit = posterior(cells, 0, n_arms, n_examples, v)
+    fit = given_variances(cells, n_arms, n_examples, v)
     assert 0.0 < fit.noise <= 0.999
     mean, cov = dense_with_noise(arms, named, y, n_arms, n_examples, v, fit.noise)
     np.testing.assert_allclose(fit.mean, mean, atol=1e-5)
@@ -145,7 +155,7 @@ def test_without_examples_it_is_the_one_way_model() -> None:
     y = rng.normal(size=6)
     t, s = 0.4, 0.9
     cells = Cells.of(arms, np.full(6, -1), y[:, None], None)
-    fit = posterior(cells, 0, 4, None, Variances(t, 1.0, s))
+    fit = given_variances(cells, 4, None, Variances(t, 1.0, s))
     counts = np.bincount(arms, minlength=3)
     means = np.bincount(arms, y) / counts
     weights = 1 / (t + s / counts)
@@ -296,7 +306,7 @@ def test_an_additive_metric_without_noise_is_nearly_known() -> None:
 def test_draws_have_the_posterior_mean_and_covariance() -> None:
     rng = np.random.default_rng(7)
     cells = some_cells(rng, 5, 9, 20)
-    fit = posterior(cells, 0, 5, 9, Variances(0.2, 0.5, 0.4))
+    fit = given_variances(cells, 5, 9, Variances(0.2, 0.5, 0.4))
     draws = fit.draws(rng.normal(size=(40_000, fit.n_normals)))
     np.testing.assert_allclose(draws.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 200)
     np.testing.assert_allclose(np.cov(draws.T), covariance(fit), atol=0.05 * fit.sd.max() ** 2)
@@ -374,7 +384,7 @@ def test_errors_are_those_of_the_samples_where_no_example_is_common(averaged: bo
     arms = np.repeat(np.arange(4), per_arm)
     examples = rng.permutation(n_examples)[: len(arms)]
     y = means[arms] + 0.1 * rng.normal(size=len(arms))
-    fit = posterior(Cells.of(arms, examples, y[:, None], n_examples, False), 0, 4, n_examples, None, None, averaged)
+    fit = posterior(Cells.of(arms, examples, y[:, None], n_examples, False), 0, 4, n_examples, None, averaged)
     textbook = 0.1 / np.sqrt(per_arm)
     assert (0.5 * textbook < fit.sd).all()
     assert (fit.sd < 3.0 * textbook).all()  # variances are guessed, and the level is common
