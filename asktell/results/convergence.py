@@ -86,20 +86,17 @@ def at(state: State, rows: int) -> State:
 
 
 def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, Any]:
-    problem = state.problem
-    p_right = agreement = None
-    tally = state.current_tally()
+    problem, tally, found = state.problem, state.current_tally(), stated(state)
     means, errors = tally.means, tally.standard_errors(problem.population)
-    if answer is None:
-        answer = method.answer(state)
-    found = stated(state)
+    answer, p_right, agreement = method.answer(state) if answer is None else answer, None, None
     if found is not None and isinstance(method, Adaptive):
         means, errors = found.means, found.errors
     if found is not None and answer and not found.is_guess and not state.doubts:
         if isinstance(problem.goal, BestFeasible):
             p_right = float(chances(state, found).p_best[answer[0]])
         else:
-            agreement = _agreement(members(state, found), answer)
+            front = members(state, found)  # the expected F1 of the answer and the front, over draws of the front
+            agreement = float((2.0 * front[:, answer].sum(axis=1) / (len(answer) + front.sum(axis=1))).mean())
     first = answer[0] if answer else None
     return {
         "answer": answer[:50],
@@ -109,12 +106,6 @@ def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, 
         "p_right": p_right,
         "agreement": agreement,
     }
-
-
-def _agreement(members: Any, answer: list[int]) -> float | None:
-    """The expected F1 of a set and the front, over draws of the front."""
-    hits = members[:, answer].sum(axis=1)
-    return float((2.0 * hits / (len(answer) + members.sum(axis=1))).mean())
 
 
 def _numbers(row: Any) -> list[float | None]:

@@ -61,6 +61,7 @@ def layers(values: Values) -> list[Indices]:
     return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []
 
 
+_PLAIN = ("spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "feasible")
 CONFIDENCE = 0.95  # the confidence of what is said about the baseline
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
@@ -242,15 +243,7 @@ class Result:
             "selected": [entry.to_dict() for entry in self.selected],
             "prompts": [entry.to_dict() for entry in self.prompts],
             "verdict": self.verdict.to_dict(),
-            "spent": self.spent,
-            "budget": self.budget,
-            "spent_cost": self.spent_cost,
-            "max_cost": self.max_cost,
-            "done": self.done,
-            "stopped_early": self.stopped_early,
-            "finished_early": self.finished_early,
-            "repeats": self.repeats,
-            "feasible": self.feasible,
+            **{name: getattr(self, name) for name in _PLAIN},
             "failures": [asdict(group) for group in self.failures],
             "notes": list(self.notes),
             "baseline": self.baseline,

@@ -62,16 +62,16 @@ def sample_errors(state: State, tally: Tally) -> Means:
             asks = state.told[:, None]
             alike = np.maximum(left, n / asks)  # it may be that examples do not differ
         for j, limits in enumerate(limits_of(state)):
-            column = scores[:, j]
+            column, equal = scores[:, j], 0
             if n_seen > 1 and (column == column[0]).all():
-                size = limits[1] - limits[0] if limits else abs(float(column[0])) or np.nan
-                errors[:, j] = size * chance_of_another(float(column[0]), n_seen, tally.counts, limits)
-                errors[:, j] *= np.sqrt(alike[:, j])
+                equal, score, size = n_seen, float(column[0]), abs(float(column[0])) or np.nan
             elif freedom > 0 and tally.pooled_variance[j] == 0.0:
                 # Every prompt has its own score, again and again: simple ones may have been equal by chance.
-                size = limits[1] - limits[0] if limits else float(np.ptp(column))
-                simple = next((x for x in np.unique(column).tolist() if agrees_by_chance(x, limits)), float(column[0]))
-                errors[:, j] = size * chance_of_another(simple, freedom + 1, tally.counts, limits)
+                equal, size = freedom + 1, float(np.ptp(column))
+                score = next((x for x in np.unique(column).tolist() if agrees_by_chance(x, limits)), float(column[0]))
+            if equal:
+                size = limits[1] - limits[0] if limits else size
+                errors[:, j] = size * chance_of_another(score, equal, tally.counts, limits)
                 errors[:, j] *= np.sqrt(alike[:, j])
             elif len(column) and np.isin(column, (0.0, 1.0)).all():
                 of_all = (n_seen * column.mean() + 1.0) / (n_seen + 2.0)
