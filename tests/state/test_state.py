@@ -4,7 +4,6 @@ import json
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,11 +117,6 @@ def test_iid_plans_draw_their_own_examples_and_none_repeats_the_shared_order() -
     assert len(set(state.plan_examples)) == 8
 
 
-def test_without_examples_a_pull_has_none() -> None:
-    state = folded(initial(problem(n_examples=None)), PLANNED)
-    assert state.next_pull() == Pull(None, 0, None)
-
-
 def test_the_ledger() -> None:
     state = folded(initial(problem()), PLANNED)
     state = folded(state, Asked(0, 0, 3), Asked(1, 1, 3), Asked(2, 2, 3))
@@ -140,27 +134,6 @@ def test_the_ledger() -> None:
     assert (state.spent, len(state.history)) == (2, 3)
 
 
-def test_a_failed_pull_is_replaced_by_the_example_after_those_planned() -> None:
-    state = folded(initial(problem()), PLANNED)
-    order = problem().order.tolist()
-    state = folded(state, Asked(0, 0, order[0]), Failed(0, "boom"))
-    assert state.next_pull() == Pull(None, 0, order[2])
-    state = folded(state, Asked(1, 0, order[2]), Failed(1, "boom"))
-    assert state.next_pull() == Pull(None, 0, order[3])
-    assert state.drawn().tolist() == [4, 2, 2, 2]
-    state = apply(state, Decided(1, pulls=1))
-    assert state.plan_examples == (order[4], order[2], order[2], order[2])
-
-
-def test_the_last_failure_allowed_takes_the_arm_and_its_plan_out() -> None:
-    state = folded(initial(problem(max_failure_rate=1e-6)), PLANNED, Asked(0, 0, 3), Asked(1, 1, 3), Failed(0, "boom"))
-    assert state.active.tolist() == [1, 2, 3]
-    assert 0 not in state.plan_arms
-    round_, departure = state.left[0]
-    assert (round_, departure) == (1, Departure(0, "failed", "1 of 1 evaluations failed, last: boom"))
-    assert sorted(state.pending) == [1]
-
-
 def test_a_decision_moves_arms_out_and_is_kept_with_the_rows_it_saw() -> None:
     state = folded(initial(problem()), Decided(0, pulls=1), Asked(0, 0, 3), Told(0, (1.0, 2.0)))
     departure = Departure(2, "rejected", "why", (0.5, 0.5), (None, 0.0))
@@ -170,18 +143,6 @@ def test_a_decision_moves_arms_out_and_is_kept_with_the_rows_it_saw() -> None:
     assert [after.plan_arms.count(arm) for arm in range(4)] == [3, 0, 0, 1]
     assert (after.tallied, after.tally.counts.tolist()) == (1, [1, 0, 0, 0])
     assert state.active.tolist() == [0, 1, 2, 3]
-
-
-def test_tallies_do_not_depend_on_the_order_of_answers() -> None:
-    rng = np.random.default_rng(0)
-    rows = {trial: tuple(rng.normal(size=2).tolist()) for trial in range(8)}
-    asked = folded(initial(problem()), PLANNED, *[Asked(t, t % 4, t // 4) for t in range(8)])
-    tallies = []
-    for order in (range(8), reversed(range(8)), rng.permutation(8).tolist()):
-        tallies.append(folded(asked, *[Told(t, rows[t]) for t in order]).current_tally())
-    for tally in tallies[1:]:
-        for name in ("counts", "first", "sums", "squares"):
-            np.testing.assert_array_equal(getattr(tally, name), getattr(tallies[0], name))
 
 
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
