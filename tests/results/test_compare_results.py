@@ -17,11 +17,9 @@ from asktell import (
     ParetoSet,
     Race,
     Selector,
-    Study,
     maximize,
 )
 from asktell.results.comparison import compare
-from asktell.storages.memory import MemoryStorage
 
 PROMPTS = {"mine": "Answer.", "b": "Answer briefly.", "c": "Answer at length."}
 ZERO_ONE = BestFeasible(maximize("accuracy", range=(0, 1)))
@@ -69,21 +67,6 @@ def test_a_comparison_is_that_of_the_scores_on_common_examples_in_the_shared_ord
     # By default with the selected prompt.
     assert result.selected[0].id == "mine"
     assert result.compare("c").b == "mine"
-
-
-@pytest.mark.parametrize("baseline", [None, "mine"])
-@pytest.mark.parametrize("kind", ["selector", "study"])
-def test_selectors_and_studies_compare_as_their_results_do(kind: str, baseline: str | None) -> None:
-    selector: Any = Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40, baseline=baseline)
-    if kind == "study":
-        selector = Study.create(MemoryStorage(), "s", selector)
-    played(selector, table(3, 40))
-    other = next(id_ for id_ in PROMPTS if id_ not in (baseline, selector.result().selected[0].id))
-    for arguments in ((other,), ("b", "mine"), ("Answer briefly.", "c", 0.9, 0.1)):
-        assert selector.compare(*arguments) == selector.result().compare(*arguments)
-    for arguments in (("b", "b"), ("b", "nobody"), ("b", "c", 2.0), ("b", "c", 0.9, -1.0)):
-        with pytest.raises(InvalidArgumentError):
-            selector.compare(*arguments)
 
 
 def test_two_named_prompts_are_compared_without_the_rest_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
