@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import Counts, Features, Means, pad_rows, padded_size, spread_evenly, standardized
+from asktell.numerics.arrays import Counts, Features, Matrix, Means, pad_rows, padded_size, spread_evenly, standardized
 from asktell.numerics.tally import Tally
 from asktell.problem.checks import check_number, whole
 
@@ -28,15 +28,11 @@ _PRIOR = np.array([[-1.5, -1.5, -0.7, 0.0], [0.1, 0.1, 1.0, 0.0]])
 
 
 class Prediction(NamedTuple):
-    """Predictions for all K arms: `means` and `standard_errors` (K, m).
-
-    `variances` (m, 4), in squared metric units: of the part smooth in the features, the part linear in them, the
-    own effects, and the noise of one pull.
-    """
+    """For all K arms, in the metrics' units or, of variances, their squares."""
 
     means: Means
     standard_errors: Means
-    variances: npt.NDArray[np.float64]
+    variances: Matrix  # (m, 4): smooth in the features, linear in them, own effects, noise of one pull
 
 
 @final

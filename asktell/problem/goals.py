@@ -188,7 +188,6 @@ class Bound(NamedTuple):
 class _Share(NamedTuple):
     """A column of 0 and 1: whether a score of `metric` is on the right side of the bound."""
 
-    name: str
     metric: int
     bound: float
     at_most: bool
@@ -252,7 +251,7 @@ class Goal(ABC):
             raise InvalidArgumentError(f"{FAILURE_RATE!r} can be bounded, as by at_most(0.02), and is no objective.")
         metrics = tuple(name for name in names if name != FAILURE_RATE)
         tails = {c.column: c for c in constraints if c.quantile is not None}
-        shares = tuple(_Share(name, metrics.index(c.metric), c.bound, c.at_most) for name, c in tails.items())
+        shares = tuple(_Share(metrics.index(c.metric), c.bound, c.at_most) for c in tails.values())
         columns = (*metrics, *tails, *(name for name in names if name == FAILURE_RATE))
         if len(set(columns)) < len(columns):
             raise InvalidArgumentError(f"A metric has the name of another one's share: {list(columns)}.")
