@@ -154,11 +154,9 @@ class RemoteStudy(AbstractStudy):
 
     # Asking and telling. What is sent is checked here first, so that a mistake is known before it travels.
 
-    def _ask_for(
-        self, n: int, worker: str | None, seconds: float, besides: Collection[int], process: str | None
-    ) -> list[Trial]:
+    def _ask_for(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
         lease = None if worker is None else seconds
-        data = self._post("ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)], process=process)
+        data = self._post("ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)])
         trials = _trials(data)
         repeated = zip(trials, data.get("repeats", ()), strict=False)  # left out if none was
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})

@@ -148,7 +148,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
         """Get trials to evaluate. A worker gets the trials that it holds, and new ones up to n in total."""
 
         def operation(study: Study) -> dict[str, Any]:
-            trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides, process=body.process)
+            trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides)
             repeats = [study.repeat_of(trial) for trial in trials]
             asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
             if not trials and study.paused:

@@ -240,8 +240,6 @@ class Ask(StrictRequest):
         list[StrictInt],
         Field(max_length=10_000, description="Ids of trials that the worker is busy with; it wants n others."),
     ] = []
-    process: Text | None = None
-    """The worker's process, as asktell writes it; on the service's machine its end is noticed."""
 
 
 Details = Annotated[

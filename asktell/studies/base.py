@@ -40,7 +40,6 @@ class AbstractStudy(Selection):
         worker: str | None = None,
         lease: float | None = None,
         besides: Collection[int] = (),
-        process: str | None = None,
     ) -> Trial | None: ...
 
     @overload
@@ -51,7 +50,6 @@ class AbstractStudy(Selection):
         worker: str | None = None,
         lease: float | None = None,
         besides: Collection[int] = (),
-        process: str | None = None,
     ) -> list[Trial]: ...
 
     def ask(
@@ -61,7 +59,6 @@ class AbstractStudy(Selection):
         worker: str | None = None,
         lease: float | None = None,
         besides: Collection[int] = (),
-        process: str | None = None,
     ) -> Trial | list[Trial] | None:
         """What to evaluate now: a trial, or with `n` a list of up to n, grouped by prompt.
 
@@ -74,8 +71,6 @@ class AbstractStudy(Selection):
                 restarted goes on with its own, and is topped up to n.
             lease: seconds until the trials may be given to somebody else; 600 by default. Needs a worker.
             besides: ids of trials that the worker is busy with; n others are wanted. Needs a worker.
-            process: the one that evaluates them, as `asktell.studies.leases.this_process` names it: when it is gone,
-                they are given to others at once, where that can be known. A `Worker` passes it.
 
         Raises:
             InvalidArgumentError: an argument cannot be used.
@@ -87,16 +82,14 @@ class AbstractStudy(Selection):
             raise InvalidArgumentError(
                 "besides needs worker: give the name of the worker that is busy with these trials."
             )
-        seconds = SECONDS if lease is None and process is None else check_lease(worker, lease, process)
-        trials = self._ask_for(wanted, worker, seconds, busy, process)
+        seconds = SECONDS if lease is None else check_lease(worker, lease)
+        trials = self._ask_for(wanted, worker, seconds, busy)
         if n is None:
             return trials[0] if trials else None
         return trials
 
     @abstractmethod
-    def _ask_for(
-        self, n: int, worker: str | None, seconds: float, besides: Collection[int], process: str | None
-    ) -> list[Trial]:
+    def _ask_for(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
         """Up to n trials; all arguments are checked."""
 
     def tell(

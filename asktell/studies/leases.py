@@ -1,14 +1,9 @@
 """Who holds which trial, and until when, and whether more are handed out: folded from a study's log like its state.
 
-A lease ends when its trial is told, has failed or is handed back. One that ran out, or whose process is gone, is ended
+A lease ends when its trial is told, has failed or is handed back. One that ran out is ended
 by whoever asks next: the trial is `Expired`, and handed out again under the same id.
 """
 
-import hashlib
-import os
-import socket
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from immutables import Map
@@ -28,11 +23,10 @@ class Leased(NamedTuple):
     worker: str
     deadline: float
     trials: tuple[int, ...]
-    process: str | None = None  # that evaluates them, if it is known; otherwise the one that was known stays
 
 
 class Expired(NamedTuple):
-    """A lease ran out, or its process is gone; the trial's `Released` or `Failed` follows."""
+    """A lease ran out; the trial's `Released` or `Failed` follows."""
 
     trial: int
 
@@ -52,11 +46,10 @@ Entry = Event | Leased | Expired | Paused | Resumed
 
 
 class Lease(NamedTuple):
-    """Who holds a trial, until when, and in which process."""
+    """Who holds a trial, and until when."""
 
     worker: str
     deadline: float
-    process: str | None = None
 
 
 class Holding(NamedTuple):
@@ -102,26 +95,12 @@ class Leases(NamedTuple):
         """The trials whose leases have run out, oldest first."""
         return sorted(trial for trial, lease in self.by_trial.items() if lease.deadline <= now)
 
-    def gone(self, worker: str | None) -> list[int]:
-        """The trials of processes that have ended for certain, but for those of the worker that asks, oldest first.
-
-        What it held before a restart is its own, and not an attempt that failed.
-        """
-        others = {trial: lease.process for trial, lease in self.by_trial.items() if lease.worker != worker}
-        ended = {process for process in set(others.values()) if process is not None and is_gone(process)}
-        return sorted(trial for trial, process in others.items() if process in ended)
-
 
 def follow(leases: Leases, entry: Entry) -> Leases:
     """The leases after an entry of the log."""
     if isinstance(entry, Leased):
-        new = {}
-        for trial in entry.trials:
-            before, process = leases.by_trial.get(trial), entry.process
-            if process is None and before is not None and before.worker == entry.worker:
-                process = before.process  # the one that was known stays
-            new[trial] = Lease(entry.worker, entry.deadline, process)
-        return leases._replace(by_trial=leases.by_trial.update(new))
+        lease = Lease(entry.worker, entry.deadline)
+        return leases._replace(by_trial=leases.by_trial.update(dict.fromkeys(entry.trials, lease)))
     if isinstance(entry, Paused | Resumed):
         return leases._replace(paused=entry.since if isinstance(entry, Paused) else None)
     if not isinstance(entry, _ENDINGS):
@@ -147,54 +126,10 @@ def check_worker(worker: str | None) -> str | None:
     return None if worker is None else check_name("A worker", worker)
 
 
-def check_lease(worker: str | None, lease: float | None, process: str | None = None) -> float:
-    """Seconds for which a lease lasts, 600 by default; checks its process, too."""
-    if process is not None:
-        check_name("process", process)
+def check_lease(worker: str | None, lease: float | None) -> float:
+    """Seconds for which a lease lasts, 600 by default."""
     if lease is None:
         return SECONDS
     if worker is None:
         raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
     return check_seconds("lease", lease)
-
-
-# Processes
-
-# Nobody is called gone unless that is certain: the same boot of the same machine, the same process ids (containers have
-# their own), and the kernel knows no such process, or one that began at another time. That is known on Linux; elsewhere
-# a lease has to run out.
-
-
-def this_process() -> str | None:
-    """What tells this process from every other one: machine, id, and when it began; None where that is not known."""
-    machine, start = _machine(), _start(os.getpid())
-    return None if machine is None or start is None else f"{machine}:{os.getpid()}:{start}"
-
-
-def is_gone(process: str) -> bool:
-    """True if it is certain that the process has ended."""
-    machine, pid, start = process.split(":") if process.count(":") == 2 else ("", "", "")
-    return machine == _machine() and pid.isdecimal() and _start(int(pid)) != start
-
-
-@cache
-def _machine() -> str | None:
-    """This boot of this machine with its namespaces."""
-    try:
-        if os.readlink("/proc/self") != str(os.getpid()):  # it is mounted from another namespace
-            return None
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        space = os.readlink("/proc/self/ns/pid")
-    except (OSError, ValueError):
-        return None
-    return hashlib.sha256("\n".join([boot, socket.gethostname(), space]).encode()).hexdigest()[:16]
-
-
-def _start(pid: int) -> str | None:
-    """When a process began, in ticks since the boot; None if it has ended, and at most waits to be reaped."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    state, *fields = text[text.rindex(")") + 2 :].split()  # the name before may hold anything
-    return None if state in "ZX" else fields[18]

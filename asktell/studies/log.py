@@ -10,7 +10,7 @@ A line is what one operation did, as a list of entries; an entry is a list that 
 | `["f", trial, reason, cost]`          | failed                                                   |
 | `["o", arm, example, scores, cost]`   | observed elsewhere; `scores` null where only money was   |
 | `["d", decision]`                     | decided, as in a saved selector                          |
-| `["l", worker, deadline, [trial, .]]` | leased; then the process, if it is known                 |
+| `["l", worker, deadline, [trial, .]]` | leased; a process that follows is not looked at          |
 | `["x", trial]`                        | a lease ran out                                          |
 | `["p", time]`                         | paused: nothing is handed out                            |
 | `["g"]`                               | it goes on                                               |
@@ -59,7 +59,7 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
     events.Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
     events.Observed: lambda e: ["o", e.arm, e.example, e.scores, *([] if e.cost is None else [e.cost])],
     events.Decided: lambda e: ["d", serialization.dump_decided(e)],
-    Leased: lambda e: ["l", e.worker, e.deadline, e.trials, *([] if e.process is None else [e.process])],
+    Leased: lambda e: ["l", *e],
     Expired: lambda e: ["x", e.trial],
     Paused: lambda e: ["p", e.since],
     Resumed: lambda _: ["g"],
@@ -91,8 +91,7 @@ def _load(item: Any, problem: Problem) -> Entry:
     if kind == "l" and n in (4, 5):
         if type(item[1]) is not str or type(item[2]) not in (int, float) or not math.isfinite(item[2]):
             raise InvalidStateError(f"A lease must have a worker and a deadline, got {short(item)}.")
-        process = serialization.typed("a process", item[4], str) if n == 5 else None
-        return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]), process)
+        return Leased(item[1], float(item[2]), tuple([_trial(trial) for trial in item[3]]))
     if kind in ("r", "x") and n == 2:
         return (events.Released if kind == "r" else Expired)(_trial(item[1]))
     if kind == "f" and n in (3, 4) and type(item[2]) is str:

@@ -92,7 +92,7 @@ def _dump_leases(leases: Leases) -> dict[str, Any]:
     return {
         "paused": leases.paused,
         "held": [
-            [worker, [[trial, *leases.by_trial[trial][1:]] for trial in leases.held(worker)]]
+            [worker, [[trial, leases.by_trial[trial].deadline, None] for trial in leases.held(worker)]]
             for worker in sorted({lease.worker for lease in leases.by_trial.values()})
         ],
         "reissued": [[trial, *reissue] for trial, reissue in sorted(leases.reissued.items())],
@@ -100,11 +100,7 @@ def _dump_leases(leases: Leases) -> dict[str, Any]:
 
 
 def _load_leases(data: dict[str, Any], state: State) -> Leases:
-    by_trial = {
-        int(trial): Lease(str(worker), float(end), None if process is None else str(process))
-        for worker, held in data["held"]
-        for trial, end, process in held
-    }
+    by_trial = {int(trial): Lease(str(worker), float(end)) for worker, held in data["held"] for trial, end, _ in held}
     if not all(trial in state.pending for trial in by_trial):
         raise InvalidStateError("The study's snapshot has leases on trials that are not pending.")
     reissued = {

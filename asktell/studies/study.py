@@ -218,9 +218,7 @@ class Study(AbstractStudy):
 
     # Asking
 
-    def _ask_for(
-        self, n: int, worker: str | None, seconds: float, besides: Collection[int], process: str | None
-    ) -> list[Trial]:
+    def _ask_for(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (logged, clock):
             if logged.leases.paused is not None:
@@ -232,11 +230,8 @@ class Study(AbstractStudy):
                 trials = [logged.trial(id_) for id_ in ids]
             held = len(trials)
             trials += logged.selector._ask(n - held)
-            if len(trials) < n and (gone := logged.leases.gone(worker)):
-                logged.expire(gone, self._max_attempts)
-                trials += logged.selector._ask(n - len(trials))
             if worker is not None and trials:
-                logged.note(Leased(worker, round(now + seconds, 3), tuple(map(attrgetter("id"), trials)), process))
+                logged.note(Leased(worker, round(now + seconds, 3), tuple(map(attrgetter("id"), trials))))
             return logged.grouped(trials) if held else trials
 
     # Telling. When these return, what they took is on the disk.

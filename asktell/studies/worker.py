@@ -22,7 +22,7 @@ from asktell.running.board import SelectionWorker
 from asktell.selector import Selection, Selector
 from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.base import AbstractStudy
-from asktell.studies.leases import Holding, this_process
+from asktell.studies.leases import Holding
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -144,11 +144,11 @@ class Worker(SelectionWorker):
         wanted = 1 if n is None else whole("n", n, 0)
         if len(self._at_hand) < wanted:
             busy = (*self._out, *(trial.id for trial in self._at_hand))
-            more, process = wanted - len(self._at_hand) + self.ahead, this_process()
+            more = wanted - len(self._at_hand) + self.ahead
             self._asking = True
             try:
                 self._at_hand += self._persist(
-                    lambda: self.study.ask(more, worker=self.name, lease=self.lease, besides=busy, process=process)
+                    lambda: self.study.ask(more, worker=self.name, lease=self.lease, besides=busy)
                 )
             except AsktellError:
                 self._asking = False

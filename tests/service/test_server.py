@@ -18,13 +18,11 @@ from typing import Any
 import pytest
 import urllib3
 
-import asktell
 from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
 from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
 from asktell_adapters.cli.main import main
 from tests.service.conftest import Process
-from tests.studies.test_processes import end, holder, linux, new, score
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
 
@@ -67,17 +65,6 @@ def test_with_a_token_all_may_be_served(serve: Any) -> None:
     assert '"GET /v1/studies/a%20b HTTP/1.1" 401' in errors
     for secret in (TOKEN, READ, "wrong-token"):
         assert secret not in errors + process.line
-
-
-@linux
-def test_a_run_after_a_kill_waits_for_nobody(serve: Any) -> None:
-    process = serve()
-    with RemoteStudy.create(process.url, "s", new()) as study:
-        end(holder(process.url))
-        before = time.monotonic()
-        assert asktell.run(study, score, progress=False).spent == 12
-        assert time.monotonic() - before < 60
-        assert study.pending == []
 
 
 @pytest.mark.parametrize("proxy", [None, "127.0.0.2", "127.0.0.1"])

@@ -1,5 +1,6 @@
 """`asktell.run` on a study, by one worker or several."""
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Selector, StorageError, Study, Trial
+from asktell.storages.memory import MemoryStorage
 from asktell.studies import worker as worker_module
 from asktell.testing.fakes import Table
 
@@ -227,3 +229,36 @@ def test_trials_are_asked_for_ahead_of_need(study: Study, selector: Selector, ta
 def test_how_far_ahead_is_a_whole_number(ahead: Any, study: Study) -> None:
     with pytest.raises(asktell.InvalidArgumentError, match="ahead"):
         study.worker(ahead=ahead)
+
+
+# Whom a worker waits for
+
+
+def few() -> Selector:
+    return Selector(["a", "b", "c"], BestFeasible("q"), 12, "uniform", examples=8)
+
+
+def test_who_waits_says_for_whom(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "_SAID_AFTER", 0.1)
+    study = Study.create(MemoryStorage(), "s", few())
+    study.ask(2, worker="slow", lease=1.5)
+    unnamed = study.ask()
+    assert unnamed is not None
+
+    def evaluate(prompt: str, example: int | None) -> float:
+        if study.spent == 8:
+            study.tell(unnamed, 0.5)
+        return 0.1 * ord(prompt[0]) % 1
+
+    with caplog.at_level(logging.WARNING, "asktell"):
+        ends = time.time() + 1.5
+        assert asktell.run(study, evaluate, progress=False).spent == 12
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("Waiting for 2 trials held by worker slow until ")
+    assert time.strftime("%H:%M:", time.localtime(ends)) in line
+    held = study.workers
+    study.ask(1)
+    assert held() == []
+    other = Study.create(MemoryStorage(), "s", few())
+    other.ask()
+    assert worker_module.held_by(other.workers(), 0.0).startswith("1 trial asked without a worker's name")
