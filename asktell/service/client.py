@@ -162,6 +162,17 @@ class RemoteStudy(AbstractStudy):
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         return trials
 
+    def tell(
+        self,
+        trial: AnyTrial,
+        scores: Scores,
+        cost: float | None = None,
+        *,
+        worker: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> bool:
+        return self._taken("tell", **self._told(Tell(trial, scores, cost, details)), worker=worker)
+
     def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
         outcomes: list[bool | Exception | None] = []
         scores: list[dict[str, Any]] = []
@@ -189,11 +200,7 @@ class RemoteStudy(AbstractStudy):
         return self._goal.vector(scores)[: len(self._goal.metrics)]
 
     def observe(
-        self,
-        prompt: AnyPrompt,
-        scores: Scores | None,
-        example: int | str | None = None,
-        cost: float | None = None,
+        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
     ) -> bool:
         vector = None if scores is None and cost is not None else self._vector(scores)
         cost = None if cost is None else checks.check_cost(cost)

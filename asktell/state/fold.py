@@ -146,11 +146,7 @@ def _decided(state: State, event: events.Decided) -> State:
     drawn = state.drawn()
     drawn[active] += pulls
     return state._replace(
-        plan_arms=tuple(arms.tolist()),
-        plan_examples=tuple(examples.tolist()),
-        position=0,
-        draws=drawn,
-        redraws=Map(),
+        plan_arms=tuple(arms.tolist()), plan_examples=tuple(examples.tolist()), position=0, draws=drawn, redraws=Map()
     )
 
 

@@ -8,16 +8,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from asktell._util.forks import fresh_after_fork
-from asktell.storages.base import (
-    MOST,
-    AbstractStorage,
-    Line,
-    Snapshot,
-    no_study,
-    study_exists,
-    study_gone,
-    taken,
-)
+from asktell.storages.base import MOST, AbstractStorage, Line, Snapshot, no_study, study_exists, study_gone, taken
 
 _shared: dict[str, "MemoryStorage"] = {}
 

@@ -233,11 +233,7 @@ class PostgreSQLStorage(SQLStorage):
     """
 
     def __init__(
-        self,
-        url: str,
-        clock: Callable[[], float] | None = None,
-        patience: float = 60.0,
-        connections: int = CONNECTIONS,
+        self, url: str, clock: Callable[[], float] | None = None, patience: float = 60.0, connections: int = CONNECTIONS
     ) -> None:
         self._clock = clock
         self._patience = patience

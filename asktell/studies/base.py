@@ -34,22 +34,12 @@ class AbstractStudy(Selection):
 
     @overload
     def ask(
-        self,
-        n: None = None,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
+        self, n: None = None, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
     ) -> Trial | None: ...
 
     @overload
     def ask(
-        self,
-        n: int,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
+        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
     ) -> list[Trial]: ...
 
     def ask(

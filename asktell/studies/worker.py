@@ -183,12 +183,7 @@ class Worker(SelectionWorker):
         return taken
 
     def fail(
-        self,
-        trial: AnyTrial,
-        reason: str | BaseException,
-        cost: float | None = None,
-        *,
-        details: Details | None = None,
+        self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None, *, details: Details | None = None
     ) -> bool:
         """See `Study.fail`."""
         trial = self._own(trial)
