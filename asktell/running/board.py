@@ -344,7 +344,7 @@ class Board:
                     refused[tell.trial.id] = outcome
         while self._taken:
             trial, found = self._taken[0]
-            self._conclude(trial, found._replace(error=refused.get(trial.id)))
+            self._conclude(trial, found._replace(error=refused[trial.id]) if trial.id in refused else found)
             del self._taken[0]
 
     def _conclude(self, trial: Trial, found: Finding) -> None:

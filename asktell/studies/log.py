@@ -68,8 +68,7 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
 }
 
 
-@serialization.checked("A line of the study's log")
-def decode(line: str | bytes, problem: Problem) -> list[Entry]:
+def _decode(line: str | bytes, problem: Problem) -> list[Entry]:
     """The entries of a line; `problem` as it was before."""
     entries: list[Entry] = []
     for item in serialization.items("A line of a study's log", json.loads(line)):
@@ -78,6 +77,9 @@ def decode(line: str | bytes, problem: Problem) -> list[Entry]:
         if isinstance(entry, GROWTH):
             problem = grown(problem, entry)
     return entries
+
+
+decode = serialization.checked("A line of the study's log")(_decode)
 
 
 def _load(item: Any, problem: Problem) -> Entry:
@@ -240,7 +242,7 @@ class LoggedSelector:
         """What follows from the lines; `told` gets who told how many."""
         state, leases, prompts, n_entries = self.state, self.leases, self.selector.prompts, 0
         for line in lines:
-            entries = decode(line, state.problem)
+            entries = _decode(line, state.problem)
             leased: list[Leased] = []
             for entry in entries:
                 check(state, entry)

@@ -6,9 +6,9 @@ is; the copy is thrown away and made anew whenever it does not fit.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from threading import Lock, RLock
+from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar
 
 from asktell._util.forks import fresh_after_fork
@@ -43,7 +43,7 @@ class Replica:
         # A thread takes these in this order, and a storage's own lock last; it may hold any of them alone.
         self._deciding = Lock()
         self.lock = RLock()
-        self._waiting: deque[tuple[Operation[Any], Future[Any]]] = deque()  # for a transaction
+        self._waiting: deque[Any] = deque()  # what `together` waits for
         self._details: list[tuple[int, str]] = []  # to be committed with the logged's new entries
         self._restore()
         with self.reading():
@@ -135,31 +135,33 @@ class Replica:
 
         What each returned, or the error that it raised: then it left no trace, and was no concern of the others.
         """
-        futures = [Future[_T | Exception]() for _ in operations]
-        self._waiting.extend(zip(operations, futures, strict=True))
+        tickets = [SimpleNamespace(operation=each, outcome=None, error=None, done=False) for each in operations]
+        self._waiting.extend(tickets)
         with self.lock:
-            if not all(future.done() for future in futures):
+            if not all(ticket.done for ticket in tickets):
                 self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
-        return [future.result() for future in futures]
+        for ticket in tickets:
+            if ticket.error is not None:
+                raise ticket.error
+        return [ticket.outcome for ticket in tickets]
 
-    def _commit(self, waiting: list[tuple[Operation[Any], Future[Any]]]) -> None:
-        outcomes: list[Any] = []
+    def _commit(self, tickets: list[Any]) -> None:
         try:
             with self.writing(durable=True) as (logged, clock):
-                for operation, _ in waiting:
+                for ticket in tickets:
                     try:
                         with logged.attempt():
-                            outcomes.append(operation(logged, clock))
+                            ticket.outcome = ticket.operation(logged, clock)
                     except StorageError:  # of the clock: nothing can be committed
                         raise
                     except Exception as error:
-                        outcomes.append(error)
+                        ticket.outcome = error
         except BaseException as error:
-            for _, future in waiting:  # each thread raises one of its own: a traceback belongs to one thread
-                future.set_exception(type(error)(*error.args) if isinstance(error, AsktellError) else error)
-        else:
-            for (_, future), outcome in zip(waiting, outcomes, strict=True):
-                future.set_result(outcome)
+            for ticket in tickets:  # each thread raises one of its own: a traceback belongs to one thread
+                ticket.error = type(error)(*error.args) if isinstance(error, AsktellError) else error
+        finally:
+            for ticket in tickets:
+                ticket.done = True
 
     # Following the log
 
