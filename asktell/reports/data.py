@@ -285,9 +285,8 @@ def _counts(grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float
     goal = grid.problem.goal
     counts = []
     for j, metric in enumerate(goal.columns):
-        at_most = any(b.column == j and b.at_most for b in goal.bounds)
-        minimized = metric in goal.minimized or (at_most and all(o.metric != metric for o in goal.objectives))
-        ahead = np.array([of_a[e][j] - of_b[e][j] for e in of_a.keys() & of_b.keys()]) * (-1.0 if minimized else 1.0)
+        sign = -1.0 if metric in goal.minimized else 1.0
+        ahead = np.array([of_a[e][j] - of_b[e][j] for e in of_a.keys() & of_b.keys()]) * sign
         counts.append([int((ahead > 0).sum()), int((ahead == 0).sum()), int((ahead < 0).sum())])
     return counts
 
