@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self
 from urllib.parse import urlencode
 
 import numpy as np
@@ -31,7 +31,6 @@ from asktell.studies.details import decode, encode
 from asktell.studies.leases import Holding, check_lease
 from asktell.studies.worker import Worker
 
-_Self = TypeVar("_Self", bound="RemoteStudy")
 _TELLS_AT_ONCE = 1000
 _EVALUATIONS_AT_ONCE = 1000  # answers may be long
 _OF_A_RESULT = (
@@ -66,7 +65,7 @@ class RemoteStudy(AbstractStudy):
 
     @classmethod
     def create(
-        cls: type[_Self],
+        cls,
         url: str,
         name: str,
         selector: Selector,
@@ -76,7 +75,7 @@ class RemoteStudy(AbstractStudy):
         token: str | None = None,
         timeout: float = 90.0,
         retries: int = 8,
-    ) -> _Self:
+    ) -> Self:
         """Make a study that starts where a selector stands; see `Study.create`, and `open` for the other arguments.
 
         Raises:
@@ -92,7 +91,7 @@ class RemoteStudy(AbstractStudy):
 
     @classmethod
     def open(
-        cls: type[_Self],
+        cls,
         url: str,
         name: str,
         *,
@@ -100,7 +99,7 @@ class RemoteStudy(AbstractStudy):
         token: str | None = None,
         timeout: float = 90.0,
         retries: int = 8,
-    ) -> _Self:
+    ) -> Self:
         """The study of this name, as it stands.
 
         Args:

@@ -3,7 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Self, overload
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem.candidates import Tell, Trial, all_taken
@@ -14,8 +14,6 @@ from asktell.selector import Selection, Selector
 from asktell.state.lookup import AnyTrial
 from asktell.studies.details import encode
 from asktell.studies.leases import SECONDS, Holding, check_lease, check_worker
-
-_Self = TypeVar("_Self", bound="AbstractStudy")
 
 
 class AbstractStudy(Selection):
@@ -228,7 +226,7 @@ class AbstractStudy(Selection):
     def close(self) -> None:
         """Close the files and connections. Pending trials stay pending."""
 
-    def __enter__(self: _Self) -> _Self:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

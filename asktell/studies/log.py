@@ -145,12 +145,10 @@ def check(state: State, entry: Entry) -> None:
             pull = pull._replace(trial=state.asked)
         if pull != tuple(entry):
             raise InvalidStateError(f"The log has {entry}, but what was to be asked is {pull}.")
-    elif isinstance(entry, (events.Told, events.Failed)):
-        if state.open(entry.trial) is None:
+    elif isinstance(entry, (events.Told, events.Failed, events.Released, Expired)):
+        may_be_returned = isinstance(entry, (events.Told, events.Failed))
+        if entry.trial not in state.pending and not (may_be_returned and state.open(entry.trial)):
             raise InvalidStateError(f"The log has {short(entry)}, but this trial was not pending.")
-    elif isinstance(entry, (events.Released, Expired)):
-        if entry.trial not in state.pending:
-            raise InvalidStateError(f"The log has {entry}, but this trial was not pending.")
     elif isinstance(entry, Leased):
         if any(state.open(trial) is None for trial in entry.trials):
             raise InvalidStateError(f"The log has {short(entry)}, but not all of these trials were pending.")

@@ -9,7 +9,7 @@ from copy import copy
 from functools import partial, wraps
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
@@ -33,7 +33,6 @@ from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker
 
-_Self = TypeVar("_Self", bound="Study")
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
@@ -105,7 +104,7 @@ class Study(AbstractStudy):
 
     @classmethod
     def create(
-        cls: type[_Self],
+        cls,
         location: Location,
         name: str,
         selector: Selector,
@@ -113,7 +112,7 @@ class Study(AbstractStudy):
         max_attempts: int = 3,
         exist_ok: bool = False,
         details: Iterable[tuple[int, Mapping[str, Any]]] = (),
-    ) -> _Self:
+    ) -> Self:
         """Make a study that starts where a selector stands.
 
         Args:
@@ -146,7 +145,7 @@ class Study(AbstractStudy):
             return cls._at(storage, name, key, storage is not location)
 
     @classmethod
-    def open(cls: type[_Self], location: Location, name: str, *, examples: int | Sequence[str] | None = None) -> _Self:
+    def open(cls, location: Location, name: str, *, examples: int | Sequence[str] | None = None) -> Self:
         """The study of this name, as it stands. Its examples must be those that are given, by number or ids, if any.
 
         Raises:
@@ -163,12 +162,12 @@ class Study(AbstractStudy):
             return study
 
     @classmethod
-    def _at(cls: type[_Self], storage: AbstractStorage, name: str, key: int, owned: bool) -> _Self:
+    def _at(cls, storage: AbstractStorage, name: str, key: int, owned: bool) -> Self:
         document = documents.from_bytes(storage.document(key))
         return cls(Replica(storage, key, document.logged()), name, document.max_attempts, owned)
 
     @classmethod
-    def import_(cls: type[_Self], location: Location, path: str | Path, name: str | None = None) -> _Self:
+    def import_(cls, location: Location, path: str | Path, name: str | None = None) -> Self:
         """Make a study of a file that `export` wrote; whole, or not at all.
 
         Args:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _USERS = ("postgres", "nobody")  # the server refuses to run as root
 
@@ -44,8 +45,8 @@ class Server:
     def _run(self, name: str, *arguments: object) -> None:
         command = [str(self._binaries / name), *map(str, arguments)]
         if os.geteuid() == 0:
-            user = next(user for user in _USERS if subprocess.run(["id", user], capture_output=True).returncode == 0)
-            command = ["setpriv", f"--reuid={user}", f"--regid={_group(user)}", "--clear-groups", *command]
+            user = _user()
+            command = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *command]
         # Output goes to a file: a server that inherited a pipe would keep it open.
         with open(self._data.parent / "output", "ab") as output:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/")
@@ -69,8 +70,7 @@ def postgresql_server(folder: Path, options: str = "-c fsync=off") -> Iterator[S
         raise RuntimeError("There is no PostgreSQL server on this machine: apt-get install postgresql")
     folder.mkdir(mode=0o755)
     if os.geteuid() == 0:
-        user = next(user for user in _USERS if subprocess.run(["id", user], capture_output=True).returncode == 0)
-        shutil.chown(folder, user)
+        shutil.chown(folder, _user().pw_uid)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -84,7 +84,7 @@ def postgresql_server(folder: Path, options: str = "-c fsync=off") -> Iterator[S
             server.stop("immediate")
 
 
-def _group(user: str) -> str:
-    import pwd
+def _user() -> Any:
+    import pwd  # which Windows lacks
 
-    return str(pwd.getpwnam(user).pw_gid)
+    return next(user for user in pwd.getpwall() if user.pw_name in _USERS)
