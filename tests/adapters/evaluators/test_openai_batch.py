@@ -23,7 +23,6 @@ from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.testing.llm_server import Reply, content
 from tests.adapters.batch_server import BatchServer, Fault
 
-pytest.importorskip("openai")
 KEY = "sk-very-secret-0123456789"
 PROMPTS = ["Answer.", "Answer briefly.", "Think."]
 N_EXAMPLES = 6
@@ -45,6 +44,7 @@ def expected(prompt: str, example: int) -> float:
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 

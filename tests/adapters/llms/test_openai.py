@@ -32,14 +32,13 @@ from asktell_adapters.llms.openai import MOST_BYTES
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 
-pytest.importorskip("openai")
-pytest.importorskip("tenacity")
 KEY = "sk-very-secret-0123456789"
 HELLO = Request.chat("hello", max_new_tokens=8)
 
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 

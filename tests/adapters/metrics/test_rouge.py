@@ -11,7 +11,6 @@ from asktell.errors import EvaluatorError
 from asktell_adapters.evaluators import Completion, Example
 from asktell_adapters.metrics import HuggingFaceMetric, Rouge
 
-rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")
 TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
 TEXTS = ["The cats sat on the mat.\nThen it left.", "A dog ran, running fast", "", "then it was on the mat\nthe cat"]
 REFERENCES = ["The cat is sitting on a mat.\nIt left then.", "dogs run", "nothing", "on the mat, then it was the cat"]
@@ -28,6 +27,7 @@ def module() -> Any:
 
 
 def direct(rouge_type: str, text: str, *references: str, stem: bool = False) -> float:
+    rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")  # here, as it takes long
     scorer = rouge_scorer.RougeScorer([rouge_type], use_stemmer=stem)
     return max(float(scorer.score(reference, text)[rouge_type].fmeasure) for reference in references)
 
