@@ -120,7 +120,9 @@ def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] 
     kind = path.suffix.lower()
     prompts: list[str] | dict[str, str]
     if kind == ".txt":
-        prompts = _text_prompts(read_text(path, encoding))
+        text = read_text(path, encoding).strip()
+        parts = re.split(r"\n[ \t\r]*\n", text)
+        prompts = [part.strip() for part in (parts if len(parts) > 1 else text.split("\n")) if part.strip()]
     elif kind == ".json":
         found = from_json(read_text(path, encoding), path, 1)
         if not isinstance(found, list | dict):
@@ -207,12 +209,6 @@ def _detokenized(text: str) -> str:
     text = re.sub(r" ([,.;:!?)\]%]|'s\b|n't\b)", r"\1", text)
     text = re.sub(r"([(\[]) ", r"\1", text)
     return re.sub(r'" ([^"]*?) "', r'"\1"', text)
-
-
-def _text_prompts(text: str) -> list[str]:
-    text = text.strip()
-    parts = re.split(r"\n[ \t\r]*\n", text)
-    return [part.strip() for part in (parts if len(parts) > 1 else text.split("\n")) if part.strip()]
 
 
 def prompts_of(found: list[Any] | dict[str, Any], where: str = "") -> list[str] | dict[str, str]:

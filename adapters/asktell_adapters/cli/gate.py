@@ -140,9 +140,12 @@ def _judge(
         reports.write(arguments.report, document)
         link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
     comparison = result.compare(candidate.id, baseline.id, judge.confidence)
-    price = _currency(evaluator, candidate), config.is_priced
+    currency = ""
+    if not isinstance(evaluator, Harness):
+        llm = llm_of(evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0))
+        currency = getattr(getattr(llm, "price", None), "currency", "")
     found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
-    return Ruling(*found, evaluations, config.examples, *price, link)
+    return Ruling(*found, evaluations, config.examples, currency, config.is_priced, link)
 
 
 def _evaluator(config: Config, *pair: PromptResult) -> Any:
@@ -156,13 +159,6 @@ def _evaluator(config: Config, *pair: PromptResult) -> Any:
 
 def _named(asked: Asked) -> str:
     return json.dumps({"prompt": asked} if isinstance(asked, str) else dict(asked), sort_keys=True)
-
-
-def _currency(evaluator: Any, entry: PromptResult) -> str:
-    if isinstance(evaluator, Harness):
-        return ""
-    llm = llm_of(evaluator.llm, evaluator.request(entry.candidate or entry.prompt, 0))
-    return getattr(getattr(llm, "price", None), "currency", "")
 
 
 def _selector(

@@ -265,10 +265,10 @@ class Plan:
             yield _with(f"api_key_env = {quoted(self.key)}", "the variable that holds the key, never the key itself")
         if self.price:
             yield _with(f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}", "per million tokens")
-        yield from (_with(*advice) for advice in MODELS[self.kind].advice if not self._says(advice[0]))
-
-    def _says(self, line: str) -> bool:
-        return (self.base_url is not None and "base_url" in line) or (self.price is not None and "price =" in line)
+        said = ("base_url", self.base_url), ("price =", self.price)
+        for line, comment in MODELS[self.kind].advice:
+            if not any(key in line and value is not None for key, value in said):
+                yield _with(line, comment)
 
 
 def _with(line: str, comment: str) -> str:

@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        _drop_stdout()
+        # The reader has left, as `head` does: what Python flushes at its end goes nowhere.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code if is_gate else _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -48,12 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             else:
                 found = _complain(error)
         return _MISTAKE if is_gate else found
-
-
-def _drop_stdout() -> None:
-    """The reader has left, as `head` does: what Python flushes at its end goes nowhere."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(error: BaseException) -> int:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from asktell import InvalidArgumentError, Result, Study
@@ -163,7 +162,13 @@ def batch(arguments: argparse.Namespace) -> int:
 
 
 def cache(arguments: argparse.Namespace) -> int:
-    answers = _cache_of(arguments.where)
+    answers = AnswerCache(arguments.where)
+    if arguments.where is not None and arguments.where.suffix == ".toml":
+        from asktell_adapters.config import load_cache
+
+        if (found := load_cache(arguments.where)) is None:
+            raise InvalidArgumentError(f"{arguments.where.name} has no table [cache]: its answers are not kept.")
+        answers = found
     if arguments.action == "clear":
         size = answers.path.stat().st_size if answers.path.exists() else 0
         count = answers.clear()
@@ -174,17 +179,6 @@ def cache(arguments: argparse.Namespace) -> int:
     if info.oldest is not None:
         show(f"the oldest of {datetime.fromtimestamp(info.oldest):%Y-%m-%d %H:%M}")
     return 0
-
-
-def _cache_of(where: Path | None) -> AnswerCache:
-    if where is None or where.suffix != ".toml":
-        return AnswerCache(where)
-    from asktell_adapters.config import load_cache
-
-    found = load_cache(where)
-    if found is None:
-        raise InvalidArgumentError(f"{where.name} has no table [cache]: its answers are not kept.")
-    return found
 
 
 def say_cached(study: AnyStudy) -> None:

@@ -353,7 +353,10 @@ class LLMEvaluator(_Scoring[LLM]):
         """Scores in the order of the trials; a trial that fails yields its exception in its place."""
         results: list[dict[str, float] | Exception | None] = [None] * len(trials)
         requests: list[tuple[int, Request]] = []
-        for position in _grouped_by_prompt(trials):
+        first: dict[str, int] = {}  # equal prompts go side by side: what a prefix cache wants
+        for position, trial in enumerate(trials):
+            first.setdefault(trial.prompt, position)
+        for position in sorted(range(len(trials)), key=lambda position: first[trials[position].prompt]):
             try:
                 trial, repeat = trials[position], repeats[position] if repeats else 0
                 requests.append((position, self.request(asked_of(trial), trial.example, repeat)))
@@ -410,11 +413,3 @@ def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric
         if not callable(metric):
             raise InvalidArgumentError(f"Metric {name!r} must be callable, got {type(metric).__name__}.")
     return named
-
-
-def _grouped_by_prompt(trials: Sequence[Trial]) -> list[int]:
-    """Positions with equal prompts side by side, in order of first appearance: what a prefix cache wants."""
-    first: dict[str, int] = {}
-    for position, trial in enumerate(trials):
-        first.setdefault(trial.prompt, position)
-    return sorted(range(len(trials)), key=lambda position: first[trials[position].prompt])

@@ -330,11 +330,7 @@ def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
             if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):
                 board.take_batch(batch.trials, outcome.error)
                 continue
-            smaller = _size(size, lost, max_attempts)
+            # Smaller each time by equal ratios, and 1 at the last attempt.
+            smaller = round(math.pow(size, (max_attempts - 1 - lost) / (max_attempts - 1)))
             for start in range(0, len(batch.trials), smaller):
                 again.append(_Batch(batch.trials[start : start + smaller], lost))
-
-
-def _size(size: int, lost: int, max_attempts: int) -> int:
-    """The size of a batch that was lost so often: smaller each time by equal ratios, and 1 at the last attempt."""
-    return round(math.pow(size, (max_attempts - 1 - lost) / (max_attempts - 1)))

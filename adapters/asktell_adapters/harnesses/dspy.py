@@ -329,7 +329,10 @@ class DSPyEvaluator:
                 scores["cost"] = spent.cost(self._prices)
             self._check(scores, spent)
         except EvaluatorError as error:
-            raise DSPyEvaluationError(str(error), self._cost_so_far(spent)) from error.__cause__
+            cost = None
+            with contextlib.suppress(EvaluatorError):
+                cost = None if self._prices is None else spent.cost(self._prices)
+            raise DSPyEvaluationError(str(error), cost) from error.__cause__
         return scores
 
     def _check(self, scores: Mapping[str, float], spent: "_Usage") -> None:
@@ -338,11 +341,6 @@ class DSPyEvaluator:
             cached = spent.calls - spent.entries
             why = f"; {cached} of {spent.calls} LM calls said no usage (dspy.LM(..., cache=False))" if cached else ""
             raise EvaluatorError(f"the evaluation gave {', '.join(scores)}, but not {', '.join(missing)}{why}")
-
-    def _cost_so_far(self, spent: "_Usage") -> float | None:
-        with contextlib.suppress(EvaluatorError):
-            return None if self._prices is None else spent.cost(self._prices)
-        return None
 
 
 class ContextThreadPool(ThreadPoolExecutor):

@@ -120,8 +120,11 @@ class Rubric:
                 raise InvalidArgumentError(
                     f"A criterion's name is of at most 64 letters, digits, spaces, _ and -, got {name!r}."
                 )
-        low, high = _ends(self.scale)
-        if high - low > _MOST_STEPS:
+        scale: Any = self.scale
+        whole = isinstance(scale, tuple | list) and all(type(end) is int for end in scale)
+        if not whole or len(scale) != 2 or not scale[0] < scale[1]:
+            raise InvalidArgumentError(f"A scale is two whole numbers, the worst and the best, got {scale!r}.")
+        if scale[1] - scale[0] > _MOST_STEPS:
             raise InvalidArgumentError(f"A scale has at most {_MOST_STEPS} steps, got {self.scale!r}.")
         object.__setattr__(self, "_shown", tuple(turn for shot in self.shots for turn in self._turns(shot)))
 
@@ -227,13 +230,6 @@ def _user(task: str, references: Sequence[str], answers: Sequence[str]) -> Messa
 def _unmarked(text: str) -> str:
     """The text with a space in whatever a chat template may take for the end of a turn."""
     return _MARKS.sub(lambda match: f" {match[0]}" if match[0] == ">" else f"{match[0]} ", text)
-
-
-def _ends(scale: Any) -> tuple[int, int]:
-    whole = isinstance(scale, tuple | list) and all(isinstance(end, int) and not isinstance(end, bool) for end in scale)
-    if not whole or len(scale) != 2 or not scale[0] < scale[1]:
-        raise InvalidArgumentError(f"A scale is two whole numbers, the worst and the best, got {scale!r}.")
-    return scale[0], scale[1]
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from asktell import (
 from asktell.extend import Goal, Method, needs_extra, whole
 from asktell_adapters._scores import by_prompt, checked_example, number
 from asktell_adapters.llms.base import Example
-from asktell_adapters.optimizers.briefs import Brief, Writer
+from asktell_adapters.optimizers.briefs import Writer
 from asktell_adapters.optimizers.improving import improve
 from asktell_adapters.tracking.mlflow import MLflowTracker
 
@@ -159,17 +159,15 @@ class _Rows:
                 )
 
     def completing(self, writer: Writer) -> Writer:
-        def write(brief: Brief) -> list[str]:
-            return [self._completed(text) for text in writer(brief)]
-
-        return write
-
-    def _completed(self, text: str) -> str:
         if len(self._target) > 1:
-            return text
+            return writer
         (template,) = self._target.values()
-        missing = dict.fromkeys(name for name in _VARIABLE.findall(template) if name not in _variables(text))
-        return "\n\n".join([text, *(f"{{{{{name}}}}}" for name in missing)])
+
+        def completed(text: str) -> str:
+            missing = dict.fromkeys(name for name in _VARIABLE.findall(template) if name not in _variables(text))
+            return "\n\n".join([text, *(f"{{{{{name}}}}}" for name in missing)])
+
+        return lambda brief: [completed(text) for text in writer(brief)]
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
         def evaluate(text: str, alike: list[Trial]) -> list[Mapping[str, float] | Exception]:

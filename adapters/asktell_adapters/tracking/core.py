@@ -184,11 +184,11 @@ class Tracker(ABC):
             self._tracked = None
 
     def _look(self, last: bool = False) -> None:
-        selector = _current(self._subject)
+        study = getattr(self._subject, "study", self._subject)  # a worker's
+        selector: Selector = study if isinstance(study, Selector) else study.selector
         view = View(selector.state, selector.result())
         if self._tracked is None:
-            subject = getattr(self._subject, "study", self._subject)
-            tracked = self._open(_selection(self.name or getattr(subject, "name", None), selector, view))
+            tracked = self._open(_selection(self.name or getattr(study, "name", None), selector, view))
             if any(done > now for done, now in zip(tracked, view.extent, strict=True)):
                 raise InvalidArgumentError(
                     f"the run that is tracked under this name has {tracked.evaluations} evaluations already, and this "
@@ -240,12 +240,6 @@ def counts(decision: Decision) -> dict[str, float]:
         "decision/accepted": decision.count("accepted"),
         "decision/rejected": decision.count("rejected"),
     }
-
-
-def _current(subject: Any) -> Selector:
-    study = getattr(subject, "study", subject)  # a worker's
-    selector: Selector = study if isinstance(study, Selector) else study.selector
-    return selector
 
 
 def _selection(name: str | None, selector: Selector, view: View) -> Selection:
