@@ -4,12 +4,12 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial, wraps
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
@@ -18,10 +18,10 @@ from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, Tell, Trial
 from asktell.problem.checks import check_name, short, whole
 from asktell.problem.examples import check_examples
-from asktell.problem.goals import Goal
+from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
-from asktell.selector import Selector
+from asktell.selector import Features, NewPrompts, Selector
 from asktell.state.lookup import AnyTrial
 from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents
@@ -32,9 +32,6 @@ from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed, chec
 from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker
-
-_T = TypeVar("_T")
-_P = ParamSpec("_P")
 
 
 class Attendance(NamedTuple):
@@ -72,17 +69,6 @@ def _committed(name: str) -> Any:
             return getattr(logged.selector, name)
 
     return property(read, doc=getattr(AbstractStudy, name).__doc__)
-
-
-def _logged(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The selector's own method; what it does is on the disk when it returns."""
-
-    @wraps(method, updated=())
-    def change(self: "Study", /, *args: Any, **kwargs: Any) -> Any:
-        with self._replica.writing(durable=True) as (logged, _):
-            return getattr(logged.selector, method.__name__)(*args, **kwargs)
-
-    return change  # type: ignore[return-value]
 
 
 class Study(AbstractStudy):
@@ -256,7 +242,11 @@ class Study(AbstractStudy):
             self._replica.attach(id_, text)
         return is_new
 
-    observe = _logged(AbstractStudy.observe)
+    def observe(
+        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
+    ) -> bool:
+        with self._replica.writing(durable=True) as (logged, _):
+            return logged.selector.observe(prompt, scores, example, cost)
 
     def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
         with self._replica.writing(durable=True) as (logged, _):
@@ -308,10 +298,28 @@ class Study(AbstractStudy):
 
     # Going on
 
-    add = _logged(AbstractStudy.add)
-    retire = _logged(AbstractStudy.retire)
-    extend = _logged(AbstractStudy.extend)
-    remark = _logged(AbstractStudy.remark)
+    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+        with self._replica.writing(durable=True) as (logged, _):
+            return logged.selector.add(prompts, features, key=key)
+
+    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+        with self._replica.writing(durable=True) as (logged, _):
+            logged.selector.retire(prompt, reason, key=key)
+
+    def extend(
+        self,
+        evaluations: int | None = None,
+        cost: float | None = None,
+        examples: int | Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        with self._replica.writing(durable=True) as (logged, _):
+            logged.selector.extend(evaluations, cost, examples, key=key)
+
+    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+        with self._replica.writing(durable=True) as (logged, _):
+            logged.selector.remark(text, topic=topic, doubtful=doubtful)
 
     def pause(self) -> None:
         with self._replica.writing(durable=True) as (logged, clock):
