@@ -325,7 +325,7 @@ def test_metrics(serve: Any) -> None:
             assert trial is not None
             study.tell(trial, [1.0])
     text = _metrics(process.url)
-    assert 'asktell_requests_total{operation="tell_many",status="200"} 2.0' in text
+    assert 'asktell_requests_total{operation="tell",status="200"} 2.0' in text
     assert 'asktell_request_seconds_count{operation="ask"} 2.0' in text
     assert "asktell_open_studies 2.0" in text
     assert "process_resident_memory_bytes" in text
