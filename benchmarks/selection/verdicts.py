@@ -38,6 +38,7 @@ _MOST_EXAMPLES, _MOST_PROMPTS = 100, 700
 _PARTS = (0.5, 1.0, 2.0)  # of the outlook
 _BOOTSTRAPS = 200
 _FEWEST = 50  # runs in a tenth that is shown
+_NEAR = 0.05  # of a probability: right enough
 _AXES = ("table", "prompts", "per_prompt", "bound", "seed")
 
 
@@ -115,21 +116,33 @@ def _bootstrap(selector: asktell.Selector, goal: asktell.BestFeasible) -> list[f
 
 
 def tenths(lines: Sequence[Line]) -> str:
-    """A row per tenth: the mean probability said, the share that came true and the runs, for every kind and bound."""
+    """A row per tenth: the mean probability said, the share that came true and the runs, for every kind and bound.
+
+    `*`: further than .05 from right by more than two standard errors over tables, whose runs are alike.
+    """
     columns = []
     for kind, bound, at in product(("prompts", "models"), ("second", "first"), (0, 1)):
         mine = [line for line in lines if line["kind"] == kind and line["bound"] == bound]
         said = np.array([line[("p_best", "p_feasible")[at]] for line in mine])
-        columns.append((f"{kind}, bound on the {bound}, {('P(best)', 'P(feasible)')[at]}", said, _true(mine, at)))
+        sources = np.unique([line["table"] for line in mine], return_inverse=True)[1]
+        columns.append(
+            (f"{kind}, bound on the {bound}, {('P(best)', 'P(feasible)')[at]}", said, _true(mine, at), sources)
+        )
     rows = []
     for low in range(10):
         cells = [f"{low / 10:.1f} to {(low + 1) / 10:.1f}"]
-        for _, said, true in columns:
+        for _, said, true, sources in columns:
             here = np.minimum((10 * said).astype(int), 9) == low
-            shown = f"{said[here].mean():.2f} / {true[here].mean():.2f} ({here.sum()})" if here.sum() >= _FEWEST else ""
-            cells.append(shown)
+            if here.sum() < _FEWEST:
+                cells.append("")
+                continue
+            off = true[here] - said[here]
+            by_table = np.bincount(sources[here], off - off.mean())
+            is_off = abs(off.mean()) > _NEAR + 2.0 * float(np.sqrt((by_table**2).sum())) / here.sum()
+            mark = "*" if is_off else ""
+            cells.append(f"{said[here].mean():.2f} / {true[here].mean():.2f}{mark} ({here.sum()})")
         rows.append(cells)
-    return table(["said", *(name for name, _, _ in columns)], rows)
+    return table(["said", *(column[0] for column in columns)], rows)
 
 
 def briers(lines: Sequence[Line]) -> str:
