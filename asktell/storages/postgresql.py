@@ -380,7 +380,8 @@ def _marked(statement: LiteralString) -> LiteralString:
 
 
 def _execute(connection: Connection, statement: LiteralString, values: Sequence[object]) -> list[Any]:
-    return connection.execute(_marked(statement), values).fetchall()
+    cursor = connection.execute(_marked(statement), values)
+    return cursor.fetchall() if cursor.description else []
 
 
 def _quoted(text: str) -> bytes:

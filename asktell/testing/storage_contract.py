@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pytest
 
 from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
-from asktell.storages import AbstractStorage, Line
+from asktell.storages import AbstractStorage, Line, Snapshot
 
 Connect: TypeAlias = Callable[[], AbstractStorage]
 
@@ -192,6 +192,17 @@ class StorageContract:
             thread.join()
         assert not errors
         assert [line.text for line in storage.read(key, 0)] == [str(n) for n in range(40)]
+
+    def test_a_snapshot_grows_by_parts(self, storage: AbstractStorage, connect: Connect) -> None:
+        key = storage.create("x", b"")
+        assert storage.snapshot(key) is None
+        for position, head in ((1, b"one"), (2, b"two")):
+            with storage.transaction(key, durable=False) as transaction:
+                transaction.read(0)
+                transaction.save(position, head, head)
+        found = connect().snapshot(key)
+        assert found is not None
+        assert found._replace(parts=[*found.parts]) == Snapshot(2, b"two", [b"one", b"two"])
 
     def test_closed_is_opened_again(self, storage: AbstractStorage) -> None:
         key = storage.create("x", b"document")
