@@ -77,7 +77,7 @@ def checked(what: str) -> Iterator[None]:
 
 def typed(what: str, data: object, kind: type[_T]) -> _T:
     """An object (dict), a text (str) or a truth value (bool)."""
-    if type(data) is not kind:
+    if not isinstance(data, kind):
         name = {dict: "an object", str: "text", bool: "true or false"}[kind]
         raise InvalidStateError(f"{what} must be {name}, got {type(data).__name__}.")
     return data

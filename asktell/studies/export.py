@@ -105,7 +105,8 @@ def read(file: Iterable[bytes]) -> Content:
     first, *rest = [*file] or [b""]
     data = serialization.parse(first, "Line 1 of the file")
     document = _document(data)
-    end = serialization.parse(rest.pop() if rest else b"{}", "The last line of the file")
+    is_cut = not rest or rest[-1].startswith(b"[")  # what follows the log is missing
+    end = serialization.parse(b"{}" if is_cut else rest.pop(), "The last line of the file")
     n_lines, n_details = end.get("lines"), end.get("details", 0)
     if type(n_lines) is not int or type(n_details) is not int or len(rest) != n_lines + n_details:
         raise InvalidStateError(
