@@ -387,11 +387,14 @@ class OpenAIBatch:
     # Collecting
 
     def _batches(self, client: Any, study: AbstractStudy) -> list[Any]:
-        kept_since, found = self._clock() - _DAYS_KEPT * 86400, []
+        kept_since, found, seen = self._clock() - _DAYS_KEPT * 86400, [], set[str]()
         try:
             for batch in client.batches.list(limit=100):
                 if batch.created_at < kept_since:
                     break
+                if batch.id in seen:  # a server without pages sends the first one for ever
+                    raise ValueError(f"the list has the batch {batch.id!r} twice")
+                seen.add(batch.id)
                 if (batch.metadata or {}).get("asktell_study") == study.name and _worker(batch).startswith(PREFIX):
                     found.append(batch)
         except Exception as error:

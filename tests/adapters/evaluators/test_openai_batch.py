@@ -380,6 +380,7 @@ LISTS = {
     "data of texts": b'{"data": ["b"]}',
     "no time": served(created_at=None),
     "metadata a list": served(metadata=["night"]),
+    "the same page again": served().replace(b', "has_more": false', b""),
 }
 
 
