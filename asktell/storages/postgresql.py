@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, local
 from typing import Any, LiteralString, TypeAlias
+from weakref import WeakSet
 
 from asktell._util.extras import needs_extra
 from asktell._util.forks import fresh_after_fork
@@ -120,6 +121,7 @@ class Connections:
         self.most = most
         self._url = url
         self._patience = patience
+        self._users = WeakSet[object]()
         self._renew()
         fresh_after_fork(self, Connections._renew)
 
@@ -130,8 +132,9 @@ class Connections:
         self._lock, self._pool, self.prepared = Lock(), None, False
 
     @contextmanager
-    def one(self, patience: float) -> Iterator[Connection]:
+    def one(self, user: object, patience: float) -> Iterator[Connection]:
         """A connection, to be used by this thread only."""
+        self._users.add(user)
         while True:
             pool = self._opened(patience)
             try:
@@ -145,6 +148,12 @@ class Connections:
             if connection.closed:  # then the others are likely lost as well
                 self._close(pool)
             pool.putconn(connection)
+
+    def leave(self, user: object) -> None:
+        """Close the connections if nobody else uses them."""
+        self._users.discard(user)
+        if not self._users:
+            self.close()
 
     def close(self) -> None:
         """Close the connections. Whoever still needs one gets a new one."""
@@ -287,7 +296,7 @@ class PostgreSQLStorage(SQLStorage):
     def check(self, patience: float = 1.0) -> None:
         with (
             self._translated(patience),
-            self._connections.one(patience) as connection,
+            self._connections.one(self, patience) as connection,
             connection.transaction(force_rollback=True),
         ):
             (row,) = connection.execute(_LOOK, [f"{max(1, round(1000 * patience))}ms"]).fetchall()
@@ -298,7 +307,7 @@ class PostgreSQLStorage(SQLStorage):
             raise StorageError(f"{self.where} is read-only. Connect to the primary server.")
 
     def close(self) -> None:
-        self._connections.close()
+        self._connections.leave(self)
 
     # Connections
 
@@ -313,7 +322,7 @@ class PostgreSQLStorage(SQLStorage):
         if held is not None:
             yield held
             return
-        with self._translated(self._patience), self._connections.one(self._patience) as connection:
+        with self._translated(self._patience), self._connections.one(self, self._patience) as connection:
             if not self._connections.prepared:
                 self._prepare(connection, create)
                 self._connections.prepared = True

@@ -240,3 +240,14 @@ def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
             connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
             connection.execute("SELECT pg_reload_conf()")
     assert len(storage.read(key, 0)) == 22
+
+
+def test_who_closes_leaves_the_others_connected(open_storage: Callable[..., Any]) -> None:
+    storage, other = open_storage(), open_storage()
+    key = storage.create("s", b"")
+    other.read(key, 0)
+    pool = storage._connections._pool
+    other.close()
+    assert storage._connections._pool is pool is not None
+    storage.close()
+    assert storage._connections._pool is None
