@@ -1,15 +1,10 @@
 """Whether what results state is right: `python -m benchmarks.selection.calibration --tables FOLDER`.
 
-Runs methods to the end of b evaluations per prompt and holds what their results state against the truth: the intervals
-of 1.96 standard errors of every prompt's mean over the examples given, of the selected prompts', and of the mean over
-new examples; P(best) or P(in the Pareto set) and P(feasible) of all prompts, on the examples given; and, of pairs of
-prompts, p_better and the intervals of `compare`. The problems are the simulated tables of
-`benchmarks.selection.simulated` and random prompts of recorded tables, whose truth is known. The bound of a constraint
-is drawn near the prompts' mean of the second metric: within half of the scores' deviation on simulated tables, within
-half of the prompts' on recorded ones.
+After b evaluations per prompt, what results state is held against the truth: intervals of 1.96 standard errors of every
+prompt's mean, the probabilities of all prompts, and, of pairs, p_better and the intervals of `compare`. Problems are
+simulated, or random prompts of recorded tables; the bound is within half a deviation of the second metric's mean.
 
-Appends a JSON line per run to --output and skips runs that are there, prints a table by --by, and draws the reliability
-diagram with --picture.
+Appends a JSON line per run to --output and skips runs that are there. --picture draws the reliability diagram.
 """
 
 import argparse

@@ -38,7 +38,7 @@ _MOST_EXAMPLES, _MOST_PROMPTS = 100, 700
 _PARTS = (0.5, 1.0, 2.0)  # of the outlook
 _BOOTSTRAPS = 200
 _FEWEST = 50  # runs in a tenth that is shown
-_NEAR = 0.05  # of a probability: right enough
+_NEAR = 0.05  # of a probability; `*` where it is further off by more than two standard errors over tables
 _AXES = ("table", "prompts", "per_prompt", "bound", "seed")
 
 
@@ -116,10 +116,7 @@ def _bootstrap(selector: asktell.Selector, goal: asktell.BestFeasible) -> list[f
 
 
 def tenths(lines: Sequence[Line]) -> str:
-    """A row per tenth: the mean probability said, the share that came true and the runs, for every kind and bound.
-
-    `*`: further than .05 from right by more than two standard errors over tables, whose runs are alike.
-    """
+    """A row per tenth of what is said: its mean, the share that came true, and the runs, for every kind and bound."""
     columns = []
     for kind, bound, at in product(("prompts", "models"), ("second", "first"), (0, 1)):
         mine = [line for line in lines if line["kind"] == kind and line["bound"] == bound]
@@ -133,16 +130,16 @@ def tenths(lines: Sequence[Line]) -> str:
         cells = [f"{low / 10:.1f} to {(low + 1) / 10:.1f}"]
         for _, said, true, sources in columns:
             here = np.minimum((10 * said).astype(int), 9) == low
-            if here.sum() < _FEWEST:
-                cells.append("")
-                continue
-            off = true[here] - said[here]
-            by_table = np.bincount(sources[here], off - off.mean())
-            is_off = abs(off.mean()) > _NEAR + 2.0 * float(np.sqrt((by_table**2).sum())) / here.sum()
-            mark = "*" if is_off else ""
-            cells.append(f"{said[here].mean():.2f} / {true[here].mean():.2f}{mark} ({here.sum()})")
+            cells.append(_tenth(said[here], true[here], sources[here]) if here.sum() >= _FEWEST else "")
         rows.append(cells)
     return table(["said", *(column[0] for column in columns)], rows)
+
+
+def _tenth(said: Array, true: Array, sources: npt.NDArray[np.int64]) -> str:
+    off = true - said
+    noise = float(np.sqrt((np.bincount(sources, off - off.mean()) ** 2).sum())) / len(off)
+    mark = "*" if abs(off.mean()) > _NEAR + 2.0 * noise else ""
+    return f"{said.mean():.2f} / {true.mean():.2f}{mark} ({len(off)})"
 
 
 def briers(lines: Sequence[Line]) -> str:
