@@ -67,7 +67,7 @@ for method in ("blup-ege", "mlp-ege", "gege"):
 """)
 
 
-def test_a_composed_method_names_it_when_it_is_made() -> None:
+def test_a_composed_method_names_it_when_it_decides_and_a_saved_one_is_read_without() -> None:
     bare("""
 from asktell import Elimination
 from asktell.allocators import GOptimalDesign, Uniform
@@ -75,8 +75,12 @@ from asktell.elimination import ParetoGap
 from asktell.estimators import BLUP, MLP, LeastSquares, SampleMean
 from asktell.schedulers import SequentialHalving
 for estimator in (BLUP(), LeastSquares(), MLP()):
-    named("structured", Elimination, SequentialHalving(), Uniform(), estimator, ParetoGap())
-named("structured", Elimination, SequentialHalving(), GOptimalDesign(), SampleMean(), ParetoGap())
+    composed = Elimination(SequentialHalving(), Uniform(), estimator, ParetoGap())
+    saved = Selector([f"{n} words" for n in range(8)], pareto, 40, composed, examples=10, features="text").to_json()
+    assert Selector.from_json(saved).result().spent == 0
+    named("structured", played, composed, pareto, "text")
+design = Elimination(SequentialHalving(), GOptimalDesign(), SampleMean(), ParetoGap())
+named("structured", played, design, pareto, "text")
 import asktell._util.jax_cache
 named("structured", asktell._util.jax_cache.enable, "unused")
 """)

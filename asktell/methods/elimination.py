@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.extras import check_extra
+from asktell._util.extras import needs_extra
 from asktell.allocators import AbstractAllocator, PullsToShare
 from asktell.elimination import (
     AbstractEliminationRule,
@@ -58,7 +58,7 @@ class Elimination:
     data: str = "pooled"
 
     def __post_init__(self) -> None:
-        """Refuse parts of the wrong kind, and those whose packages are missing."""
+        """Refuse parts of the wrong kind; a saved one may be read without its packages."""
         parts = (
             ("scheduler", AbstractScheduler),
             ("allocator", AbstractAllocator),
@@ -72,7 +72,6 @@ class Elimination:
                 )
         if self.data not in DATA:
             raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {short(self.data)}.")
-        check_extra("structured", *self.allocator.packages, *self.estimator.packages)
 
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem.
@@ -135,6 +134,7 @@ class Elimination:
         """At the end of a round: all of its pulls are told."""
         return state.plan_is_empty and not state.pending
 
+    @needs_extra("structured")
     def estimates(self, state: State, active: Indices, pooled: Tally | None = None) -> Estimates:
         """Estimates of the active arms from what is known now; flagged zeros where nothing is.
 
@@ -299,6 +299,7 @@ class Elimination:
         slacks = goal.values(means[chosen])[:, len(goal.objectives) :]
         return chosen[(slacks >= 0).all(axis=1)]
 
+    @needs_extra("structured")
     def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
         problem = state.problem
         return self.allocator.allocate(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
 from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
@@ -101,6 +102,7 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
             f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}: "
             f"use one of {fitting}."
         )
+    check_extra("structured", *chosen.allocator.packages, *chosen.estimator.packages)
     parts = (chosen.scheduler(schedule == "default"), chosen.allocator(), chosen.estimator(), rule_of(goal))
     return Elimination(*parts, data)
 
