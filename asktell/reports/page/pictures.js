@@ -83,7 +83,7 @@ function placeLabels(picture, points, width, height) {
       [point.x + 14, point.y - 18], [point.x - 14 - wide, point.y - 18], [point.x + 14, point.y + 28], [point.x - 14 - wide, point.y + 28],
     ];
     for (const [left, base] of spots) {
-      const box = { left, right: left + wide, top: base - TEXT_HEIGHT + 3, bottom: base + 3 };
+      const box = { left, right: left + wide, top: base - TEXT_HEIGHT, bottom: base + 5 };  // the tallest fonts
       const inside = box.left >= 2 && box.right <= width - 2 && box.top >= 16 && box.bottom <= height;
       if (!inside || taken.some((t) => t.left < box.right && box.left < t.right && t.top < box.bottom && box.top < t.bottom)) continue;
       const label = shape("text", { x: left, y: base, class: "label" }, text);
