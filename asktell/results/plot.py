@@ -1,5 +1,6 @@
 """Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs, how it settled."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations
@@ -102,9 +103,12 @@ def _fonts() -> dict[str, str]:
     """The files of the fonts here by their names, those of the first choice first."""
     from matplotlib import font_manager
 
-    upright = [
-        font for font in font_manager.fontManager.ttflist if font.style == "normal" and "Last Resort" not in font.name
-    ]
+    manager = font_manager.fontManager
+    # Matplotlib keeps a list of what was there when it first looked.
+    for path in set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}:
+        with contextlib.suppress(RuntimeError, ValueError, OSError, KeyError):
+            manager.addfont(path)
+    upright = [font for font in manager.ttflist if font.style == "normal" and "Last Resort" not in font.name]
     upright.sort(key=lambda font: ("Noto Sans" not in font.name, "Emoji" in font.name, font.name, font.weight != 400))
     files: dict[str, str] = {}
     for font in upright:

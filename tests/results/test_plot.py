@@ -16,7 +16,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Selector, at_most, minimize
-from asktell.results.plot import MOST_LABELS, drawable
+from asktell.results.plot import MOST_LABELS, _fonts, drawable
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +129,14 @@ def test_half_a_character_is_drawn_as_a_replacement(half: str, kind: str) -> Non
     assert "a\ufffd" in ax.get_xlabel() + ax.get_ylabel()
     if kind == "best":
         assert [text.get_text() for text in ax.texts] == ["x\ufffdy", "z"]  # which may be the best
+
+
+def test_fonts_that_were_installed_since_matplotlib_first_looked_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = mpl.font_manager.fontManager
+    file = next(font.fname for font in manager.ttflist if font.name == "STIXGeneral" and font.style == "normal")
+    monkeypatch.setattr(manager, "ttflist", [])
+    monkeypatch.setattr(mpl.font_manager, "findSystemFonts", lambda: [file])
+    assert _fonts.__wrapped__() == {"STIXGeneral": file}
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=20))
