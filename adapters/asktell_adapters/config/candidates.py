@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -116,17 +117,15 @@ class LLMTables:
         return "[model]" if model is None else f"[models.{json.dumps(model)}]"
 
     def make(self, concurrency: int) -> Any:
-
-        def made(**client: Any) -> Any:
-            table = self.tables[json.dumps(client, sort_keys=True)]
-            return read_model(self.path, "model", table).make(concurrency)
-
         if not self.takes:
-            return made()
-        models = Models(made, self.takes)
+            return self._make(concurrency)
+        models = Models(partial(self._make, concurrency), self.takes)  # which can be pickled
         for client in self.tables:
             models.of(json.loads(client))
         return models
+
+    def _make(self, concurrency: int, **client: Any) -> Any:
+        return read_model(self.path, "model", self.tables[json.dumps(client, sort_keys=True)]).make(concurrency)
 
 
 def read_models(top: Table, given: Mapping[str, Any], own: Mapping[str, Any], candidates: Any) -> LLMTables:

@@ -1,6 +1,7 @@
 """One file over several models, prompts and settings: check, estimate, run, more models, gate, init."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_every_model_has_its_table_and_what_a_price_is_needed_for_names_the_one_
     path = changed(home, text=API)
     config = load_config(path)
     assert config.selector.prompts.ids == ["x/p", "y/p"]
-    llm = config.evaluator().llm
+    llm = pickle.loads(pickle.dumps(config.evaluator())).llm
     assert [llm.of({"model": name}).base_url[-4:] for name in "xy"] == ["9/v1", "8/v1"]
     priced = 'base_url = "http://127.0.0.1:8/v1", price = { input = 1, output = 2, currency = "USD" } }'
     changed(home, ('base_url = "http://127.0.0.1:8/v1" }', priced), ("budget = 8", "budget = { cost = 1.0 }"))
