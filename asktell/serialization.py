@@ -39,6 +39,7 @@ from asktell.state import (
 )
 from asktell.state.growth import check_key, prompts_after, told_departures
 from asktell.state.problem import checked_problem
+from asktell.state.queue import Queue
 
 FORMAT = "asktell.selector"
 VERSION = 1
@@ -376,7 +377,7 @@ def dump_rest(state: State) -> dict[str, Any]:
     told, _ = told_departures(state.decisions, state.growth)
     return {
         "pending": [pull for _, pull in sorted(state.pending.items())],
-        "returned": state.returned,
+        "returned": tuple(state.returned),
         "plan": [state.plan_arms[state.position :], state.plan_examples[state.position :]],
         "redraws": sorted(state.redraws.items()),
         "failed_out": [
@@ -462,7 +463,7 @@ def load_state(data: object, origin: Problem) -> State:
     redraws = {arm(number): whole("redraws", extra, 1, most) for number, extra in items("redraws", record["redraws"])}
     return state._replace(
         pending=Map({pull.trial: pull for pull in pending if pull.trial is not None}),
-        returned=tuple(returned),
+        returned=Queue(returned),
         plan_arms=tuple(plan_arms.tolist()),
         plan_examples=tuple(plan_examples.tolist()),
         draws=_column("draws", record["draws"], 0, most + len(trials), n_arms),

@@ -12,6 +12,7 @@ from asktell.state import events
 from asktell.state.events import FAILED, Pull
 from asktell.state.growth import departed, reopens
 from asktell.state.problem import grown
+from asktell.state.queue import Queue
 from asktell.state.state import Grown, State, examples_left, observed_examples
 
 
@@ -45,8 +46,8 @@ def _asked(state: State, event: events.Asked) -> State:
         # Kept from one ask to the next, until costs change: many asks at once are linear.
         reserved = state.costs.reserved(state.pending.values()) if state.reserve is None else state.reserve
         state = state._replace(reserve=reserved + state.costs.reserve(event.arm))
-    if state.returned:
-        return state._replace(pending=pending, returned=state.returned[1:], asked=asked)
+    if not state.returned.is_empty:
+        return state._replace(pending=pending, returned=state.returned.without_front(), asked=asked)
     return state._replace(pending=pending, position=state.position + 1, asked=asked)
 
 
@@ -66,7 +67,7 @@ def _released(state: State, event: events.Released) -> State:
     state = state._replace(**rest)
     if pull.arm in state.left:
         return state
-    return state._replace(returned=(*state.returned, pull))
+    return state._replace(returned=state.returned.append(pull))
 
 
 def _failed(state: State, event: events.Failed) -> State:
@@ -91,7 +92,7 @@ def _failed(state: State, event: events.Failed) -> State:
     if replacement is None:
         return state
     redraws = state.redraws.set(arm, state.redraws.get(arm, 0) + 1)
-    return state._replace(redraws=redraws, returned=(*state.returned, replacement))
+    return state._replace(redraws=redraws, returned=state.returned.append(replacement))
 
 
 def _observed(state: State, event: events.Observed) -> State:
@@ -113,7 +114,7 @@ def _observed(state: State, event: events.Observed) -> State:
         returned = list(state.returned)
         i = returned.index(Pull(None, arm, example))
         returned[i : i + 1] = [] if replacement is None else [replacement]
-        return state._replace(returned=tuple(returned))
+        return state._replace(returned=Queue(returned))
     plan_arms, plan_examples = list(state.plan_arms), list(state.plan_examples)
     if replacement is None or replacement.example is None:
         del plan_arms[i], plan_examples[i]
@@ -129,7 +130,7 @@ def _decided(state: State, event: events.Decided) -> State:
     )
     state = _leave(state, event.departures, event.round)
     if event.finished:
-        return state._replace(plan_arms=(), plan_examples=(), position=0, returned=())
+        return state._replace(plan_arms=(), plan_examples=(), position=0, returned=Queue())
     if event.plan is not None:
         arms = np.array([arm for arm, _ in event.plan], dtype=np.int64)
         return state._replace(
@@ -137,7 +138,7 @@ def _decided(state: State, event: events.Decided) -> State:
             plan_examples=tuple(example for _, example in event.plan),
             position=0,
             # What does not fit into the cost any more is not handed out again.
-            returned=tuple(pull for pull in state.returned if state.fits(pull.arm)),
+            returned=state.returned.where(lambda pull: state.fits(pull.arm)),
             draws=state.draws + np.bincount(arms, minlength=state.problem.n_arms),
         )
     active = state.active
@@ -223,7 +224,7 @@ def _without(state: State, gone: set[int]) -> State:
     """Without the pulls of arms that wait to be handed out."""
     keep = [i for i in range(state.position, len(state.plan_arms)) if state.plan_arms[i] not in gone]
     return state._replace(
-        returned=tuple(pull for pull in state.returned if pull.arm not in gone),
+        returned=state.returned.where(lambda pull: pull.arm not in gone),
         plan_arms=tuple(state.plan_arms[i] for i in keep),
         plan_examples=tuple(state.plan_examples[i] for i in keep),
         position=0,
@@ -235,8 +236,9 @@ def _close(state: State, trial: int) -> tuple[Pull, dict[str, Any]]:
     pull = state.pending.get(trial)
     if pull is not None:
         return pull, {"reserve": None, "pending": state.pending.delete(trial)}
-    (pull,) = (pull for pull in state.returned if pull.trial == trial)
-    return pull, {"reserve": None, "returned": tuple(each for each in state.returned if each is not pull)}
+    pull = state.returned.find(trial)
+    assert pull is not None, "checked by whoever made the event"
+    return pull, {"reserve": None, "returned": state.returned.without(trial)}
 
 
 def _next_example(state: State, arm: int) -> Pull | None:

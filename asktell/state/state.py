@@ -16,6 +16,7 @@ from asktell.problem.budget import Costs
 from asktell.state.events import FAILED, RETIRED, Added, Decided, Departure, Growth, Pull, Remarked
 from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
+from asktell.state.queue import Queue
 
 _FAILURES_PER_SCORE = 100  # a judgement: a prompt that fails more often is not worth its price
 _NONE = Failures()
@@ -56,7 +57,7 @@ class State(NamedTuple):
     growth: tuple[Grown, ...] = ()  # between the origin and the problem
     reopened: bool = False  # by what came after the last decision, which was the last for that time
     pending: "Map[int, Pull]" = Map()  # by trial
-    returned: tuple[Pull, ...] = ()  # to be handed out before the rest of the plan
+    returned: Queue = Queue()  # to be handed out before the rest of the plan
     plan_arms: tuple[int, ...] = ()
     plan_examples: tuple[int, ...] = ()  # -1: none
     position: int = 0  # in the plan
@@ -108,7 +109,7 @@ class State(NamedTuple):
     @property
     def plan_is_empty(self) -> bool:
         """True if nothing is left to hand out before the next decision."""
-        return self.position == len(self.plan_arms) and not self.returned
+        return self.position == len(self.plan_arms) and self.returned.is_empty
 
     @property
     def may_decide(self) -> bool:
@@ -233,12 +234,12 @@ class State(NamedTuple):
 
     def open(self, trial: int) -> Pull | None:
         """The pull of a trial that was asked and neither told nor failed."""
-        return self.pending.get(trial) or next((pull for pull in self.returned if pull.trial == trial), None)
+        return self.pending.get(trial) or self.returned.find(trial)
 
     def next_pull(self) -> Pull | None:
         """The next pull, or None if a decision or a score must come first."""
-        if self.returned:
-            return self.returned[0]
+        if not self.returned.is_empty:
+            return self.returned.front
         if self.position < len(self.plan_arms):
             example = self.plan_examples[self.position]
             return Pull(None, self.plan_arms[self.position], None if example < 0 else example)

@@ -4,6 +4,7 @@ A lease ends when its trial is told, has failed or is handed back. One that ran 
 by whoever asks next: the trial is `Expired`, and handed out again under the same id.
 """
 
+import math
 from typing import NamedTuple
 
 from immutables import Map
@@ -75,12 +76,14 @@ class Leases(NamedTuple):
     """Everything about leases that follows from the log so far."""
 
     by_trial: "Map[int, Lease]" = Map()
+    by_worker: "Map[str, Map[int, None]]" = Map()  # its trials
     reissued: "Map[int, Reissue]" = Map()  # by trial; kept after its end, to judge late scores
+    earliest: float = math.inf  # no lease runs out before; a lower bound, since leases end early
     paused: float | None = None  # since when, by the storage's clock
 
     def held(self, worker: str | None) -> tuple[int, ...]:
         """The trials that a worker holds, oldest first."""
-        return tuple(sorted(trial for trial, lease in self.by_trial.items() if lease.worker == worker))
+        return () if worker is None else tuple(sorted(self.by_worker.get(worker, _NONE)))
 
     def holder(self, trial: int) -> str | None:
         """Who holds a trial."""
@@ -95,12 +98,40 @@ class Leases(NamedTuple):
         """The trials whose leases have run out, oldest first."""
         return sorted(trial for trial, lease in self.by_trial.items() if lease.deadline <= now)
 
+    def with_lease(self, worker: str, deadline: float, trials: tuple[int, ...]) -> "Leases":
+        """The same, with those trials held by a worker and by no other."""
+        leases = self
+        for trial in trials:
+            if trial in leases.by_trial and leases.by_trial[trial].worker != worker:
+                leases = leases.without(trial)
+        held = leases.by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
+        return leases._replace(
+            by_trial=leases.by_trial.update(dict.fromkeys(trials, Lease(worker, deadline))),
+            by_worker=leases.by_worker.set(worker, held) if held else leases.by_worker,
+            earliest=min(leases.earliest, deadline),
+        )
+
+    def without(self, trial: int) -> "Leases":
+        """The same, but for the lease of a trial, if there is one."""
+        lease = self.by_trial.get(trial)
+        if lease is None:
+            return self
+        rest = self.by_worker[lease.worker].delete(trial)
+        by_worker = self.by_worker.set(lease.worker, rest) if rest else self.by_worker.delete(lease.worker)
+        return self._replace(by_trial=self.by_trial.delete(trial), by_worker=by_worker)
+
+    def tightened(self) -> "Leases":
+        """The same with `earliest` exact."""
+        return self._replace(earliest=min((lease.deadline for lease in self.by_trial.values()), default=math.inf))
+
+
+_NONE: "Map[int, None]" = Map()
+
 
 def follow(leases: Leases, entry: Entry) -> Leases:
     """The leases after an entry of the log."""
     if isinstance(entry, Leased):
-        lease = Lease(entry.worker, entry.deadline)
-        return leases._replace(by_trial=leases.by_trial.update(dict.fromkeys(entry.trials, lease)))
+        return leases.with_lease(*entry)
     if isinstance(entry, Paused | Resumed):
         return leases._replace(paused=entry.since if isinstance(entry, Paused) else None)
     if not isinstance(entry, _ENDINGS):
@@ -115,7 +146,7 @@ def follow(leases: Leases, entry: Entry) -> Leases:
         known = known._replace(teller=leases.holder(trial))
     if known is not None:
         leases = leases._replace(reissued=leases.reissued.set(trial, known))
-    return leases._replace(by_trial=leases.by_trial.delete(trial)) if trial in leases.by_trial else leases
+    return leases.without(trial)
 
 
 _ENDINGS = (Told, Released, Failed, Expired)

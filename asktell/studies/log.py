@@ -302,9 +302,9 @@ class LoggedSelector:
 
     # Leases
 
-    def expire(self, trials: Iterable[int], max_attempts: int) -> None:
-        """End the leases of these trials: they are asked again, or fail after so many attempts."""
-        for id_ in trials:
+    def expire(self, now: float, max_attempts: int) -> None:
+        """End the leases that have run out: their trials are asked again, or fail after so many attempts."""
+        for id_ in self.leases.overdue(now):
             worker = self.leases.holder(id_)
             self.note(Expired(id_))
             expired = self.leases.reissued[id_].expired
@@ -312,6 +312,7 @@ class LoggedSelector:
                 self.selector.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
             else:
                 self.selector.release(id_)
+        self.leases = self.leases.tightened()
 
     def lost(self, id_: int, worker: str | None) -> bool:
         """Whether a trial was given to another worker, or was brought to its end by one."""

@@ -19,7 +19,7 @@ from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.problem.checks import whole
 from asktell.state import Problem, State
-from asktell.studies.leases import Lease, Leases, Reissue
+from asktell.studies.leases import Leases, Reissue
 
 VERSION = 1
 
@@ -93,21 +93,24 @@ def _dump_leases(leases: Leases) -> dict[str, Any]:
         "paused": leases.paused,
         "held": [
             [worker, [[trial, leases.by_trial[trial].deadline, None] for trial in leases.held(worker)]]
-            for worker in sorted({lease.worker for lease in leases.by_trial.values()})
+            for worker in sorted(leases.by_worker)
         ],
         "reissued": [[trial, *reissue] for trial, reissue in sorted(leases.reissued.items())],
     }
 
 
 def _load_leases(data: dict[str, Any], state: State) -> Leases:
-    by_trial = {int(trial): Lease(str(worker), float(end)) for worker, held in data["held"] for trial, end, _ in held}
-    if not all(trial in state.pending for trial in by_trial):
+    leases = Leases(paused=None if data["paused"] is None else float(data["paused"]))
+    for worker, held in data["held"]:
+        for trial, end, _ in held:
+            leases = leases.with_lease(str(worker), float(end), (int(trial),))
+    if not all(trial in state.pending for trial in leases.by_trial):
         raise InvalidStateError("The study's snapshot has leases on trials that are not pending.")
     reissued = {
         int(trial): Reissue(int(expired), None if teller is None else str(teller))
         for trial, expired, teller in data["reissued"]
     }
-    return Leases(Map(by_trial), Map(reissued), None if data["paused"] is None else float(data["paused"]))
+    return leases._replace(reissued=Map(reissued))
 
 
 def _compress(data: dict[str, Any]) -> bytes:

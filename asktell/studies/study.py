@@ -209,8 +209,9 @@ class Study(AbstractStudy):
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
-            if logged.leases.by_trial:
-                logged.expire(logged.leases.overdue(now), self._max_attempts)
+            if now >= logged.leases.earliest:
+                logged.expire(now, self._max_attempts)
+            if worker in logged.leases.by_worker:
                 ids = [id_ for id_ in logged.leases.held(worker) if id_ not in besides][:n]
                 trials = [logged.trial(id_) for id_ in ids]
             held = len(trials)

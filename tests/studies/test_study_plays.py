@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from immutables import Map
 
 import asktell
 from asktell import BestFeasible, Budget, ParetoSet, Selector, Study
 from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import log, snapshots
-from asktell.studies.leases import Lease, Leases
+from asktell.studies.leases import Leases
 from asktell.testing.fakes import Table
 
 BUDGETS: dict[str, int | Budget] = {
@@ -45,7 +44,7 @@ def selector(table: Table, method: str, budget: str) -> Selector:
 def facts(study: Study) -> Any:
     """All that a study knows."""
     logged = study._replica.logged
-    return logged.selector.to_json(), logged.state.returned, logged.leases
+    return logged.selector.to_json(), logged.state.returned, logged.leases.tightened()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -71,7 +70,7 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> Non
     state = study._replica.logged.state
     with storage.transaction(1, durable=True) as transaction:
         end = transaction.read(0)[-1].position
-        leases = Leases(Map({trial.id: Lease("A", 1.8e9)}))
+        leases = Leases().with_lease("A", 1.8e9, (trial.id,))
         transaction.save(end, *snapshots.dump(state, leases, snapshots.Covered()))
     with pytest.raises(asktell.InvalidStateError, match="not pending"):
         Study.open(storage, "s")

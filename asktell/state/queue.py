@@ -1,0 +1,81 @@
+"""Pulls that wait to be handed out again: a first-in-first-out queue that is an immutable value."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from immutables import Map
+
+from asktell.state.events import Pull
+
+
+class Queue:
+    """Pulls in the order in which they came; every step but iteration and filtering is O(log n).
+
+    Thousands of leases may run out at once, so that neither adding, nor taking from the front, nor taking out the trial
+    whose late scores came may cost more the more there are.
+    """
+
+    __slots__ = ("_end", "_first", "_places", "_pulls", "is_empty")
+
+    def __init__(self, pulls: Iterable[Pull] = ()) -> None:
+        numbered = dict(enumerate(pulls))
+        self._pulls: Map[int, Pull] = Map(numbered)
+        self._places: Map[int, int] = Map({p.trial: i for i, p in numbered.items() if p.trial is not None})
+        self._first, self._end = 0, len(numbered)
+        self.is_empty = not numbered
+
+    def __len__(self) -> int:
+        return len(self._pulls)
+
+    def __iter__(self) -> Iterator[Pull]:
+        return iter([self._pulls[place] for place in sorted(self._pulls)])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Queue) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Queue({list(self)!r})"
+
+    @property
+    def front(self) -> Pull:
+        """The one that came first; the queue must not be empty."""
+        return self._pulls[self._first]
+
+    def find(self, trial: int) -> Pull | None:
+        """The pull of a trial, None if it does not wait here."""
+        place = self._places.get(trial)
+        return None if place is None else self._pulls[place]
+
+    def append(self, pull: Pull) -> "Queue":
+        """The queue with one more pull at the end."""
+        places = self._places if pull.trial is None else self._places.set(pull.trial, self._end)
+        return self._with(self._pulls.set(self._end, pull), places, self._first, self._end + 1)
+
+    def without_front(self) -> "Queue":
+        """The queue without the pull that came first."""
+        return self._without(self._first)
+
+    def without(self, trial: int) -> "Queue":
+        """The queue without the pull of a trial that waits here."""
+        return self._without(self._places[trial])
+
+    def where(self, keep: Callable[[Pull], bool]) -> "Queue":
+        """The queue of only those pulls that `keep` says."""
+        kept = [pull for pull in self if keep(pull)]
+        return self if len(kept) == len(self) else Queue(kept)
+
+    def _without(self, place: int) -> "Queue":
+        trial = self._pulls[place].trial
+        pulls, first = self._pulls.delete(place), self._first
+        while first < self._end and first not in pulls:
+            first += 1
+        places = self._places if trial is None else self._places.delete(trial)
+        return self._with(pulls, places, first, self._end)
+
+    @staticmethod
+    def _with(pulls: "Map[int, Pull]", places: "Map[int, int]", first: int, end: int) -> "Queue":
+        queue = Queue.__new__(Queue)
+        queue._pulls, queue._places, queue._first, queue._end = pulls, places, first, end
+        queue.is_empty = not pulls
+        return queue
