@@ -179,13 +179,12 @@ def load_goal(data: object) -> Goal:
 
 def _load_objective(record: Mapping[str, Any]) -> Objective:
     minimize = typed("minimize", record["minimize"], bool)
-    return Objective(record["metric"], minimize, record["range"], record.get("worst_segment", False))
+    return Objective(record["metric"], minimize, record["range"], record["worst_segment"])
 
 
 def _load_constraint(record: Mapping[str, Any]) -> Constraint:
-    metric = _load_objective({**record, "minimize": record["at_most"]})  # to be checked
-    in_segments = record.get("in_every_segment", False)
-    bound = Threshold(record["bound"], metric.minimize, record.get("quantile"), in_segments)
+    metric = _load_objective({**record, "minimize": record["at_most"], "worst_segment": False})  # to be checked
+    bound = Threshold(record["bound"], metric.minimize, record["quantile"], record["in_every_segment"])
     scale = checks.check_number("a constraint's scale", record["scale"], checks.SMALLEST_RANGE, 2 * checks.LARGEST)
     parts = metric.metric, bound.bound, bound.at_most, scale, metric.range
     return Constraint(*parts, bound.quantile, bound.in_every_segment)
@@ -231,8 +230,8 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data["max_failure_rate"],
         None if baseline is None else ById(prompts.ids[whole("baseline", baseline, 0, len(prompts) - 1)]),
         data["repeats"],
-        data.get("profile"),
-        data.get("segments"),
+        data["profile"],
+        data["segments"],
     )
 
 

@@ -92,7 +92,7 @@ def _dump_leases(leases: Leases) -> dict[str, Any]:
     return {
         "paused": leases.paused,
         "held": [
-            [worker, [[trial, leases.by_trial[trial].deadline, None] for trial in leases.held(worker)]]
+            [worker, [[trial, leases.by_trial[trial].deadline] for trial in leases.held(worker)]]
             for worker in sorted(leases.by_worker)
         ],
         "reissued": [[trial, *reissue] for trial, reissue in sorted(leases.reissued.items())],
@@ -102,7 +102,7 @@ def _dump_leases(leases: Leases) -> dict[str, Any]:
 def _load_leases(data: dict[str, Any], state: State) -> Leases:
     leases = Leases(paused=None if data["paused"] is None else float(data["paused"]))
     for worker, held in data["held"]:
-        for trial, end, _ in held:
+        for trial, end in held:
             leases = leases.with_lease(str(worker), float(end), (int(trial),))
     if not all(trial in state.pending for trial in leases.by_trial):
         raise InvalidStateError("The study's snapshot has leases on trials that are not pending.")
