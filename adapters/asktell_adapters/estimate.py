@@ -1,9 +1,10 @@
 """Estimates of what a selection will take: calls, tokens, money and time, from a few real calls or none."""
 
+import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias, final
 
@@ -30,22 +31,54 @@ class Sample(NamedTuple):
     repeat: int
 
 
+class Use(NamedTuple):
+    """What calls of an LLM take: how many, tokens read, and tokens written and money, expected and at most.
+
+    None stands for what is not known.
+    """
+
+    calls: float
+    read: float
+    written: float | None
+    longest: float
+    cost: float | None
+    most_cost: float | None
+
+    @classmethod
+    def of_call(
+        cls,
+        read: float,
+        written: float | None,
+        longest: int,
+        price: Price | None,
+        most_read: float | None = None,
+        highest: Price | None = None,
+    ) -> "Use":
+        """One call; `most_read` and `highest`, of the dearest of several LLMs, where they differ from the means."""
+        highest = highest or price
+        cost = None if price is None or written is None else price.of(round(read), 0) + price.of(0, 1) * written
+        most = None if highest is None else highest.of(round(read if most_read is None else most_read), longest)
+        return cls(1, read, written, longest, cost, most)
+
+    @classmethod
+    def total(cls, uses: Iterable["Use"]) -> "Use":
+        return cls(*(None if None in each else sum(each) for each in zip(*uses, strict=True)))  # type: ignore[arg-type]
+
+    def times(self, n: float) -> "Use":
+        return Use(*(None if each is None else n * each for each in self))  # type: ignore[arg-type]
+
+    def rounded(self) -> tuple[int, int, int | None, int, float | None, float | None]:
+        written = None if self.written is None else round(self.written)
+        return round(self.calls), round(self.read), written, round(self.longest), self.cost, self.most_cost
+
+
 @final
 @dataclass(frozen=True)
 class JudgeEstimate:
-    """What a judge will take, over all its LLMs, opinions and orders.
+    """What a judge, by its metric's name, will take over all its LLMs, opinions and orders: see `Estimate`.
 
-    Attributes:
-        name: of the metric.
-        calls: that its LLMs are asked for; the other opinions are in the cache.
-        prompt_tokens: to be read; where the answers' length is not known (`completion_tokens` of the estimate is None)
-            as if every answer were as long as it may be.
-        completion_tokens: to be written, as in the real calls; without any, None.
-        most_completion_tokens: if every opinion is as long as it may be.
-        cost: expected, in the currency of the judges' prices; None without a price or without real calls.
-        most_cost: with the longest answers and opinions; None where one of its LLMs has no price.
-        real_calls: opinions that were asked for to learn this, and were not in the cache.
-        real_cost: what they cost.
+    Where it is not known how long answers are, `prompt_tokens` are as if every answer were as long as it may be.
+    Without the price of each of its LLMs, it has no cost.
     """
 
     name: str
@@ -59,34 +92,14 @@ class JudgeEstimate:
     real_cost: float
 
 
-@final
-@dataclass(frozen=True)
-class Opinion:
-    """The same for one evaluation, on average, and the seconds that it takes where that was measured."""
+class Opinion(NamedTuple):
+    """What a judge takes for one evaluation on average, the seconds where they were measured, and the real calls."""
 
     name: str
-    calls: float
-    read: float
-    written: float | None
-    longest: float
-    cost: float | None
-    most_cost: float | None
+    use: Use
     seconds: float | None
     real_calls: int
     real_cost: float
-
-    def times(self, evaluations: int) -> JudgeEstimate:
-        return JudgeEstimate(
-            self.name,
-            round(evaluations * self.calls),
-            round(evaluations * self.read),
-            None if self.written is None else round(evaluations * self.written),
-            round(evaluations * self.longest),
-            None if self.cost is None else evaluations * self.cost,
-            None if self.most_cost is None else evaluations * self.most_cost,
-            self.real_calls,
-            self.real_cost,
-        )
 
 
 def opinion(
@@ -99,21 +112,16 @@ def opinion(
 ) -> Opinion:
     """What a judge takes for an evaluation, by the samples; it is asked about those that are real.
 
-    Args:
-        name: of the metric.
-        metric: a judge of one LLM, or several.
-        samples: of evaluations.
-        mean_answer: tokens of an answer; None where that is not known.
-        longest: tokens of the longest answer.
-        prices: of LLMs, by their `id()`, that are told rather than known.
+    `mean_answer` and `longest` are tokens of the answers, None where that is not known; `prices` are those of LLMs, by
+    their `id()`, that are told rather than known.
     """
     judge = metric if isinstance(metric, Judge) else metric.judge
+    answer_tokens = longest if mean_answer is None else mean_answer
     if isinstance(metric, Preference):  # the other answer is as long, and as well known
-        unknown = "x" * round(_CHARACTERS_PER_TOKEN * (longest if mean_answer is None else mean_answer))
-        others = [sample.answer.text if sample.answer else unknown for sample in samples]
+        unknown = "x" * round(_CHARACTERS_PER_TOKEN * answer_tokens)
         samples = [
-            sample._replace(example=beside(sample.example, other))
-            for sample, other in zip(samples, others, strict=True)
+            each._replace(example=beside(each.example, each.answer.text if each.answer else unknown))
+            for each in samples
         ]
     orders = 2 if judge.rubric.pairwise else 1
     requests = [_requests(judge, sample)[:orders] for sample in samples]
@@ -121,28 +129,15 @@ def opinion(
     known = [_share_known(asked, requests, samples) for asked in judge.answers]
     took, seconds = _ask_judge(name, judge, samples)
     per_call = took.completion_tokens / fresh if (fresh := took.requests - took.from_cache) else None
-    calls = read = 0.0
-    cost: float | None = None if per_call is None else 0.0
-    most_cost: float | None = 0.0
+    unseen = sum(sample.answer is None for sample in samples) / len(samples)  # their answers are not in the tokens
+    uses = []
     for llm, share in zip(judge.llms, known, strict=True):
         tokens = sum(count(llm, flat)[0]) / len(flat)
-        unseen = sum(sample.answer is None for sample in samples) / len(samples)  # their answers are not in the tokens
-        llm_reads = tokens + unseen * (longest if mean_answer is None else mean_answer)
-        llm_most = tokens + unseen * longest
-        n = judge.n * orders * (1 - share)
-        calls += n
-        read += n * llm_reads
         price: Price | None = prices.get(id(llm)) or getattr(getattr(llm, "api", None), "price", None)
-        if price is None:
-            cost = most_cost = None
-            continue
-        if cost is not None and per_call is not None:
-            cost += n * (price.of(round(llm_reads), 0) + price.of(0, 1) * per_call)
-        if most_cost is not None:
-            most_cost += n * price.of(round(llm_most), judge.max_new_tokens)
-    written = None if per_call is None else calls * per_call
-    most = calls * judge.max_new_tokens
-    return Opinion(name, calls, read, written, most, cost, most_cost, seconds, fresh, took.cost)
+        most_read = tokens + unseen * longest
+        call = Use.of_call(tokens + unseen * answer_tokens, per_call, judge.max_new_tokens, price, most_read)
+        uses.append(call.times(judge.n * orders * (1 - share)))
+    return Opinion(name, Use.total(uses), seconds, fresh, took.cost)
 
 
 def _requests(judge: Judge, sample: Sample) -> list[Request]:
@@ -357,79 +352,61 @@ def estimate(
     tokens, exact = count(llm, requests[:MOST_COUNTED])
     found = in_cache(evaluator.answers, requests[:MOST_COUNTED])
     known = sum(answer is not None for answer in found) / len(found) if found else 0.0
-    asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls and requests else _Asked({}, 0, 0.0, 0.0)
+    asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls and requests else _Asked()
     llms = [llm_of(llm, request) for request in requests] or [llm]
     prices = [price or getattr(each, "price", None) for each in llms]
-    call = _Call(
-        sum(tokens) / len(tokens) if tokens else 0.0,
-        asked.mean_tokens,
-        max((request.max_new_tokens for request in requests), default=evaluator.max_new_tokens),
-        _combined(prices, statistics.fmean),
-        _combined(prices, max),
-    )
+    mean_price = _combined(prices, statistics.fmean)
+    read = sum(tokens) / len(tokens) if tokens else 0.0
+    longest = max((request.max_new_tokens for request in requests), default=evaluator.max_new_tokens)
+    call = Use.of_call(read, asked.mean_tokens, longest, mean_price, highest=_combined(prices, max))
     samples = [
         Sample(asked.answers.get(i, answer), i in asked.answers, evaluator.example(cells[i][1]), cells[i][2])
         for i, answer in enumerate(found)
     ]
     opinions = [
-        opinion(name, metric, samples, call.written, call.longest, {} if call.price is None else {id(llm): call.price})
+        opinion(name, metric, samples, call.written, longest, {} if mean_price is None else {id(llm): mean_price})
         for name, metric in evaluator.metrics.items()
         if isinstance(metric, Judge | Preference) and samples
     ]
-    money = None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
-    if money is not None:
-        evaluations = min(evaluations, _paid_for(money, call, 1 - known, opinions))
+    money = math.inf
+    if result.max_cost is not None:
+        money = max(0.0, result.max_cost - result.spent_cost)
+        if call.most_cost is None:
+            raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
+        # A share of the evaluations is asked for, and all of them are judged.
+        uses = [call.times(1 - known), *(each.use for each in opinions)]
+        paid = sum((use.most_cost if use.cost is None else use.cost) or 0.0 for use in uses)
+        evaluations = min(evaluations, int(money / paid)) if paid else evaluations
     repeats = 0 if evaluator.repeatable else n_repeats(selection.spent + evaluations) - n_repeats(selection.spent)
     if result.repeats > 1:  # only late ones, and where no second round of the examples takes their place
         repeats = repeats // 2 if selection.spent + evaluations < 2 * n_cells // result.repeats else 0
-    calls = round(evaluations * (1 - known)) + repeats
-    judges = tuple(each.times(evaluations + repeats) for each in opinions)
-    cost, most_cost = _money(calls, call, judges, money)
+    took = call.times(round(evaluations * (1 - known)) + repeats)
+    judged = [each.use.times(evaluations + repeats) for each in opinions]
+    # A judge of unknown price is left out; a part whose length is unknown makes the expected cost so.
+    total = Use.total([use for use in (took, *judged) if use.most_cost is not None] or [took])
+    took = took._replace(
+        cost=None if total.cost is None else min(total.cost, money),
+        most_cost=None if total.most_cost is None else min(total.most_cost, money),
+    )
     pace = seconds_per_call if seconds_per_call is not None else asked.seconds_per_call
-    seconds = None if pace is None else calls * max(pace, _slowest(llm, call.read + call.longest))
+    seconds = None if pace is None else took.calls * max(pace, _slowest(llm, read + longest))
     if seconds is not None:
         seconds += (evaluations + repeats) * sum(each.seconds or 0.0 for each in opinions)
     return Estimate(
-        evaluations=evaluations,
-        calls=calls,
-        prompt_tokens=round(calls * call.read),
-        completion_tokens=None if call.written is None else round(calls * call.written),
-        most_completion_tokens=calls * call.longest,
-        cost=cost,
-        most_cost=most_cost,
-        seconds=seconds,
+        evaluations,
+        *took.rounded(),
+        seconds,
         counted=len(tokens),
         exact_tokens=exact,
         real_calls=asked.n_fresh,
         real_cost=asked.cost,
-        judges=judges,
+        judges=tuple(
+            JudgeEstimate(each.name, *use.rounded(), each.real_calls, each.real_cost)
+            for each, use in zip(opinions, judged, strict=True)
+        ),
         repeats=repeats,
-        currency=call.price.currency if call.price is not None else "",
+        currency="" if mean_price is None else mean_price.currency,
     )
-
-
-@dataclass(frozen=True)
-class _Call:
-    """One call of the LLM, on average: tokens read and written (None: not known), at most, and the price of a token.
-
-    `price` is the mean of several models, `highest` that of the dearest.
-    """
-
-    read: float
-    written: float | None
-    longest: int
-    price: Price | None
-    highest: Price | None
-
-    @property
-    def cost(self) -> float | None:
-        if self.price is None or self.written is None:
-            return None
-        return self.price.of(round(self.read), 0) + self.price.of(0, 1) * self.written
-
-    @property
-    def most_cost(self) -> float | None:
-        return None if self.highest is None else self.highest.of(round(self.read), self.longest)
 
 
 def _combined(prices: Sequence[Price | None], how: Callable[[list[float]], float]) -> Price | None:
@@ -441,46 +418,12 @@ def _combined(prices: Sequence[Price | None], how: Callable[[list[float]], float
     return known[0] if known == known[:1] * len(known) else Price(read, written, currency=known[0].currency)
 
 
-def _paid_for(money: float, call: _Call, share: float, opinions: Sequence[Opinion]) -> int:
-    """The evaluations that money is expected to pay for; a share of them is asked for, and all of them are judged."""
-    if call.most_cost is None:
-        raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
-    paid = (call.cost or call.most_cost) * share
-    paid += sum((each.cost if each.cost is not None else each.most_cost) or 0.0 for each in opinions)
-    return int(money / paid) if paid else 10**8
-
-
-def _money(
-    calls: int, call: _Call, judges: Sequence[JudgeEstimate], money: float | None
-) -> tuple[float | None, float | None]:
-    """What it costs, expected and at most; None where that is not known.
-
-    A judge of unknown price is left out; a part whose length is unknown makes the expected cost so.
-    """
-    costs = [None if call.cost is None else calls * call.cost, *(judge.cost for judge in judges)]
-    most = [None if call.most_cost is None else calls * call.most_cost, *(judge.most_cost for judge in judges)]
-    priced = [cost for cost, bound in zip(costs, most, strict=True) if bound is not None]
-    if not priced:
-        return None, None
-    expected = None if None in priced else _no_more(sum(filter(None, priced)), money)
-    return expected, _no_more(sum(filter(None, most)), money)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    answers: dict[int, Completion]  # by the requests' positions
-    n_fresh: int
-    cost: float
-    seconds: float
-
-    @property
-    def mean_tokens(self) -> float | None:
-        tokens = [answer.completion_tokens for answer in self.answers.values()]
-        return sum(tokens) / len(tokens) if tokens else None
-
-    @property
-    def seconds_per_call(self) -> float | None:
-        return self.seconds / self.n_fresh if self.n_fresh else None
+class _Asked(NamedTuple):
+    answers: Mapping[int, Completion] = {}  # by the requests' positions
+    mean_tokens: float | None = None
+    n_fresh: int = 0
+    cost: float = 0.0
+    seconds_per_call: float | None = None
 
 
 def _drawn(
@@ -510,17 +453,14 @@ def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], c
         seconds = sum(answer.latency for answer in fresh) / concurrency
     costs = [answer.cost for answer in fresh]
     costs += [float(getattr(answer, "cost", 0.0)) for answer in found if isinstance(answer, Exception)]
-    return _Asked(answers, len(fresh), sum(costs), seconds)
+    mean_tokens = statistics.fmean(answer.completion_tokens for answer in answers.values())
+    return _Asked(answers, mean_tokens, len(fresh), sum(costs), seconds / len(fresh) if fresh else None)
 
 
 def _slowest(llm: Any, tokens: float) -> float:
     """The seconds between calls that the LLM's own limits leave, with so many tokens a call."""
     limits = [(1.0, getattr(llm, "requests_per_minute", None)), (tokens, getattr(llm, "tokens_per_minute", None))]
     return max(60 * units / per_minute if per_minute else 0.0 for units, per_minute in limits)
-
-
-def _no_more(cost: float, money: float | None) -> float:
-    return cost if money is None else min(cost, money)
 
 
 def in_time(seconds: float) -> str:
