@@ -11,6 +11,7 @@ import json
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice, starmap
 from pathlib import Path
 from threading import RLock
@@ -24,9 +25,8 @@ from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
 from asktell.errors import InvalidArgumentError, NotPicklableError
 from asktell.methods import Method, check_method, preset
-from asktell.posterior.profile import ExampleProfile
 from asktell.problem.budget import Budget, describe_spending
-from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial, all_taken
+from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, all_taken
 from asktell.problem.checks import check_cost, check_name, check_reason, needed_cost, short, whole
 from asktell.problem.examples import check_examples, numbered
 from asktell.problem.goals import Goal, Scores
@@ -34,8 +34,8 @@ from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.summary import compare, summarize
 from asktell.state import Decided, Event, Grown, State, apply, decide, events, growth, initial
-from asktell.state.lookup import AnyTrial, check_same, find_example, not_out, trial_id
-from asktell.state.problem import checked_problem
+from asktell.state.lookup import check_same, find_example, not_out, trial_id
+from asktell.state.problem import AnyProfile, checked_problem
 
 NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 """Texts, which are named by their positions; a mapping from id to text; or candidates, as of `asktell.grid`."""
@@ -394,7 +394,7 @@ class Selector(Selection):
         max_failure_rate: float = 0.5,
         baseline: AnyPrompt | None = None,
         repeats: int = 1,
-        profile: ExampleProfile | Mapping[str, Any] | None = None,
+        profile: AnyProfile | None = None,
         segments: Sequence[str] | None = None,
     ) -> None:
         named = Prompts.of(prompts)
@@ -769,3 +769,14 @@ def at_state(selector: Selector, state: State) -> Selector:
     """A selector of the same prompts and method that goes on from another state, independently of the first."""
     with selector._lock:
         return selector._at(state._replace(history=state.history.copy()))
+
+
+class SelectionWorker(Selection, AbstractContextManager[Any]):
+    """A worker of a selection that several processes share, as `study.worker(name)` gives it, for a `with` block."""
+
+    paused: bool
+    selector: Selector
+
+    @abstractmethod
+    def wait(self) -> bool:
+        """Wait a little for what other workers hold, or for the end of a pause; False if the study is done."""

@@ -36,6 +36,39 @@ class Trial(NamedTuple):
         return hash(self[:4])
 
 
+AnyTrial: TypeAlias = Trial | int | str | Sequence[Any] | Mapping[str, Any]
+"""A trial, its id, or the prompt as text; or a trial that came back from JSON, as a list or an object."""
+
+
+def from_json(trial: object) -> Trial | int | str:
+    """A trial, its id or a prompt; a trial also as a list of its parts, or as an object, maybe with an `id` alone."""
+    if isinstance(trial, str):
+        return trial
+    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
+        return int(trial)
+    if isinstance(trial, Mapping):
+        given = [key for key in Trial._fields if key in trial]
+        if given != ["id"] and not {"id", "prompt_id"} <= set(given):
+            raise InvalidArgumentError(
+                f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}; got {short(list(trial))}."
+            )
+        parts: list[Any] = [trial.get(key) for key in Trial._fields]
+    elif isinstance(trial, Sequence) and not isinstance(trial, bytes):
+        given, parts = [], list(trial)
+        if len(parts) not in (len(Trial._fields) - 1, len(Trial._fields)):
+            raise InvalidArgumentError(
+                f"A trial as a list has the items {', '.join(Trial._fields)}, of which the last may be missing; got "
+                f"{short(trial)}."
+            )
+    else:
+        raise InvalidArgumentError(
+            f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
+        )
+    if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
+        raise InvalidArgumentError(f"A trial's id must be a whole number, got {short(parts[0])} in {short(trial)}.")
+    return int(parts[0]) if given == ["id"] else Trial(int(parts[0]), *parts[1:])
+
+
 class Identified(Protocol):
     """Anything with a prompt's id, such as an entry of a result."""
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -13,7 +12,7 @@ from asktell.problem.checks import cause_of, check_reason, in_words, whole
 from asktell.results.entries import kind_of
 from asktell.running.evaluator import Finding, Outcome, missing_extra, one_each
 from asktell.running.progress import Bar, Cell, progress_of
-from asktell.selector import Selection, Selector
+from asktell.selector import Selection, SelectionWorker, Selector
 from asktell.state.repeats import to_repeat
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
@@ -28,17 +27,6 @@ _FIRST_LOOK = 8  # scores told, between two looks for what is to be repeated
 _FIRST_ALIKE = 6  # failures, if they are all that came: as many as remove a prompt with `max_failure_rate=0.5`
 _PROMPTS = 3
 _OF_ONE_EXAMPLE = 20  # failures, after which it is believed that other examples fail, too
-
-
-class SelectionWorker(Selection, contextlib.AbstractContextManager[Any]):
-    """A worker of a selection that several processes share, as `study.worker(name)` gives it, for a `with` block."""
-
-    paused: bool
-    selector: Selector
-
-    @abstractmethod
-    def wait(self) -> bool:
-        """Wait a little for what other workers hold, or for the end of a pause; False if the study is done."""
 
 
 @contextlib.contextmanager

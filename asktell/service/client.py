@@ -14,7 +14,7 @@ from asktell import reports, serialization
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import Method
 from asktell.problem import checks
-from asktell.problem.candidates import AnyPrompt, ById, Candidates, Prompts, Tell, Trial
+from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, from_json
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import Examples, check_examples
 from asktell.problem.goals import Goal, Scores
@@ -25,7 +25,6 @@ from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.selector import Features, NewPrompts, Selector
 from asktell.service.problems import error_of
 from asktell.service.transport import Connection, path_of
-from asktell.state.lookup import AnyTrial, from_json
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import decode, encode
 from asktell.studies.leases import Holding, check_lease

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from asktell.problem.examples import Examples, numbered
 from asktell.problem.features import rank, text_features
 from asktell.problem.goals import Goal
 from asktell.state.events import Added, Extended
+
+AnyProfile: TypeAlias = ExampleProfile | Mapping[str, Any]
+"""A profile, or the data of its JSON."""
 
 SAMPLINGS = ("shared", "iid")
 SKIP: Final = "skip"
@@ -235,7 +238,7 @@ def checked_problem(
     max_failure_rate: object,
     baseline: AnyPrompt | None,
     repeats: int,
-    profile: ExampleProfile | Mapping[str, Any] | None,
+    profile: AnyProfile | None,
     segments: Sequence[str] | None,
 ) -> Problem:
     """The problem that a selector's arguments describe; see `asktell.Selector`."""

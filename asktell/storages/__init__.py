@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import short
 from asktell.storages.base import MOST, AbstractStorage, Line, Snapshot, Transaction
 
 __all__ = ["MOST", "AbstractStorage", "Line", "Location", "Snapshot", "Transaction", "open_storage"]
@@ -37,14 +36,14 @@ def open_storage(location: Location) -> AbstractStorage:
     if isinstance(location, Path):
         location = f"sqlite:///{location}"
     if not isinstance(location, str) or not location or "\0" in location:
-        raise InvalidArgumentError(f"A study is kept at a URL or a path, got {short(location)}.")
+        raise InvalidArgumentError(f"A study is kept at a URL or a path, got {location!r:.60}.")
     scheme, found, rest = location.partition("://")
     if not found:
         scheme, rest = "sqlite", f"/{location}"
     if scheme == "sqlite":
         if not rest.startswith("/") or rest in ("/", "/:memory:"):
             raise InvalidArgumentError(
-                f"A SQLite URL has three slashes and a path, as sqlite:///study.db; got {short(location)}. "
+                f"A SQLite URL has three slashes and a path, as sqlite:///study.db; got {location!r:.60}. "
                 "Studies in memory are at memory://"
             )
         from asktell.storages.sqlite import SQLiteStorage

@@ -6,12 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self, overload
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.candidates import Tell, Trial, all_taken
+from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.checks import check_name, check_reason, check_seconds, check_trials, whole
 from asktell.problem.goals import Scores
-from asktell.running.board import SelectionWorker
-from asktell.selector import Selection, Selector
-from asktell.state.lookup import AnyTrial
+from asktell.selector import Selection, SelectionWorker, Selector
 from asktell.studies.details import encode
 from asktell.studies.leases import SECONDS, Holding, check_lease, check_worker
 

@@ -31,13 +31,13 @@ from typing import Any, TypeAlias
 from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
-from asktell.problem.candidates import Prompts, Trial
+from asktell.problem.candidates import AnyTrial, Prompts, Trial
 from asktell.problem.checks import LARGEST, check_number, short, whole
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
 from asktell.state import Problem, State, apply, decide, events, grown
 from asktell.state.growth import check_growth, prompts_after
-from asktell.state.lookup import AnyTrial, check_match, trial_id
+from asktell.state.lookup import check_match, trial_id
 from asktell.studies import details as details_codec
 from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow
 

@@ -15,14 +15,13 @@ from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.methods import Method
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import AnyPrompt, Tell, Trial
+from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, short, whole
 from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
 from asktell.selector import Features, NewPrompts, Selector
-from asktell.state.lookup import AnyTrial
 from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy

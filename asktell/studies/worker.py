@@ -15,12 +15,10 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, overload
 
 from asktell.errors import AsktellError, StorageError, TellManyError
 from asktell.methods import Method
-from asktell.problem.candidates import Tell, Trial
+from asktell.problem.candidates import AnyTrial, Tell, Trial, from_json
 from asktell.problem.checks import check_name, check_seconds, whole
 from asktell.problem.goals import Goal, Scores
-from asktell.running.board import SelectionWorker
-from asktell.selector import Selection, Selector
-from asktell.state.lookup import AnyTrial, from_json
+from asktell.selector import Selection, SelectionWorker, Selector
 from asktell.studies.base import AbstractStudy
 from asktell.studies.leases import Holding
 
