@@ -95,7 +95,8 @@ class CacheInfo:
 class AnswerCache:
     """LLMs' answers in one file, for any number of threads and processes of one machine.
 
-    It can be pickled. The file is its owner's alone to read, since it holds the answers.
+    It can be pickled. The file is its owner's alone to read, since it holds the answers. Every method raises a
+    StorageError if the file cannot be used, or is no cache.
 
     Args:
         path: of the file; by default `answers.db` in the cache folder of the user (ASKTELL_CACHE overrides). Not on a
@@ -129,11 +130,7 @@ class AnswerCache:
         self._warned = False
 
     def get(self, keys: Sequence[str]) -> list[Completion | None]:
-        """The answers of these keys, None where there is none, or none that is young enough, or undamaged.
-
-        Raises:
-            StorageError: the file cannot be used.
-        """
+        """The answers of these keys, None where there is none, or none that is young enough, or undamaged."""
         if not self.path.exists():
             return [None] * len(keys)
         now = self._clock()
@@ -158,11 +155,7 @@ class AnswerCache:
         return None if self.max_age is not None and made < now - self.max_age else _completion(answer)
 
     def put(self, answers: Iterable[tuple[str, Completion]]) -> None:
-        """Keep answers by their keys; the last one of a key counts.
-
-        Raises:
-            StorageError: the file cannot be used.
-        """
+        """Keep answers by their keys; the last one of a key counts."""
         now = self._clock()
         texts = [(key, json.dumps(_as_kept(completion))) for key, completion in answers]
         with self._open(create=True) as connection:
@@ -176,11 +169,7 @@ class AnswerCache:
             self._shrink(connection)
 
     def info(self) -> CacheInfo:
-        """What it holds.
-
-        Raises:
-            StorageError: the file cannot be used.
-        """
+        """What it holds."""
         size, count, oldest = 0, 0, None
         if self.path.exists():
             with self._open() as connection:
@@ -189,11 +178,7 @@ class AnswerCache:
         return CacheInfo(self.path, count, size, self.max_bytes, oldest)
 
     def clear(self) -> int:
-        """Remove all answers, and say how many there were. A file that is damaged is removed whole.
-
-        Raises:
-            StorageError: the file cannot be used, or is not a cache.
-        """
+        """Remove all answers, and say how many there were. A file that is damaged is removed whole."""
         if not self.path.exists():
             return 0
         try:
@@ -212,11 +197,12 @@ class AnswerCache:
         (size,) = connection.execute("SELECT bytes FROM total").fetchone()
         if size <= self.max_bytes:
             return
-        for key, freed in connection.execute("SELECT key, bytes FROM answers ORDER BY used, key").fetchall():
-            connection.execute("DELETE FROM answers WHERE key = ?", (key,))
-            size -= freed
-            if size <= _KEPT_WHEN_FULL * self.max_bytes:
-                return
+        # The longest used last: what goes is behind those that may stay.
+        connection.execute(
+            "DELETE FROM answers WHERE key IN (SELECT key FROM (SELECT key, SUM(bytes) OVER (ORDER BY used DESC, "
+            "key DESC) AS so_far FROM answers) WHERE so_far > ?)",
+            (_KEPT_WHEN_FULL * self.max_bytes,),
+        )
 
     @contextlib.contextmanager
     def _open(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
@@ -234,10 +220,8 @@ class AnswerCache:
                         if create:
                             connection.execute("BEGIN IMMEDIATE")
                         yield connection
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError, TypeError) as error:
                 raise self._explained(error) from error
-            except (UnicodeDecodeError, TypeError) as error:  # names and numbers of SQLite's own
-                raise self._damaged(error) from error
             except OSError as error:
                 raise StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}.") from error
 
@@ -264,14 +248,11 @@ class AnswerCache:
             )
         connection.execute("PRAGMA synchronous = NORMAL")
 
-    def _explained(self, error: sqlite3.DatabaseError) -> StorageError:
+    def _explained(self, error: Exception) -> StorageError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return self._damaged(error)
-        return StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error}.")
-
-    def _damaged(self, error: Exception) -> StorageError:
-        return _DamagedError(
+        if isinstance(error, sqlite3.DatabaseError) and code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error}.")
+        return _DamagedError(  # of names and numbers of SQLite's own, the error is one of Python
             f"The answer cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it; nothing "
             "but answers, which can be asked for again, is lost."
         )

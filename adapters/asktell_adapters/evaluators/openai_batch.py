@@ -19,6 +19,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, final
@@ -29,7 +30,7 @@ from asktell_adapters._scores import positive
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
 from asktell_adapters.llms._remote import MOST_SAID
-from asktell_adapters.llms.base import Completion, CompletionError
+from asktell_adapters.llms.base import Completion, CompletionError, Request
 from asktell_adapters.llms.openai import OpenAIChat
 
 _NOT_REACHED = ("batch_expired", "batch_cancelled")
@@ -97,61 +98,54 @@ def read_answers(files: Iterable[bytes], collected: Collected) -> dict[str, dict
 
 
 @final
+@dataclass(frozen=True)
 class Taker:
     """Brings a batch's trials to their ends, as `asktell.run` would."""
 
-    def __init__(
-        self,
-        study: AbstractStudy,
-        worker: str,
-        evaluator: LLMEvaluator | AsyncLLMEvaluator,
-        llm: OpenAIChat,
-        paid: float,
-        collected: Collected,
-    ) -> None:
-        self._study = study
-        self._worker = worker
-        self._evaluator = evaluator
-        self._llm = llm
-        self._paid = paid
-        self._collected = collected
+    study: AbstractStudy
+    worker: str
+    evaluator: LLMEvaluator | AsyncLLMEvaluator
+    llm: OpenAIChat
+    paid: float
+    collected: Collected
+
+    def request(self, trial: Trial) -> Request:
+        return self.evaluator.request(asked_of(trial), trial.example, self.study.repeat_of(trial))
 
     def take(self, trial: Trial, line: dict[str, Any], batch: str) -> None:
         """Tell the scores of an answer, or count its failure."""
         try:
-            body = _body(line, f"{self._llm.name}, in {batch},")
+            body = _body(line, f"{self.llm.name}, in {batch},")
             if body is None:
                 self._release(trial)
                 return
-            completion = self._llm.api.completion(body, self._llm.name, paid=self._paid)
+            completion = self.llm.api.completion(body, self.llm.name, paid=self.paid)
         except CompletionError as error:
             self._fail(trial, error, error.cost)
             return
-        if isinstance(answers := self._evaluator.answers, CachedLLM):
-            request = self._evaluator.request(asked_of(trial), trial.example, self._study.repeat_of(trial))
-            answers.keep([answers.key(request)], [completion])
+        if isinstance(answers := self.evaluator.answers, CachedLLM):
+            answers.keep([answers.key(self.request(trial))], [completion])
         self.tell(trial, completion)
 
     def tell(self, trial: Trial, completion: Completion) -> None:
         """Tell the scores of a completion; a metric that fails is the trial's failure."""
-        cost = completion.cost if self._llm.api.price and not completion.from_cache else None
+        cost = completion.cost if self.llm.api.price and not completion.from_cache else None
+        repeat = self.study.repeat_of(trial)
         try:
-            scores = self._evaluator.scores(
-                completion, trial.example, self._study.repeat_of(trial), prompt=asked_of(trial)
-            )
+            scores = self.evaluator.scores(completion, trial.example, repeat, prompt=asked_of(trial))
             if cost is not None:
                 scores.setdefault("cost", cost)
-            vector, cost = goal_scores(self._study, scores)
-            details = {"output": completion.text, **(details_of(self._study, scores) or {})}
-            if self._study.tell(trial, vector, cost, worker=self._worker, details=details):
-                self._collected.told += 1
-                self._collected.cost += cost or 0.0
+            vector, cost = goal_scores(self.study, scores)
+            details = {"output": completion.text, **(details_of(self.study, scores) or {})}
+            if self.study.tell(trial, vector, cost, worker=self.worker, details=details):
+                self.collected.told += 1
+                self.collected.cost += cost or 0.0
             else:
-                self._collected.passed_over += 1
+                self.collected.passed_over += 1
         except StorageError:
             raise
         except (ConflictingTellError, UnknownTrialError):
-            self._collected.passed_over += 1  # another process collects, too
+            self.collected.passed_over += 1  # another process collects, too
         except Exception as error:
             self._fail(trial, error, getattr(error, "cost", cost))  # with that of judges
 
@@ -163,20 +157,16 @@ class Taker:
             self._release(trial)
 
     def _release(self, trial: Trial) -> None:
-        self._collected.released += self._in_time(lambda: self._study.release(trial, worker=self._worker))
+        with suppress(UnknownTrialError):  # another process was faster
+            self.collected.released += self.study.release(trial, worker=self.worker)
 
     def _fail(self, trial: Trial, error: Exception, cost: float | None) -> None:
         if isinstance(error, CompletionError):
-            error = CompletionError(self._llm.redact(str(error)), cost=error.cost)
-        if self._in_time(lambda: self._study.fail(trial, error, cost, worker=self._worker)):
-            self._collected.failed += 1
-            self._collected.cost += cost or 0.0
-
-    def _in_time(self, operation: Any) -> bool:
-        try:
-            return bool(operation())
-        except UnknownTrialError:  # another process was faster
-            return False
+            error = CompletionError(self.llm.redact(str(error)), cost=error.cost)
+        with suppress(UnknownTrialError):
+            if self.study.fail(trial, error, cost, worker=self.worker):
+                self.collected.failed += 1
+                self.collected.cost += cost or 0.0
 
 
 def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
@@ -340,8 +330,7 @@ class OpenAIBatch:
         others: list[Trial] = []
         for trial in trials:
             try:
-                request = self.evaluator.request(asked_of(trial), trial.example, study.repeat_of(trial))
-                (known,) = answers.look_up([answers.key(request)])
+                (known,) = answers.look_up([answers.key(taker.request(trial))])
             except Exception:
                 known = None  # a request that cannot be made fails where it is sent
             if known is None:
