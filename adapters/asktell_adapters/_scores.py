@@ -1,23 +1,44 @@
-"""What adapters have in common: trials by prompt, one by one after a failure, scores as numbers, checks of numbers."""
+"""What adapters have in common: many at once, in groups or one by one; scores as numbers; checks of numbers."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Real
-from typing import TypeVar
+from typing import Any, TypeVar, final
 
-from asktell import EvaluatorError, InvalidArgumentError, Trial
+from asktell import EvaluatorError, InvalidArgumentError
 
 _Item = TypeVar("_Item")
+_Ready = TypeVar("_Ready")
 _Found = TypeVar("_Found")
 
 
-def by_prompt(trials: Sequence[Trial], evaluate: Callable[[str, list[Trial]], Sequence[_Found]]) -> list[_Found]:
-    """What `evaluate(prompt, its trials)` finds for each of its trials, in the order of all trials."""
+def in_groups(
+    items: Sequence[_Item], key: Callable[[_Item], Hashable], evaluate: Callable[[list[_Item]], Sequence[_Found]]
+) -> list[_Found]:
+    """What `evaluate(items of one key)` finds for each of them, in the order of all items."""
+    groups: dict[Hashable, list[int]] = {}
+    for place, item in enumerate(items):
+        groups.setdefault(key(item), []).append(place)
     found: dict[int, _Found] = {}
-    for prompt in dict.fromkeys(trial.prompt for trial in trials):
-        places = [place for place, trial in enumerate(trials) if trial.prompt == prompt]
-        found.update(zip(places, evaluate(prompt, [trials[place] for place in places]), strict=True))
-    return [found[place] for place in range(len(trials))]
+    for places in groups.values():
+        found.update(zip(places, evaluate([items[place] for place in places]), strict=True))
+    return [found[place] for place in range(len(items))]
+
+
+def if_ready(
+    items: Sequence[_Item], prepare: Callable[[_Item], _Ready], evaluate: Callable[[list[_Ready]], Sequence[_Found]]
+) -> list[_Found | Exception]:
+    """What `evaluate(what was prepared)` finds for each item; where `prepare(item)` raised, the exception."""
+    ready: dict[int, _Ready] = {}
+    found: dict[int, _Found | Exception] = {}
+    for place, item in enumerate(items):
+        try:
+            ready[place] = prepare(item)
+        except Exception as error:
+            found[place] = error
+    if ready:
+        found.update(zip(ready, evaluate([*ready.values()]), strict=True))
+    return [found[place] for place in range(len(items))]
 
 
 def or_alone(
@@ -28,6 +49,23 @@ def or_alone(
         return evaluate(items)
     except Exception as error:
         return [error] if len(items) == 1 else [found for item in items for found in or_alone(evaluate, [item])]
+
+
+def or_raise(found: _Found | Exception) -> _Found:
+    """What was found; an exception is raised."""
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+@final
+class Scores(dict[str, float]):
+    """Scores with the `details` that a study keeps, and the money `paid`, if "cost" is not all."""
+
+    def __init__(self, scores: Mapping[str, float], details: dict[str, Any], paid: float | None = None) -> None:
+        super().__init__(scores)
+        self.details = details
+        self.paid = paid
 
 
 def positive(name: str, number: float, unit: str = "") -> float:

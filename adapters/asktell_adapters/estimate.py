@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Selector
 from asktell.extend import AbstractStudy, n_repeats, whole
+from asktell_adapters._scores import or_raise
 from asktell_adapters.cache import CachedLLM
-from asktell_adapters.evaluators.llm import Asked, AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms.base import Completion, Example, Request, gathered, said
+from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
+from asktell_adapters.llms.base import Asked, Completion, Example, Request, gathered, said
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.models import Models, llm_of
 from asktell_adapters.metrics.judge import Judge, Spent
@@ -124,7 +125,8 @@ def opinion(
             for each in samples
         ]
     orders = 2 if judge.rubric.pairwise else 1
-    requests = [_requests(judge, sample)[:orders] for sample in samples]
+    asked = ((each.answer or Completion(""), each.example, each.repeat) for each in samples)
+    requests = [or_raise(judge.requests(*each))[:orders] for each in asked]
     flat = [request for each in requests for request in each]
     known = [_share_known(asked, requests, samples) for asked in judge.answers]
     took, seconds = _ask_judge(name, judge, samples)
@@ -138,13 +140,6 @@ def opinion(
         call = Use.of_call(tokens + unseen * answer_tokens, per_call, judge.max_new_tokens, price, most_read)
         uses.append(call.times(judge.n * orders * (1 - share)))
     return Opinion(name, Use.total(uses), seconds, fresh, took.cost)
-
-
-def _requests(judge: Judge, sample: Sample) -> list[Request]:
-    requests = judge.requests(sample.answer or Completion(""), sample.example, sample.repeat)
-    if isinstance(requests, Exception):
-        raise requests
-    return requests
 
 
 def _ask_judge(name: str, judge: Judge, samples: Sequence[Sample]) -> tuple[Spent, float | None]:

@@ -7,12 +7,22 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from asktell import AsktellError, Budget, EvaluatorError, InvalidArgumentError, ParetoSet, PromptResult, Selector, run
-from asktell.extend import Goal, State, at_state, in_words, not_worse, parse_goal, reports, write_atomically
+from asktell import (
+    AsktellError,
+    BestFeasible,
+    Budget,
+    EvaluatorError,
+    InvalidArgumentError,
+    ParetoSet,
+    PromptResult,
+    Selector,
+    run,
+)
+from asktell.extend import Goal, State, at_state, in_words, not_worse, reports, write_atomically
 from asktell_adapters.cli.gate_estimate import GateEstimate
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr, signals
@@ -21,7 +31,7 @@ from asktell_adapters.cli.work import confirm, timed
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.harness import Harness
 from asktell_adapters.estimate import estimate
-from asktell_adapters.evaluators.llm import Asked
+from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
 
@@ -86,22 +96,15 @@ def gate(arguments: argparse.Namespace) -> int:
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     """The goal with the ranges that metrics declare, where it names none: intervals need them to be guaranteed."""
-    declared = {name: span for name in goal.metrics if (span := range_of(metrics.get(name))) is not None}
-    parts: list[Any] = [*goal.objectives, *goal.constraints]
-    bounds = {
-        bound: {each: getattr(bound, each) for each in ("bound", "quantile", "in_every_segment")}
-        for bound in goal.constraints
-    }
-    return parse_goal(
-        "pareto-set" if isinstance(goal, ParetoSet) else "best-feasible",
-        [objective.metric for objective in goal.objectives if not objective.minimize],
-        [objective.metric for objective in goal.objectives if objective.minimize],
-        {bound.metric: given for bound, given in bounds.items() if not bound.at_most},
-        {bound.metric: given for bound, given in bounds.items() if bound.at_most},
-        {**declared, **{part.metric: part.range for part in parts if part.range is not None}},
-        getattr(goal, "sure", None),
-        [objective.metric for objective in goal.objectives if objective.worst_segment],
-    )
+    spans = {name: goal.ranges.get(name) or range_of(metrics.get(name)) for name in goal.metrics}
+    objectives = [replace(each, range=spans[each.metric]) for each in goal.objectives]
+    constraints = [
+        each if (span := spans.get(each.metric)) is None else replace(each, range=span, scale=span[1] - span[0])
+        for each in goal.constraints
+    ]
+    if isinstance(goal, BestFeasible):
+        return BestFeasible(objectives[0], constraints, goal.sure)
+    return ParetoSet(*objectives, subject_to=constraints)
 
 
 def _judge(

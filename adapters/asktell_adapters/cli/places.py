@@ -3,15 +3,13 @@
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import asktell
 from asktell import InvalidArgumentError, Selector, Study
 from asktell_adapters.cli.folder import RunFolder
 
-if TYPE_CHECKING:
-    from asktell import RemoteStudy
-
-AnyStudy: TypeAlias = "Study | RemoteStudy"
+AnyStudy: TypeAlias = "Study | asktell.RemoteStudy"  # which is imported where it is used
 
 
 def location(where: str) -> str:
@@ -54,33 +52,23 @@ def is_service(where: object) -> bool:
 
 def open_study(where: str | Path, name: str) -> AnyStudy:
     """The study of a name, in a storage or a service; a service is shown the token that may only read, if need be."""
-    if not is_service(where):
-        return Study.open(where, name)
-    from asktell import RemoteStudy
-
-    return RemoteStudy.open(str(where), name, token=token())
+    if is_service(where):
+        return asktell.RemoteStudy.open(str(where), name, token=_token())
+    return Study.open(where, name)
 
 
 def create_study(where: str, name: str, selector: Selector) -> AnyStudy:
     """A new study in a storage or a service; the one that there is, if it was made of the same."""
-    if not is_service(where):
-        return Study.create(where, name, selector, exist_ok=True)
-    from asktell import RemoteStudy
-
-    return RemoteStudy.create(where, name, selector, exist_ok=True)
-
-
-def token() -> str | None:
-    """The token that may only read, where there is no other."""
-    return None if os.environ.get("ASKTELL_TOKEN") else os.environ.get("ASKTELL_READ_TOKEN")
+    return (asktell.RemoteStudy if is_service(where) else Study).create(where, name, selector, exist_ok=True)
 
 
 def names(where: str | Path) -> list[str]:
-    if not is_service(where):
-        return Study.names(where)
-    from asktell import RemoteStudy
+    return asktell.RemoteStudy.names(str(where), token=_token()) if is_service(where) else Study.names(where)
 
-    return RemoteStudy.names(str(where), token=token())
+
+def _token() -> str | None:
+    """The token that may only read, where there is no other."""
+    return None if os.environ.get("ASKTELL_TOKEN") else os.environ.get("ASKTELL_READ_TOKEN")
 
 
 class Place:

@@ -21,6 +21,7 @@ from asktell import (
     run,
 )
 from asktell.extend import changes, describe_spending, safe
+from asktell_adapters._scores import Scores
 from asktell_adapters.cli import growth
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import say_braces, show
@@ -29,7 +30,8 @@ from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 from asktell_adapters.cli.studies import say_cached
 from asktell_adapters.config import Config, changed_rows, differences, load_config, only_more_rows
 from asktell_adapters.estimate import Estimate, Selection, estimate
-from asktell_adapters.evaluators.llm import Asked, asked_of
+from asktell_adapters.evaluators.llm import asked_of
+from asktell_adapters.llms.base import Asked
 from asktell_adapters.optimizers.improving import Improvement, improve
 
 Outcome: TypeAlias = Result | Improvement
@@ -191,13 +193,10 @@ def _work(
             raise
 
 
-class Timed(dict[str, Any]):
+def _with_time(scores: Any, seconds: float) -> Scores:
     """Scores whose details say how long they took."""
-
-    def __init__(self, scores: Any, seconds: float) -> None:
-        super().__init__(scores)
-        self.details = {**getattr(scores, "details", {}), "seconds": round(seconds, 3)}
-        self.paid = getattr(scores, "paid", None)
+    details = {**getattr(scores, "details", {}), "seconds": round(seconds, 3)}
+    return Scores(scores, details, getattr(scores, "paid", None))
 
 
 class _Clocked:
@@ -220,7 +219,9 @@ class TimedBatches(_Clocked):
         seconds = (time.perf_counter() - start) / len(trials)
         if not isinstance(found, Sequence):
             return found  # `run` refuses it
-        outcomes = [outcome if isinstance(outcome, BaseException) else Timed(outcome, seconds) for outcome in found]
+        outcomes = [
+            outcome if isinstance(outcome, BaseException) else _with_time(outcome, seconds) for outcome in found
+        ]
         for trial, outcome in zip(trials, outcomes, strict=False):  # `run` refuses another number
             self._keep(asked_of(trial), trial.example, outcome)
         return outcomes
@@ -231,7 +232,7 @@ class TimedCalls(_Clocked):
 
     async def __call__(self, candidate: Asked, example: int | None, repeat: int = 0) -> Any:
         start = time.perf_counter()
-        outcome = Timed(await self._evaluator(candidate, example, repeat), time.perf_counter() - start)
+        outcome = _with_time(await self._evaluator(candidate, example, repeat), time.perf_counter() - start)
         self._keep(candidate, example, outcome)
         return outcome
 

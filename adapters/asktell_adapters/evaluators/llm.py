@@ -7,22 +7,19 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
-from asktell.extend import in_words, nearest, short, some
-from asktell_adapters._scores import checked_example
+from asktell.extend import attempt, in_words, nearest, short, some
+from asktell_adapters._scores import Scores, checked_example, if_ready, or_raise
 from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
-from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, Example, Metric, Request
+from asktell_adapters.llms.base import LLM, Asked, AsyncLLM, Completion, Example, Metric, Request
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics.judge import Answered, Judgement
 from asktell_adapters.prompts import TEMPLATE, Framing, Template, check_fields, fields_of, values_of
 
 Judged = dict[str, Any]
 """By name, what metrics that are asked for many answers at once gave for one: a number, or why there is none."""
-
-Asked: TypeAlias = str | Mapping[str, Any]
-"""What is evaluated: a prompt's text, or a candidate, factor -> value."""
 
 _LLM = TypeVar("_LLM")
 _SETTINGS: dict[str, tuple[Any, str]] = {
@@ -259,10 +256,14 @@ class _Scoring(Generic[_LLM]):
             (judged,) = self.judged([(completion, row, repeat, _plain(prompt))])
         opinions = math.fsum(getattr(value, "cost", 0.0) for value in judged.values())
         answer = 0.0 if completion.from_cache else completion.cost
-        scores: dict[str, float] = {}
-        if completion.from_cache or judged or self.keep_answers:
-            kept = completion.text if self.keep_answers else None
-            scores = AnswerScores(completion.from_cache, judged, answer + opinions if opinions else None, kept)
+        said = {name: dict(value.details) for name, value in judged.items() if isinstance(value, Judgement)}
+        details = {
+            **({"output": completion.text} if self.keep_answers else {}),
+            **({"cached": True} if completion.from_cache else {}),
+            **({"judged": said} if said else {}),
+        }
+        paid = answer + opinions if opinions else 0.0 if completion.from_cache else None
+        scores: dict[str, float] = Scores({}, details, paid) if details or judged else {}
         for name, metric in self.metrics.items():
             try:
                 value = judged[name] if name in judged else metric(completion, row)
@@ -289,25 +290,6 @@ class _Scoring(Generic[_LLM]):
                 for values, value in zip(found, score_all(answered), strict=True):
                     values[name] = value
         return found
-
-
-class AnswerScores(dict[str, float]):
-    """Scores with what is to be kept beside them, and with what they cost now.
-
-    Attributes:
-        details: the answer if it is kept, whether it came from a cache, and what judges say of their scores.
-        paid: money, judges included; None where `cost`, if there is one, is all.
-    """
-
-    def __init__(self, cached: bool, judged: Judged, paid: float | None, output: str | None = None) -> None:
-        super().__init__()
-        opinions = {name: dict(value.details) for name, value in judged.items() if isinstance(value, Judgement)}
-        self.details: dict[str, Any] = {
-            **({} if output is None else {"output": output}),
-            **({"cached": True} if cached else {}),
-            **({"judged": opinions} if opinions else {}),
-        }
-        self.paid = 0.0 if cached and paid is None else paid
 
 
 class LLMEvaluator(_Scoring[LLM]):
@@ -343,41 +325,36 @@ class LLMEvaluator(_Scoring[LLM]):
     def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
         """Scores of one prompt or candidate on one example; raises what the LLM or a metric raised."""
         (answer,) = self.answers.complete([self.request(candidate, example, repeat)])
-        if isinstance(answer, Exception):
-            raise answer
-        return self.scores(answer, example, repeat, prompt=candidate)
+        return self.scores(or_raise(answer), example, repeat, prompt=candidate)
 
     def evaluate_batch(
         self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[dict[str, float] | Exception]:
         """Scores in the order of the trials; a trial that fails yields its exception in its place."""
-        results: list[dict[str, float] | Exception | None] = [None] * len(trials)
-        requests: list[tuple[int, Request]] = []
         first: dict[str, int] = {}  # equal prompts go side by side: what a prefix cache wants
         for position, trial in enumerate(trials):
             first.setdefault(trial.prompt, position)
-        for position in sorted(range(len(trials)), key=lambda position: first[trials[position].prompt]):
-            try:
-                trial, repeat = trials[position], repeats[position] if repeats else 0
-                requests.append((position, self.request(asked_of(trial), trial.example, repeat)))
-            except Exception as error:
-                results[position] = error
-        answers = self.answers.complete([request for _, request in requests]) if requests else []
-        if len(answers) != len(requests):
-            raise EvaluatorError(f"the LLM was sent {len(requests)} requests and returned {len(answers)} answers")
-        answered: dict[int, Answered] = {}
-        for (position, request), answer in zip(requests, answers, strict=True):
-            if isinstance(answer, Exception):
-                results[position] = answer
-            else:
-                trial = trials[position]
-                answered[position] = (answer, self.example(trial.example), request.repeat or 0, _plain(asked_of(trial)))
-        for (position, each), judged in zip(answered.items(), self.judged([*answered.values()]), strict=True):
-            try:
-                results[position] = self.scores(*each[:3], judged)
-            except Exception as error:
-                results[position] = error
-        return [result for result in results if result is not None]
+        places = sorted(range(len(trials)), key=lambda position: first[trials[position].prompt])
+
+        def asked(place: int) -> tuple[Trial, Request]:
+            trial, repeat = trials[place], repeats[place] if repeats else 0
+            return trial, self.request(asked_of(trial), trial.example, repeat)
+
+        def answered(each: tuple[tuple[Trial, Request], Completion | Exception]) -> Answered:
+            (trial, request), answer = each
+            return or_raise(answer), self.example(trial.example), request.repeat or 0, _plain(asked_of(trial))
+
+        def scored(each: list[Answered]) -> list[Any]:
+            return [attempt(self.scores, *one[:3], judged) for one, judged in zip(each, self.judged(each), strict=True)]
+
+        def evaluate(ready: list[tuple[Trial, Request]]) -> list[Any]:
+            answers = self.answers.complete([request for _, request in ready])
+            if len(answers) != len(ready):
+                raise EvaluatorError(f"the LLM was sent {len(ready)} requests and returned {len(answers)} answers")
+            return if_ready(list(zip(ready, answers, strict=True)), answered, scored)
+
+        found = dict(zip(places, if_ready(places, asked, evaluate), strict=True))
+        return [found[place] for place in range(len(trials))]
 
 
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):

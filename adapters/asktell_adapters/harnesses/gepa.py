@@ -3,11 +3,11 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from operator import attrgetter
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
-from asktell_adapters._scores import by_prompt, checked_example, or_alone
+from asktell_adapters._scores import checked_example, in_groups, or_alone
 from asktell_adapters.harnesses.gepa_policy import AsktellPolicy
 
 __all__ = ["AsktellPolicy", "Candidate", "GEPAEvaluator"]
@@ -70,7 +70,7 @@ class GEPAEvaluator:
         return dict(self._by_text[prompt])
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
-        return by_prompt(trials, lambda prompt, alike: or_alone(partial(self._evaluate, prompt), alike))
+        return in_groups(trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike))
 
     def warm_start(self, selector: Any, result: Any) -> int:
         """Tell a selector what GEPA's run has evaluated already; costs no budget.
@@ -101,9 +101,9 @@ class GEPAEvaluator:
                     told += 1
         return told
 
-    def _evaluate(self, prompt: str, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
+    def _evaluate(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
         examples = [trial.example for trial in trials]
-        batch = self._adapter.evaluate(self._fetch(examples), self.candidate(prompt), capture_traces=False)
+        batch = self._adapter.evaluate(self._fetch(examples), self.candidate(trials[0].prompt), capture_traces=False)
         objectives = getattr(batch, "objective_scores", None) or [{}] * len(examples)
         if not len(batch.outputs) == len(batch.scores) == len(objectives) == len(examples):
             raise EvaluatorError(

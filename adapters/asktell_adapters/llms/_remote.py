@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any, Self, final
 from urllib.parse import urlsplit, urlunsplit
 
-from asktell import InvalidArgumentError
-from asktell.extend import import_extra
+from asktell.extend import import_extra, whole
 from asktell_adapters._loop import LoopThread
 from asktell_adapters._scores import positive
 from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, ordinary, said
@@ -44,15 +43,12 @@ class RemoteChat(ABC):
         requests_per_minute: float | None,
         tokens_per_minute: float | None,
     ) -> None:
-        for name, value, least in [("concurrency", concurrency, 1), ("max_retries", max_retries, 0)]:
-            if value < least:
-                raise InvalidArgumentError(f"{name} must be at least {least}, got {value!r}.")
         for name, seconds in [("timeout", timeout), ("backoff", backoff), ("max_wait", max_wait)]:
             positive(name, seconds, " of seconds")
         self.api = api
-        self.concurrency = concurrency
+        self.concurrency = whole("concurrency", concurrency, 1)
         self.timeout = timeout
-        self.max_retries = max_retries
+        self.max_retries = whole("max_retries", max_retries, 0)
         self.backoff = backoff
         self.max_wait = max_wait
         self.requests_per_minute = requests_per_minute
@@ -218,8 +214,8 @@ class Pace:
     """
 
     def __init__(self, name: str, per_minute: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        if per_minute is not None and not 0 < per_minute < float("inf"):
-            raise InvalidArgumentError(f"{name} must be a positive number, or None for no limit; got {per_minute!r}.")
+        if per_minute is not None:
+            positive(name, per_minute, ", or None for no limit")
         self._seconds_per_unit = 0.0 if per_minute is None else 60 / per_minute
         self._clock = clock
         self._free = float("-inf")

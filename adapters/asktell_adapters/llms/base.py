@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import in_words, outside_of_loops
 
 Message = Mapping[str, Any]
 """One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""
+
+Asked: TypeAlias = str | Mapping[str, Any]
+"""What is evaluated: a prompt's text, or a candidate, factor -> value."""
 
 SAMPLING = frozenset({"top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"})
 """Options of requests that most LLMs take."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import check_extra, import_extra
+from asktell.extend import check_extra, import_extra, whole
 from asktell_adapters._loop import Lock
 from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import Completion, CompletionError, Request, failure_of, without_system
@@ -56,8 +56,6 @@ class HuggingFace:
         batch_size: int = 16,
         template_options: Mapping[str, object] | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size!r}.")
         if not isinstance(model, str | Path) and tokenizer is None:
             raise InvalidArgumentError("A loaded model needs its tokenizer too: HuggingFace(model, tokenizer=...).")
         if not isinstance(model, str | Path) and (device_map or dtype or attn_implementation):
@@ -77,7 +75,7 @@ class HuggingFace:
         self.device_map = device_map
         self.dtype = dtype
         self.attn_implementation = attn_implementation
-        self.batch_size = batch_size
+        self.batch_size = whole("batch_size", batch_size, 1)
         self.template_options = dict(template_options or {})
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:

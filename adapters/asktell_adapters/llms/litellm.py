@@ -36,16 +36,9 @@ class LiteLLM(RemoteChat):
             {"routing_strategy": "least-busy"}.
         base_url: the API's root, for providers that have several, such as `openai/NAME` and `ollama_chat/NAME`.
         price: cost per million tokens, in the place of LiteLLM's data.
-        concurrency: the most requests under way at once.
-        timeout: seconds for one attempt.
-        max_retries: attempts after the first.
-        backoff: seconds before the first retry; see `OpenAIChat`.
-        max_wait: seconds; no wait after a failure is longer.
-        requests_per_minute: the most requests to send, retries included, evenly spread; None for no limit.
-        tokens_per_minute: the most tokens to send and ask for; see `OpenAIChat`.
-        allow_empty: accept an empty completion as an answer.
-        send_sampling: False leaves out temperature and seed.
         extra_body: further arguments of `litellm.acompletion`, such as {"reasoning_effort": "low"}.
+
+    The other arguments are those of `OpenAIChat`.
 
     Raises:
         InvalidArgumentError: a number is out of range, or the router has no such model.

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from asktell import InvalidArgumentError
 from asktell.extend import short, some
+from asktell_adapters._scores import in_groups
 from asktell_adapters.llms.base import Completion, Request
 
 
@@ -42,15 +43,11 @@ class Models:
         return self.made[key]
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        places: dict[int, list[int]] = {}
-        llms = [self.of(request.client) for request in requests]
-        for position, llm in enumerate(llms):
-            places.setdefault(id(llm), []).append(position)
-        answers: dict[int, Completion | Exception] = {}
-        for each in places.values():
-            found = llms[each[0]].complete([requests[position] for position in each])
-            answers.update(zip(each, found, strict=True))
-        return [answers[position] for position in range(len(requests))]
+        def ask(alike: list[Request]) -> Sequence[Completion | Exception]:
+            answers: Sequence[Completion | Exception] = self.of(alike[0].client).complete(alike)
+            return answers
+
+        return in_groups(requests, lambda request: id(self.of(request.client)), ask)
 
     async def acomplete(self, request: Request, /) -> Completion:
         answer: Completion = await self.of(request.client).acomplete(request)

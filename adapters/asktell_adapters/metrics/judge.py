@@ -13,17 +13,18 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
 from asktell_adapters._loop import Lock, LoopThread
+from asktell_adapters._scores import or_raise
 from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM
-from asktell_adapters.llms.base import Completion, Example, Request, ordinary
+from asktell_adapters.llms.base import Asked, Completion, Example, Request, ordinary
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 
 Against = str | Callable[[Example], str]
 """The fixed answer to an example: a column of its `fields`, or a function of it."""
 
-Answered = tuple[Completion, Example, int, str | Mapping[str, Any] | None]
-"""An answer, the example that it answers, which repeat of the evaluation it belongs to, and whose it is: a prompt's, or
-a candidate's (factor -> value); None where nobody says."""
+Answered = tuple[Completion, Example, int, Asked | None]
+"""An answer, the example that it answers, which repeat of the evaluation it belongs to, and whose it is; None where
+nobody says."""
 
 _MOST_SHOWN = 500  # characters of a reply in a message
 
@@ -183,10 +184,7 @@ class Judge:
         return self.rubric.range
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
-        (found,) = self.score_all([(completion, example, 0, None)])
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
         """Scores in the order of the answers, all asked for at once; what fails yields its exception in its place."""
@@ -196,21 +194,11 @@ class Judge:
         return [self._judgement(requests, replies) for requests in asked]
 
     async def ascore(
-        self,
-        completion: Completion,
-        example: Example,
-        repeat: int = 0,
-        candidate: str | Mapping[str, Any] | None = None,
-        /,
+        self, completion: Completion, example: Example, repeat: int = 0, candidate: Asked | None = None, /
     ) -> Judgement:
-        requests = self.requests(completion, example, repeat)
-        if isinstance(requests, Exception):
-            raise requests
+        requests = or_raise(self.requests(completion, example, repeat))
         replies = await asyncio.gather(*(self.acomplete(llm, requests) for llm in self.answers))
-        found = self._judgement(requests, [iter(each) for each in replies])
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return or_raise(self._judgement(requests, [iter(each) for each in replies]))
 
     def requests(self, completion: Completion, example: Example, repeat: int) -> list[Request] | Exception:
         """The requests to each LLM about an answer: `n` opinions, each in both orders for a pair.

@@ -10,7 +10,8 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
 from asktell_adapters._loop import Lock
-from asktell_adapters.llms.base import Completion, Example
+from asktell_adapters._scores import or_raise
+from asktell_adapters.llms.base import Asked, Completion, Example
 from asktell_adapters.metrics.judge import Answered, Judge, Judgement, Spent
 from asktell_adapters.metrics.rubric import Criterion
 
@@ -75,7 +76,7 @@ class Preference:
     def spent(self) -> Spent:
         return self.judge.spent
 
-    def begin(self, evaluator: Any, prompts: Mapping[str | int, str | Mapping[str, Any]]) -> None:
+    def begin(self, evaluator: Any, prompts: Mapping[str | int, Asked]) -> None:
         """Prepare for a run: compare with its baseline, and ask the judge about the pairs that have labels.
 
         Args:
@@ -105,7 +106,7 @@ class Preference:
         for id_, labels in by_prompt.items():
             self._learn(str(id_), prompts[id_], labels)
 
-    def _learn(self, id_: str, candidate: str | Mapping[str, Any], labels: Mapping[int, float]) -> None:
+    def _learn(self, id_: str, candidate: Asked, labels: Mapping[int, float]) -> None:
         evaluator = self._evaluator
         answers = self.judge.complete(evaluator.answers, [evaluator.request(candidate, row) for row in labels])
         rows = zip(labels, answers, strict=True)
@@ -131,10 +132,7 @@ class Preference:
         }
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
-        (found,) = self.score_all([(completion, example, 0, None)])
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
         others = iter(self._others([each[1] for each in answered if not self._is_own(each)]))
@@ -143,12 +141,7 @@ class Preference:
         return [self._scored(pair, next(judged) if isinstance(pair, tuple) else pair, paid) for pair, paid in pairs]
 
     async def ascore(
-        self,
-        completion: Completion,
-        example: Example,
-        repeat: int = 0,
-        candidate: str | Mapping[str, Any] | None = None,
-        /,
+        self, completion: Completion, example: Example, repeat: int = 0, candidate: Asked | None = None, /
     ) -> Judgement:
         each = (completion, example, repeat, candidate)
         pair, paid = None, 0.0
@@ -162,10 +155,7 @@ class Preference:
             judged = await self.judge.ascore(*pair) if isinstance(pair, tuple) else pair
         except Exception as error:
             judged = error
-        found = self._scored(pair, judged, paid)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return or_raise(self._scored(pair, judged, paid))
 
     def remarks(self) -> tuple[str, bool]:
         """What a result by this metric has to say, and whether that leaves no certainty."""
@@ -269,7 +259,7 @@ def _sign_test(more: int, less: int) -> float:
     return min(1.0, 2 * tail / (1 << n))
 
 
-def _key(candidate: str | Mapping[str, Any] | None) -> str:
+def _key(candidate: Asked | None) -> str:
     return json.dumps(candidate, sort_keys=True, default=str)
 
 

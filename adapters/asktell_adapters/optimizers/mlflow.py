@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import Any, final
 
 from asktell import (
@@ -20,7 +21,7 @@ from asktell import (
     run,
 )
 from asktell.extend import Goal, Method, needs_extra, whole
-from asktell_adapters._scores import by_prompt, checked_example, number
+from asktell_adapters._scores import Scores, checked_example, in_groups, number
 from asktell_adapters.llms.base import Example
 from asktell_adapters.optimizers.briefs import Writer
 from asktell_adapters.optimizers.improving import improve
@@ -170,20 +171,11 @@ class _Rows:
         return lambda brief: [completed(text) for text in writer(brief)]
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
-        def evaluate(text: str, alike: list[Trial]) -> list[Mapping[str, float] | Exception]:
+        def evaluate(alike: list[Trial]) -> list[Mapping[str, float] | Exception]:
             rows = [self._rows[checked_example(trial.example, len(self._rows))] for trial in alike]
-            return list(map(_outcome, self._eval_fn(self.candidate(text), rows)))
+            return list(map(_outcome, self._eval_fn(self.candidate(alike[0].prompt), rows)))
 
-        return by_prompt(trials, evaluate)
-
-
-@final
-class _Scored(dict[str, float]):
-    """Scores, with the answer for whoever writes candidates."""
-
-    def __init__(self, scores: Mapping[str, float], output: str) -> None:
-        super().__init__(scores)
-        self.details = {"output": output}
+        return in_groups(trials, attrgetter("prompt"), evaluate)
 
 
 def _outcome(record: Any) -> Mapping[str, float] | Exception:
@@ -193,7 +185,7 @@ def _outcome(record: Any) -> Mapping[str, float] | Exception:
         score = number("score", record.score)
     except EvaluatorError as error:
         return error
-    return _Scored({**getattr(record, "individual_scores", {}), "score": score}, str(record.outputs))
+    return Scores({**getattr(record, "individual_scores", {}), "score": score}, {"output": str(record.outputs)})
 
 
 def _variables(template: str) -> set[str]:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import asktell
 from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import Goal, Method, in_words, needs_extra
-from asktell_adapters._scores import by_prompt, number, or_alone
+from asktell_adapters._scores import in_groups, number, or_alone
 
 with needs_extra("opik"):
     from opik_optimizer import AlgorithmResult, BaseOptimizer, ChatPrompt, OptimizationRound, OptimizationTrial
@@ -101,7 +102,7 @@ class _Evaluator:
         self.ids = [str(item["id"]) for item in context.evaluation_dataset.get_items()]
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
-        return by_prompt(trials, lambda prompt, alike: or_alone(self._evaluate, alike))
+        return in_groups(trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike))
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
         context = self._context

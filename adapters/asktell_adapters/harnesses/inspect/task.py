@@ -8,6 +8,7 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words, outside_of_loops
+from asktell_adapters._scores import if_ready
 from asktell_adapters.harnesses.inspect.samples import (
     SYSTEM,
     Insert,
@@ -96,17 +97,17 @@ class InspectTask:
             KeyboardInterrupt: it was interrupted; samples that were ready are in its log.
         """
         samples: dict[str, Any] = {}
-        ids: list[str | Exception] = []
-        for trial in trials:
-            try:
-                sample = sample_of(trial, self.examples, samples)
-            except InvalidArgumentError as error:
-                ids.append(error)
-            else:
-                samples[sample.id] = sample
-                ids.append(sample.id)
-        log = self._eval(list(samples.values())) if samples else None
-        return [self._outcome(log, id_) if isinstance(id_, str) else id_ for id_ in ids]
+
+        def sample(trial: Trial) -> Any:
+            made = sample_of(trial, self.examples, samples)
+            samples[made.id] = made
+            return made
+
+        def evaluate(made: list[Any]) -> list[Mapping[str, float] | Exception]:
+            log = self._eval(made)
+            return [self._outcome(log, each.id) for each in made]
+
+        return if_ready(trials, sample, evaluate)
 
     def _eval(self, samples: list[Any]) -> Any:
         whole = self.task.dataset

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError, Trial
-from asktell_adapters._scores import checked_example, positive
+from asktell_adapters._scores import checked_example, if_ready, or_raise, positive
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
     RefusedError,
@@ -116,29 +116,23 @@ class PromptfooEvaluator:
         return [name for name in (named[0] if named else []) if all(name in metrics for metrics in named)]
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
-        (outcome,) = self._outcomes([(prompt, "prompt", example)])
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+        return or_raise(self._outcomes([(prompt, "prompt", example)])[0])
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
         return self._outcomes([(t.prompt, str(t.prompt_id), t.example) for t in trials])
 
     def _outcomes(self, wanted: list[tuple[str, str, int | None]]) -> list[dict[str, float] | Exception]:
-        refused: list[Exception | None] = []
-        pairs: list[dict[str, Any]] = []
-        for text, name, example in wanted:
-            try:
-                test = checked_example(example, len(self._suite["tests"]))
-            except InvalidArgumentError as error:
-                refused.append(error)
-            else:
-                refused.append(None)
-                pairs.append({"prompt": self._index.get(text, {"raw": text, "label": name}), "test": test})
+        def pair(each: tuple[str, str, int | None]) -> dict[str, Any]:
+            text, name, example = each
+            test = checked_example(example, len(self._suite["tests"]))
+            return {"prompt": self._index.get(text, {"raw": text, "label": name}), "test": test}
+
+        def evaluate(pairs: list[dict[str, Any]]) -> list[dict[str, float] | Exception]:
+            found = zip(self._evaluate(pairs), pairs, strict=True)
+            return [self._outcome(result, each["test"]) for result, each in found]
+
         with self._lock:
-            results = iter(self._evaluate(pairs) if pairs else [])
-            rows = zip(refused, wanted, strict=True)
-            return [error or self._outcome(next(results), example) for error, (_, _, example) in rows]
+            return if_ready(wanted, pair, evaluate)
 
     def _outcome(self, result: Row | Exception, example: int | None) -> dict[str, float] | Exception:
         if isinstance(result, Exception):
