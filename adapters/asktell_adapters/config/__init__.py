@@ -9,12 +9,6 @@ from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import changed_rows, differences, only_more_rows
 
 __all__ = [
-    "Config",
-    "changed_rows",
-    "differences",
-    "load_cache",
-    "load_config",
-    "only_more_rows",
-    "output_folder",
+    "Config", "changed_rows", "differences", "load_cache", "load_config", "only_more_rows", "output_folder",
     "refuse_secrets",
-]
+]  # fmt: skip

@@ -12,7 +12,16 @@ from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import LLMTables
 from asktell_adapters.config.model import ModelTable, read_model
-from asktell_adapters.config.tables import LoaderTable, Table, call_named, import_named, key, listed, options_table
+from asktell_adapters.config.tables import (
+    LoaderTable,
+    Table,
+    call_named,
+    import_named,
+    key,
+    listed,
+    options_table,
+    table_of,
+)
 from asktell_adapters.llms.base import Completion, Example, Metric, Request
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics import Criterion, Judge, Preference, Shot
@@ -53,22 +62,7 @@ class LabelTable(Table):
     label: float = key(ge=0, le=1)
 
 
-class CriterionTable(Table):
-    """One criterion of a rubric."""
-
-    text: str = key()
-    weight: float = key(1.0)
-
-
-class ShotTable(Table):
-    """An answer with its grades."""
-
-    input: str = key()
-    answer: str = key()
-    grades: dict[str, Any] = key()
-    reason: str = key("")
-    reference: str | None = key(None)
-    other: str | None = key(None)
+CriterionTable, ShotTable = table_of(Criterion), table_of(Shot)
 
 
 @final
@@ -96,7 +90,7 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
         entry = given if isinstance(given, dict) else {"text": given}
         criterion = CriterionTable.read(path, f"{name}.criteria.{which}", entry)
         with criterion.named():
-            criteria[which] = Criterion(criterion.text, criterion.weight)
+            criteria[which] = Criterion(**criterion.model_dump())
     shots = [ShotTable.read(path, f"{name}.shots", each) for each in table.shots or ()]
     if table.has("shots") and not shots:
         raise table.error("shots", "must be a list of tables", table.shots)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest
-from asktell_adapters.config.tables import LoaderTable, Table, call_named, key, listed, options_table
+from asktell_adapters.config.tables import LoaderTable, Table, call_named, key, listed, options_table, table_of
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
@@ -17,21 +17,13 @@ from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE
 
+PriceTable = table_of(Price)
 PACKAGED = "smollm2"
 TUNING = {
     "n_slots", "n_threads", "n_gpu_layers", "device", "device_map", "batch_size", "api_key_env", "timeout",
     "max_retries", "backoff", "max_wait", "requests_per_minute", "tokens_per_minute",
 }  # fmt: skip
 """What cannot change an answer, and so is no part of a set-up."""
-
-
-class PriceTable(Table):
-    """Money per million tokens."""
-
-    input: float = key()
-    output: float = key()
-    cached_input: float | None = key(None)
-    currency: str = key("")
 
 
 class ModelTable(Table):
@@ -84,8 +76,7 @@ class NamedModel(ModelTable):
         return MODELS[self.type].made(name, concurrency=concurrency, **options)
 
     def price_of(self, given: Mapping[str, Any]) -> Price:
-        found = PriceTable.read(self.config_file, f"{self.title}.price", given)
-        return Price(found.input, found.output, found.cached_input, found.currency)
+        return Price(**PriceTable.read(self.config_file, f"{self.title}.price", given).model_dump())
 
 
 class ModelType(NamedTuple):

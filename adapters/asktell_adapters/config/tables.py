@@ -107,6 +107,15 @@ def options_table(made: Callable[..., Any], *names: str, base: type[_T], **other
     return create_model(f"{made.__name__}Table", __base__=base, **fields, **others)
 
 
+def table_of(kind: Callable[..., Any]) -> type[Table]:
+    """A table whose keys are the fields of a dataclass; those without a default are needed."""
+    parameters = inspect.signature(kind, eval_str=True).parameters.values()
+    fields: dict[str, Any] = {
+        each.name: (each.annotation, ... if each.default is each.empty else each.default) for each in parameters
+    }
+    return create_model(f"{kind.__name__}Table", __base__=Table, **fields)
+
+
 def keys_of(table: type[Table]) -> list[str]:
     return [field.alias or name for name, field in table.model_fields.items()]
 

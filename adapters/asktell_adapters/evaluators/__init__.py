@@ -13,26 +13,7 @@ from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE, chat, check_fields, render
 
 __all__ = [
-    "LLM",
-    "TEMPLATE",
-    "VLLM",
-    "AsyncLLM",
-    "AsyncLLMEvaluator",
-    "Completion",
-    "CompletionError",
-    "Example",
-    "HuggingFace",
-    "LLMEvaluator",
-    "LiteLLM",
-    "LlamaCpp",
-    "Message",
-    "Metric",
-    "Models",
-    "OpenAIChat",
-    "Price",
-    "Request",
-    "ScriptedLLM",
-    "chat",
-    "check_fields",
-    "render",
-]
+    "LLM", "TEMPLATE", "VLLM", "AsyncLLM", "AsyncLLMEvaluator", "Completion", "CompletionError", "Example",
+    "HuggingFace", "LLMEvaluator", "LiteLLM", "LlamaCpp", "Message", "Metric", "Models", "OpenAIChat", "Price",
+    "Request", "ScriptedLLM", "chat", "check_fields", "render",
+]  # fmt: skip

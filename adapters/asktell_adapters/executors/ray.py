@@ -84,7 +84,7 @@ class _Place:
     failures: int = 0  # starts in a row
 
 
-class Crew:
+class Crew(contextlib.AbstractContextManager["Crew"]):
     """A `with` block in which up to `size` actors are kept up; they are killed at its end.
 
     `factory` makes an actor's evaluator, in it; `max_restarts` are those of each worker that the cluster has had room
@@ -116,9 +116,6 @@ class Crew:
         self._failures = 0  # starts in a row, of all workers
         self._room = 1  # the most workers that were placed at once
         self._alone = time.monotonic()  # since when there is none
-
-    def __enter__(self) -> "Crew":
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         for worker in self._workers:

@@ -128,30 +128,24 @@ class VLLM:
     def _answer(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
         if not rows:
             return {}
-        try:
-            return self._chat(rows, self._system_turn)
-        except Exception as error:
-            if _died(error):
-                raise
-            if self._system_turn and "system" in str(error).lower():  # Gemma's template, for one, refuses one.
-                answers = self._without_system_turn(rows)
-                if answers is not None:
-                    return answers
-            if len(rows) == 1:
-                return {rows[0][0]: failure_of("vLLM", error)}
+        failure: Exception | None = None
+        for system_turn in (True, False) if self._system_turn else (False,):
+            try:
+                answers = self._chat(rows, system_turn)
+            except Exception as error:
+                if _died(error):
+                    raise
+                failure = failure or error
+                if "system" not in str(error).lower():  # Gemma's template, for one, refuses one
+                    break
+            else:
+                self._system_turn = system_turn
+                return answers
+        if len(rows) == 1 and failure is not None:
+            return {rows[0][0]: failure_of("vLLM", failure)}
         # A request that is refused takes its whole batch with it, before anything was computed: look for it.
         middle = len(rows) // 2
         return {**self._answer(rows[:middle]), **self._answer(rows[middle:])}
-
-    def _without_system_turn(self, rows: list[_Row]) -> dict[int, Completion | Exception] | None:
-        try:
-            answers = self._chat(rows, system_turn=False)
-        except Exception as error:
-            if _died(error):
-                raise
-            return None
-        self._system_turn = False
-        return answers
 
     def _chat(self, rows: list[_Row], system_turn: bool) -> dict[int, Completion | Exception]:
         sampling_params = import_extra("vllm", "vllm").SamplingParams

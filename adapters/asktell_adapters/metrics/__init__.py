@@ -20,27 +20,7 @@ from asktell_adapters.metrics.text import (
 )
 
 __all__ = [
-    "PAIRWISE",
-    "POINTWISE",
-    "Brevity",
-    "CorrectedMean",
-    "Criterion",
-    "ExactMatch",
-    "HuggingFaceMetric",
-    "Judge",
-    "Judgement",
-    "JudgementError",
-    "Preference",
-    "Rouge",
-    "Shot",
-    "Spent",
-    "corrected_mean",
-    "cost",
-    "latency",
-    "normalize",
-    "output_tokens",
-    "range_of",
-    "split_sentences",
-    "token_f1",
-    "tool_call",
-]
+    "PAIRWISE", "POINTWISE", "Brevity", "CorrectedMean", "Criterion", "ExactMatch", "HuggingFaceMetric", "Judge",
+    "Judgement", "JudgementError", "Preference", "Rouge", "Shot", "Spent", "corrected_mean", "cost", "latency",
+    "normalize", "output_tokens", "range_of", "split_sentences", "token_f1", "tool_call",
+]  # fmt: skip

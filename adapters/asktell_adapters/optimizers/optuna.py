@@ -449,12 +449,7 @@ class AsktellSampler(BaseSampler):
         self._place: object = None  # the storage, and the study in it, that the ledger is of
 
     def result(self, study: Study) -> Result:
-        """The answer so far, by everything in the study's storage: what `Selector.result()` says.
-
-        Raises:
-            IncompatibleMethodError: the study and the selector's goal do not go together.
-            InvalidArgumentError: the same, seen by a trial.
-        """
+        """The answer so far, by everything in the study's storage: what `Selector.result()` says."""
         return self.selector(study).result()
 
     def selector(self, study: Study) -> Selector:
@@ -463,8 +458,8 @@ class AsktellSampler(BaseSampler):
         The one that the sampler was made with stays as it was.
 
         Raises:
-            IncompatibleMethodError: as for `result`.
-            InvalidArgumentError: as for `result`.
+            IncompatibleMethodError: the study and the selector's goal do not go together.
+            InvalidArgumentError: the same, seen by a trial.
         """
         with self._lock:
             return at_state(self._selector, self._at(_whole(study)).decided())

@@ -44,22 +44,9 @@ class Reply:
         return cls(status=status, code="server_error")
 
     @classmethod
-    def dropped(cls) -> "Reply":
-        return cls(drop=True)
-
-    @classmethod
-    def slow(cls, seconds: float) -> "Reply":
-        return cls(delay=seconds)
-
-    @classmethod
     def malformed(cls, body: bytes = b'{"choices": [{"mess') -> "Reply":
         """200 with a body that is not a chat completion."""
         return cls(body=body)
-
-    @classmethod
-    def empty(cls) -> "Reply":
-        """200 with an empty text, although tokens were spent."""
-        return cls(text="")
 
 
 class FaultyLLMServer:

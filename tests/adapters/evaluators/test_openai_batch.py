@@ -259,7 +259,7 @@ def test_a_crash_while_the_batch_is_created_never_submits_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not with_effect:
-        server.faults["POST /v1/batches"] = [Fault(Reply.dropped())]
+        server.faults["POST /v1/batches"] = [Fault(Reply(drop=True))]
     batches_of_sdk = pytest.importorskip("openai.resources.batches").Batches
     real = batches_of_sdk.create
     with monkeypatch.context() as patch:  # the answer is lost with the process
@@ -341,7 +341,7 @@ def test_a_creation_that_is_refused_hands_the_trials_back(
     assert study.pending == []
 
 
-@pytest.mark.parametrize("reply", [Reply.dropped(), Reply.server_error(503)], ids=["dropped", "503"])
+@pytest.mark.parametrize("reply", [Reply(drop=True), Reply.server_error(503)], ids=["dropped", "503"])
 def test_a_lost_answer_to_a_creation_is_looked_up(
     reply: Reply, study: asktell.Study, server: BatchServer, batches: OpenAIBatch
 ) -> None:

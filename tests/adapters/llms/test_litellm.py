@@ -68,7 +68,7 @@ class TestLiteLLM(LLMContract):
         ([], 1),
         ([Reply.rate_limited(0)], 2),
         ([Reply.rate_limited(3600)], 2),  # at most max_wait
-        ([Reply.dropped(), Reply.rate_limited(), Reply.server_error(503)], 4),
+        ([Reply(drop=True), Reply.rate_limited(), Reply.server_error(503)], 4),
     ],
 )
 def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> None:
@@ -87,9 +87,9 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
         (Reply.server_error(), "by LiteLLM failed after 4 attempts: InternalServerError", 4),
         (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
         (Reply(status=400, code="context_length_exceeded"), "failed after 1 attempt: BadRequestError", 1),
-        (Reply.empty(), "empty completion .*5 tokens", 1),
+        (Reply(text=""), "empty completion .*5 tokens", 1),
         (Reply.malformed(b'{"choices": []}'), "malformed answer", 1),
-        (Reply.slow(30), "did not answer within 0.5 s", 1),
+        (Reply(delay=30), "did not answer within 0.5 s", 1),
     ],
     ids=lambda value: str(value)[:20],
 )

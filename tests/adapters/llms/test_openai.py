@@ -57,7 +57,7 @@ def client(url: str, **settings: object) -> OpenAIChat:
         ([Reply.rate_limited(formatdate(time.time() + 3600, usegmt=True))], 2),
         ([Reply.rate_limited("nonsense")], 2),
         ([Reply.server_error(), Reply.server_error(503)], 3),
-        ([Reply.dropped(), Reply.rate_limited(), Reply.server_error()], 4),
+        ([Reply(drop=True), Reply.rate_limited(), Reply.server_error()], 4),
     ],
 )
 def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> None:
@@ -75,7 +75,7 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
     ("fault", "message", "attempts"),
     [
         (Reply.server_error(), "failed after 4 attempts: InternalServerError", 4),
-        (Reply.dropped(), "failed after 4 attempts: APIConnectionError", 4),
+        (Reply(drop=True), "failed after 4 attempts: APIConnectionError", 4),
         (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
         (Reply(status=429, code="insufficient_quota"), "failed after 1 attempt: RateLimitError", 1),
         (Reply(status=400, code="context_length_exceeded"), "failed after 1 attempt: BadRequestError", 1),
@@ -83,7 +83,7 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
         (Reply.malformed(b"\xff\xfe"), "malformed answer", 1),
         (Reply.malformed(b'{"choices": []}'), "malformed answer, not a chat completion", 1),
         (Reply(body=b"<html>", headers={"Content-Type": "text/html"}), "malformed answer", 1),
-        (Reply.empty(), "empty completion .*5 tokens", 1),
+        (Reply(text=""), "empty completion .*5 tokens", 1),
         (Reply(text=None), "empty completion", 1),
     ],
     ids=lambda value: getattr(value, "code", None) or str(value)[:30],
@@ -152,12 +152,12 @@ def test_an_endless_answer_is_not_read_to_its_end() -> None:
 
 def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:
     price = Price(input=1e6, output=1e6)
-    with FaultyLLMServer([Reply.slow(30)]) as server, client(server.base_url, timeout=0.5, price=price) as llm:
+    with FaultyLLMServer([Reply(delay=30)]) as server, client(server.base_url, timeout=0.5, price=price) as llm:
         (answer,) = llm.complete([HELLO])
         assert not isinstance(answer, Exception)
         assert (answer.attempts, answer.cost) == (2, 2 * 15.0)
     with (
-        FaultyLLMServer([Reply.slow(30)]) as server,
+        FaultyLLMServer([Reply(delay=30)]) as server,
         client(server.base_url, timeout=0.2, max_retries=0) as llm,
         pytest.raises(CompletionError, match=r"did not answer within 0.2 s \(1 attempt\)"),
     ):
@@ -165,7 +165,7 @@ def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:
 
 
 def test_attempts_that_all_time_out_are_charged_as_estimated() -> None:
-    price, slow = Price(input=1e6, output=10e6), [Reply.slow(30)] * 3
+    price, slow = Price(input=1e6, output=10e6), [Reply(delay=30)] * 3
     request = Request.chat("x" * 400, max_new_tokens=7)
     settings = {"timeout": 0.3, "max_retries": 2, "price": price}
     with FaultyLLMServer([*slow, Reply(usage=(10, 2, 0)), *slow]) as server, client(server.base_url, **settings) as llm:
@@ -212,7 +212,7 @@ def test_one_client_serves_several_event_loops_and_cancels() -> None:
             async with asyncio.timeout(0.2):
                 await llm.acomplete(HELLO)
 
-    with FaultyLLMServer([Reply(), Reply.slow(30)]) as server, client(server.base_url, concurrency=1) as llm:
+    with FaultyLLMServer([Reply(), Reply(delay=30)]) as server, client(server.base_url, concurrency=1) as llm:
         assert asyncio.run(llm.acomplete(HELLO)).text == "ok"
         asyncio.run(cancelled())
         assert asyncio.run(llm.acomplete(HELLO)).text == "ok"  # The cancelled request gave its slot back.

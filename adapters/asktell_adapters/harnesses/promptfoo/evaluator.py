@@ -7,7 +7,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -34,7 +34,7 @@ _BROKEN = ("Custom function threw error", "Python code execution failed", "Ruby 
 
 
 @final
-class PromptfooEvaluator:
+class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     """Evaluates prompts on the tests of a promptfoo config, by one Node process that stays.
 
     A trial's example is the index of a test (`tests`), its prompt one of `prompts` or any other text. A prompt is data:
@@ -192,9 +192,6 @@ class PromptfooEvaluator:
     def close(self) -> None:
         with self._lock:
             self._worker.close()
-
-    def __enter__(self) -> "PromptfooEvaluator":
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
