@@ -19,9 +19,9 @@ import pytest
 import asktell
 from asktell.errors import InvalidArgumentError, StorageError
 from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
-from asktell_adapters.cli.main import main
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, Request, ScriptedLLM
 from asktell_adapters.metrics import cost, output_tokens
+from tests.command_line import cli
 
 
 def answer(request: Request) -> Completion:
@@ -344,25 +344,19 @@ def make():
 """
 
 
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("data.jsonl").write_text("".join(json.dumps({"text": f"t{n}"}) + "\n" for n in range(4)))
     Path("my_llm.py").write_text(MY_LLM)
     Path("plain.toml").write_text(CONFIG.format(cache=""))
     for name in ("one", "two"):
         Path(f"{name}.toml").write_text(CONFIG.format(cache="[cache]\nfile = 'kept.db'\nmax_mb = 5"))
-        assert main(["run", f"{name}.toml", "--no-progress"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("answered by the cache") == 1
+        said = cli("run", f"{name}.toml", "--no-progress").out
+        assert said.count("answered by the cache") == (name == "two")
     assert "8 of 8 evaluations were answered by the cache, for nothing." in said
-    assert main(["status", "two.toml"]) == 0
-    assert "8 of 8 evaluations were answered by the cache" in capsys.readouterr().out
-    assert main(["cache", "info", "two.toml"]) == 0
-    assert "kept.db: 8 answers, 0.0 MB of at most 5.0 MB" in capsys.readouterr().out
-    assert main(["cache", "clear", "kept.db"]) == 0
-    assert "8 answers removed" in capsys.readouterr().out
-    assert main(["cache", "info", "plain.toml"]) == 2
-    assert "no table [cache]" in capsys.readouterr().err
+    assert "8 of 8 evaluations were answered by the cache" in cli("status two.toml").out
+    assert "kept.db: 8 answers, 0.0 MB of at most 5.0 MB" in cli("cache info two.toml").out
+    assert "8 answers removed" in cli("cache clear kept.db").out
+    assert "no table [cache]" in cli("cache info plain.toml", code=2).err
     Path("plain.toml").write_text(CONFIG.format(cache="[cache]\nmax_mb = -1"))
-    assert main(["run", "plain.toml"]) == 2
-    assert "[cache]: max_bytes must be a positive number" in capsys.readouterr().err
+    assert "[cache]: max_bytes must be a positive number" in cli("run plain.toml", code=2).err

@@ -10,7 +10,6 @@ import pytest
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.cli.main import main
 from asktell_adapters.estimate import estimate
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
@@ -22,6 +21,7 @@ from asktell_adapters.evaluators import (
     ScriptedLLM,
 )
 from asktell_adapters.metrics import Judge, Preference, latency, output_tokens
+from tests.command_line import Terminal, cli
 
 PRICE = Price(input=1e4, output=1e5)  # a cent a token read, ten a token written
 
@@ -280,37 +280,24 @@ minimize = "output_tokens"
 """
 
 
-def test_the_command_line_says_and_asks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_says_and_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     from asktell_adapters.testing.llm_server import FaultyLLMServer
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
 
     monkeypatch.chdir(tmp_path)
     Path("data.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
     with FaultyLLMServer(echo=True) as server:
         Path("run.toml").write_text(CONFIG.replace("BASE", server.base_url))
-        assert main(["run", "run.toml", "--estimate"]) == 0
-        assert "at most 0.0" in capsys.readouterr().out
+        assert "at most 0.0" in cli("run run.toml --estimate").out
         assert not Path("run").exists()
-        assert main(["run", "run.toml", "--estimate", "2", "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["real_calls"] == 2
+        assert json.loads(cli("run run.toml --estimate 2 --json").out)["real_calls"] == 2
         monkeypatch.setattr("sys.stdin", io.StringIO())
-        assert main(["run", "run.toml", "--no-progress"]) == 2
-        assert "may cost up to 0.04" in (said := capsys.readouterr().err)
+        assert "may cost up to 0.04" in (said := cli("run run.toml --no-progress", code=2).err)
         assert "--yes" in said
         monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-        assert main(["run", "run.toml", "--no-progress"]) == 2
-        assert "Not started" in capsys.readouterr().err
+        assert "Not started" in cli("run run.toml --no-progress", code=2).err
         monkeypatch.setattr("sys.stdin", Terminal("y\n"))
-        assert main(["run", "run.toml", "--no-progress"]) == 0
-        assert "4 of 4 evaluations" in capsys.readouterr().out
-        assert main(["run", "run.toml", "--estimate"]) == 0
-        assert "evaluations    0" in capsys.readouterr().out
+        assert "4 of 4 evaluations" in cli("run run.toml --no-progress").out
+        assert "evaluations    0" in cli("run run.toml --estimate").out
     Path("run.toml").write_text(CONFIG.replace("price =", "extra_body ="))
-    assert main(["run", "run.toml"]) == 2
-    assert "'confirm_above' at the top needs to know" in capsys.readouterr().err
+    assert "'confirm_above' at the top needs to know" in cli("run run.toml", code=2).err

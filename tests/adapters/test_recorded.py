@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell_adapters.cli.main import main
 from asktell_adapters.cli.simulate import goal_of
 from asktell_adapters.recorded import RecordedScores
+from tests.command_line import cli
 
 GOAL = asktell.BestFeasible("accuracy", {"cost": asktell.at_most(2.0)})
 SCORES = np.array([[[a, cost]] * 3 for a, cost in ((0.1, 1.0), (0.7, 1.0), (0.9, 3.0))])
@@ -153,17 +153,12 @@ def test_what_is_no_goal(text: str) -> None:
         goal_of(text)
 
 
-def run(*words: object) -> int:
-    return main([str(word) for word in ("simulate", *words)])
-
-
-def test_the_command(study: asktell.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(study: asktell.Study, tmp_path: Path) -> None:
     study.evaluations().to_dataframe().to_csv(tmp_path / "table.csv", index=False)
     goal = ("--goal", "maximize accuracy subject to cost <= 2")
     options = ("--methods", "auto", "uniform", "--budgets", 1, 3, "--seeds", 2, "--jobs", 1, "--no-progress")
     files = ("--plot", tmp_path / "p.png", "-o", tmp_path / "runs.csv", "--lines", tmp_path / "l.jsonl")
-    assert run(tmp_path / "table.csv", *goal, *options, *files) == 0
-    said = capsys.readouterr().out
+    said = cli("simulate", tmp_path / "table.csv", *goal, *options, *files).out
     assert said.startswith("3 prompts, 3 examples; maximize accuracy subject to cost <= 2\n")
     assert "minus auto" in said
     assert (tmp_path / "p.png").stat().st_size > 5000
@@ -171,20 +166,14 @@ def test_the_command(study: asktell.Study, tmp_path: Path, capsys: pytest.Captur
     assert rows[0] == "method,budget,seed,quality,regret,feasible,size,hypervolume,f1,evaluations"
     assert len(rows) == 9
     assert len((tmp_path / "l.jsonl").read_text().splitlines()) == 8
-    assert run(tmp_path / "studies.db", "s", *options, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli("simulate", tmp_path / "studies.db", "s", *options, "--json").out)
     assert [run["answer"] for run in found["runs"] if run["budget"] == 3] == [found["runs"][-1]["answer"]] * 4
 
 
-def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("prompt,example,a\np,1,1\n")
-    assert run(tmp_path / "t.csv") == 2
-    assert "A table needs --goal" in capsys.readouterr().err
-    assert run(tmp_path / "studies.db", "s", "--goal", "accuracy") == 2
-    assert "A run has its own goal" in capsys.readouterr().err
-    assert run(tmp_path / "t.csv", "--goal", "a in its worst segment") == 2
-    assert "add a column segment" in capsys.readouterr().err
-    assert run(tmp_path / "none.csv", "--goal", "a") == 2
-    assert "There is no file" in capsys.readouterr().err
-    assert run(tmp_path / "t.csv", "--goal", "a", "--plot", "p.txt") == 2
-    assert "--plot needs a file" in capsys.readouterr().err
+    assert "A table needs --goal" in cli("simulate", tmp_path / "t.csv", code=2).err
+    assert "A run has its own goal" in cli("simulate", tmp_path / "studies.db", "s", "--goal", "accuracy", code=2).err
+    assert "add a column segment" in cli("simulate", tmp_path / "t.csv", "--goal", "a in its worst segment", code=2).err
+    assert "There is no file" in cli("simulate", tmp_path / "none.csv", "--goal", "a", code=2).err
+    assert "--plot needs a file" in cli("simulate", tmp_path / "t.csv", "--goal", "a", "--plot", "p.txt", code=2).err

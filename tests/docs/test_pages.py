@@ -23,7 +23,6 @@ import pytest
 import asktell
 from asktell.testing.fakes import Table
 from asktell_adapters.cli.arguments import make_parser
-from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
 from asktell_adapters.config.data import DataTable, read_examples
 from asktell_adapters.config.improve import read_improve
@@ -38,6 +37,7 @@ from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.batch_server import BatchServer
+from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
 
 PAGES = ["../README.md", *(path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md")))]
@@ -218,9 +218,7 @@ class Clerk(FaultyLLMServer):
         return Reply(json.dumps(said), usage=(300, 30, 0))
 
 
-def test_three_commands_lead_from_a_csv_to_a_choice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
-) -> None:
+def test_three_commands_lead_from_a_csv_to_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -236,10 +234,9 @@ def test_three_commands_lead_from_a_csv_to_a_choice(
         for program, *words in page.commands():
             more = ["--base-url", server.base_url] if words[0] == "init" else []
             assert program == "asktell"
-            assert main([*words, *more]) == 0, capsys.readouterr().err
-            said[" ".join([words[0], *words[2:]])] = capsys.readouterr().out
+            said[" ".join([words[0], *words[2:]])] = cli(*words, *more).out
         n_requests = len(server.requests)
-        assert main(["compare", "support.toml", "2", "0"]) == 0
+        cli("compare support.toml 2 0")
         assert len(server.requests) == n_requests
     checked = said["check"]
     assert "My parcel has been on its way for two weeks." in checked
@@ -682,7 +679,7 @@ def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> 
     assert len(batches.batches) == 3
 
 
-def test_the_commands_on_batches_run(batches: BatchServer, capsys: Output) -> None:
+def test_the_commands_on_batches_run(batches: BatchServer) -> None:
     Path("rows.jsonl").write_text('{"input": "Cats sleep.", "reference": "cats sleep"}\n' * 5)
     Path("summarize.toml").write_text(
         'budget = 15\nmethod = "uniform"\n'
@@ -693,15 +690,11 @@ def test_the_commands_on_batches_run(batches: BatchServer, capsys: Output) -> No
         '[goal]\nmaximize = "token_f1"\n'
     )
     submit, collect = (words[1:] for words in Page("how-to/use-the-batch-api.md").commands())
-    assert main(submit) == 0
-    assert capsys.readouterr().out == "batch-0\n"
-    assert main(submit) == 0
-    assert "Nothing to submit" in capsys.readouterr().out
-    assert main(collect) == 0
-    assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 pending" in capsys.readouterr().out
+    assert cli(*submit).out == "batch-0\n"
+    assert "Nothing to submit" in cli(*submit).out
+    assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 pending" in cli(*collect).out
     batches.end()
-    assert main(collect) == 0
-    assert capsys.readouterr().out.startswith("15 told, 0 failed, 0 released, cost 0.1125\n")
+    assert cli(*collect).out.startswith("15 told, 0 failed, 0 released, cost 0.1125\n")
     with asktell.Study.open("sqlite:///summarize.db", "summarize") as study:
         assert study.done
 

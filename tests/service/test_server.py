@@ -21,7 +21,7 @@ import urllib3
 from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
 from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
-from asktell_adapters.cli.main import main
+from tests.command_line import cli
 from tests.service.conftest import Process
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
@@ -32,16 +32,12 @@ def small(budget: int = 12) -> Selector:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost.example.org", ""])
-def test_beyond_this_machine_a_token_is_needed(
-    host: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_beyond_this_machine_a_token_is_needed(host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    assert main(["serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0"]) == 2
-    assert "set ASKTELL_TOKEN" in capsys.readouterr().err
+    assert "set ASKTELL_TOKEN" in cli("serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0", code=2).err
     monkeypatch.setenv("ASKTELL_TOKEN", "short")
-    assert main(["serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0"]) == 2
-    error = capsys.readouterr().err
+    error = cli("serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0", code=2).err
     assert "at least 16" in error
     assert "short" not in error
 
@@ -94,23 +90,17 @@ def test_a_clients_token_may_come_from_the_environment(serve: Any, monkeypatch: 
     assert RemoteStudy.names(process.url) == []
 
 
-def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
-    assert main(["serve", url, "--proxy", "nginx"]) == 2
-    assert "IP address" in capsys.readouterr().err
-    assert main(["serve", url, "--proxy", "127.0.0.1"]) == 2
-    assert "set ASKTELL_TOKEN" in capsys.readouterr().err
-    assert main(["serve", "ftp://x"]) == 2
-    assert "not at ftp://" in capsys.readouterr().err
+    assert "IP address" in cli("serve", url, "--proxy", "nginx", code=2).err
+    assert "set ASKTELL_TOKEN" in cli("serve", url, "--proxy", "127.0.0.1", code=2).err
+    assert "not at ftp://" in cli("serve ftp://x", code=2).err
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main(["serve", url, "--port", str(taken.getsockname()[1])]) == 1
-        assert "in use" in capsys.readouterr().err
+        assert "in use" in cli("serve", url, "--port", taken.getsockname()[1], code=1).err
     for arguments in (["--max-mb", "0"], ["--port", "70000"]):
-        assert main(["serve", url, *arguments]) == 2
-        assert arguments[0] in capsys.readouterr().err
+        assert arguments[0] in cli("serve", url, *arguments, code=2).err
     (tmp_path / "x.db").write_bytes(b"no database" * 100)
-    assert main(["serve", url, "--port", "0"]) == 1
-    assert "not a SQLite file" in capsys.readouterr().err
+    assert "not a SQLite file" in cli("serve", url, "--port", "0", code=1).err
 
 
 @pytest.mark.parametrize(

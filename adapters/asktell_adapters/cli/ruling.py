@@ -144,7 +144,7 @@ class Ruling:
                 yield f"{entry.id} {entry.reason}"
         for name in self.comparison.differences:
             yield f"{name}: {self.difference(name)}"
-            broken, mended = self.changes(name)
+            broken, mended = self.changes(name) if name in self.goal.metrics else ([], [])  # or a bound on a quantile
             if broken or mended:
                 yield f"{name}: {_count(len(broken))} broke, {len(mended)} mended"
         yield from self.remarks

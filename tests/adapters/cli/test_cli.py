@@ -20,8 +20,8 @@ import asktell
 from asktell._util.files import write_atomically
 from asktell.storages import sqlite
 from asktell.studies import worker
-from asktell_adapters.cli import main as cli
 from asktell_adapters.cli.folder import RunFolder
+from tests.command_line import Said, cli
 
 _numbers = itertools.count()
 
@@ -111,13 +111,13 @@ class Project:
             text = text.replace(old, new)
         self.config.write_text(text)
 
-    def run(self, *flags: str) -> int:
+    def run(self, *flags: str, code: int = 0) -> Said:
         # The arguments of the LLM say how it is interrupted; they are no other set-up.
         saved = None if flags == ("--as-it-is",) else self.folder.read_setup()
         if saved is not None:
             saved["model"]["arguments"] = self.arguments
             self.folder.write_setup(saved)
-        return cli.main(["run", str(self.config), *(flag for flag in flags if flag != "--as-it-is")])
+        return cli("run", self.config, *(flag for flag in flags if flag != "--as-it-is"), code=code)
 
     @property
     def arguments(self) -> Any:
@@ -144,11 +144,6 @@ class Project:
             return study.spent
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 @pytest.fixture(params=["Sync", "Async"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
     return Project(tmp_path, request.param)
@@ -158,13 +153,12 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The result of the same run without any interruption."""
     project = Project(tmp_path_factory.mktemp("undisturbed"))
-    assert project.run() == 0
+    project.run()
     return project.result
 
 
-def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, capsys: Any, undisturbed: Any) -> None:
-    assert either.run() == 0
-    out = capsys.readouterr().out
+def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, undisturbed: Any) -> None:
+    out = either.run().out
     assert "24 of 24 evaluations spent" in out
     assert f"Files: {either.folder.path}" in out
     assert len(either.lines) == len(either.paid) == either.spent == 24
@@ -187,37 +181,31 @@ def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, 
     assert all(line["scores"] == e.details["scores"] for e, line in zip(kept, either.lines, strict=True) if e.details)
 
 
-def test_a_finished_run_repeated_prints_its_result_at_once(
-    project: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.run()
-    first = capsys.readouterr().out
+def test_a_finished_run_repeated_prints_its_result_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = project.run().out
     from asktell_adapters.config import Config
 
     monkeypatch.setattr(Config, "evaluator", None)  # the model is not even loaded
-    assert project.run() == 0
-    assert capsys.readouterr().out == first
+    assert project.run().out == first
     assert len(project.paid) == 24
 
 
 @pytest.mark.parametrize("at", [1, 11, 24])
-def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, capsys: Any, undisturbed: Any) -> None:
+def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, undisturbed: Any) -> None:
     either.write(stop_at=at, stop_by="ctrl-c")
-    assert either.run() == 130
+    stopped = either.run(code=130).err
     if either.kind == "Sync":
         assert either.spent == len(either.lines) == at - 1  # in a batch that was cut off, too
-        assert f"Stopped after {at - 1} of 24" in capsys.readouterr().err
+        assert f"Stopped after {at - 1} of 24" in stopped
     either.write()
-    assert either.run() == 0
+    either.run()
     assert max(Counter(either.paid).values()) == 1
     assert len(either.paid) == 24
     assert either.result == undisturbed
 
 
 @pytest.mark.parametrize(("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)])
-def test_after_a_signal_the_same_command_goes_on(
-    project: Project, signal: str, code: int, undisturbed: Any, capsys: Any
-) -> None:
+def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, code: int, undisturbed: Any) -> None:
     project.write(stop_at=14, stop_by=signal)
     # A background job ignores SIGINT, and so would its children.
     main = (
@@ -232,11 +220,9 @@ def test_after_a_signal_the_same_command_goes_on(
         outputs = [each.details["output"] for each in study.evaluations() if each.details]
     assert len([text for text in outputs if text.startswith("word")]) == 13
     assert project.folder.log_file.exists() == (signal != "SIGKILL")
-    assert cli.main(["status", str(project.config)]) == 0
-    assert "13 of 24" in capsys.readouterr().out
+    assert "13 of 24" in cli("status", project.config).out
     project.write()
-    assert project.run() == 0
-    assert "Resuming after 13 of 24" in capsys.readouterr().err
+    assert "Resuming after 13 of 24" in project.run().err
     assert len(project.paid) == len(project.lines) == len(set(project.paid)) == 24
     assert project.result == undisturbed
 
@@ -257,12 +243,11 @@ def test_after_a_signal_the_same_command_goes_on(
         ("[model]", "[model]\nsystem = 'Be brief.'", "model.system (None then, 'Be brief.' now)"),
     ],
 )
-def test_another_set_up_is_not_mixed_into_a_run(project: Project, old: str, new: str, named: str, capsys: Any) -> None:
+def test_another_set_up_is_not_mixed_into_a_run(project: Project, old: str, new: str, named: str) -> None:
     project.run()
     before = project.folder.result_file.read_bytes()
     project.write(changes={old: new})
-    assert project.run("--as-it-is") == 2
-    error = capsys.readouterr().err
+    error = project.run("--as-it-is", code=2).err
     assert named in error
     assert "--fresh" in error
     assert project.folder.result_file.read_bytes() == before
@@ -270,23 +255,22 @@ def test_another_set_up_is_not_mixed_into_a_run(project: Project, old: str, new:
 
 def test_what_cannot_change_an_answer_may_change(project: Project) -> None:
     project.write(stop_at=5, stop_by="ctrl-c")
-    project.run()
+    project.run(code=130)
     changes = {
         "concurrency = 3": "concurrency = 1",
         "token_f1 = true": "token_f1 = {}",
         "[goal]": "[goal]\ntype = 'best-feasible'",
     }
     project.write(changes=changes)
-    assert project.run() == 0
+    project.run()
 
 
-def test_fresh_starts_anew_and_keeps_the_old_folder(project: Project, capsys: Any) -> None:
+def test_fresh_starts_anew_and_keeps_the_old_folder(project: Project) -> None:
     project.run()
     old = project.folder.study_file.read_bytes()
     for number in (1, 2):
         project.write(changes={"budget = 24": f"budget = {24 + number}"})
-        assert project.run("--fresh") == 0
-        assert f"out.{number}" in capsys.readouterr().err
+        assert f"out.{number}" in project.run("--fresh").err
     assert (project.home / "out.1" / "study.db").read_bytes() == old
     assert project.result["budget"] == 26
 
@@ -294,79 +278,67 @@ def test_fresh_starts_anew_and_keeps_the_old_folder(project: Project, capsys: An
 def test_a_mistake_with_fresh_leaves_the_old_folder_where_it_is(project: Project) -> None:
     project.run()
     project.write(no_such_argument=1)
-    assert project.run("--fresh") == 2
+    project.run("--fresh", code=2)
     assert project.folder.result_file.exists()
 
 
-def test_two_runs_do_not_share_a_folder(project: Project, capsys: Any) -> None:
+def test_two_runs_do_not_share_a_folder(project: Project) -> None:
     with project.folder.locked():
-        assert project.run() == 1
-        assert f"Another run (process {os.getpid()})" in capsys.readouterr().err
+        assert f"Another run (process {os.getpid()})" in project.run(code=1).err
         assert project.folder.runner == str(os.getpid())
     assert project.folder.runner is None
-    assert project.run() == 0
+    project.run()
 
 
-def test_a_folder_of_unknown_set_up_is_refused(project: Project, capsys: Any) -> None:
+def test_a_folder_of_unknown_set_up_is_refused(project: Project) -> None:
     project.run()
     project.folder.setup_file.unlink()
-    assert project.run() == 2
-    assert "--fresh" in capsys.readouterr().err
+    assert "--fresh" in project.run(code=2).err
     project.folder.setup_file.write_text('{"format": "asktell.run", "version": 99, "setup": {}}')
-    assert project.run("--as-it-is") == 2
-    assert "version 99" in capsys.readouterr().err
+    assert "version 99" in project.run("--as-it-is", code=2).err
 
 
-def test_failures_are_counted_kept_and_shown(either: Project, capsys: Any) -> None:
+def test_failures_are_counted_kept_and_shown(either: Project) -> None:
     either.write(broken=["noise 3"])
-    assert either.run() == 0
-    err = capsys.readouterr().err
+    err = either.run().err
     assert "\x1b" not in err
     assert "Down" in err
     failed = [line for line in either.lines if "error" in line]
     assert {line["prompt"] for line in failed} == {"p3"}
     n_failed = len(failed)
     assert n_failed in (6, 7, 8), "some were under way when it left"
-    assert cli.main(["status", str(either.folder.path)]) == 0
-    assert f"failures     {n_failed}" in capsys.readouterr().out
-    assert cli.main(["result", str(either.folder.path)]) == 0
-    out = capsys.readouterr().out
+    assert f"failures     {n_failed}" in cli("status", either.folder.path).out
+    out = cli("result", either.folder.path).out
     assert f"{n_failed} of {n_failed} failures (p3): Down: no \\x1b[31mconnection" in out
     assert "\x1b" not in out
 
 
-def test_a_budget_of_cost_is_kept_over_interruptions(project: Project, capsys: Any) -> None:
+def test_a_budget_of_cost_is_kept_over_interruptions(project: Project) -> None:
     cost = {"budget = 24": "budget = { cost = 6.2 }"}
     project.write(changes=cost, stop_at=9, stop_by="ctrl-c")
-    assert project.run() == 130
+    project.run(code=130)
     project.write(changes=cost)
-    assert project.run() == 0
+    assert "12 of 48 evaluations and a cost of 6 of 6.2 spent" in project.run().out
     assert project.result["spent_cost"] == 0.5 * len(project.paid) == 6.0
-    assert "12 of 48 evaluations and a cost of 6 of 6.2 spent" in capsys.readouterr().out
-    assert cli.main(["status", str(project.folder.path)]) == 0
-    assert "cost         6 of 6.2 (97%)" in capsys.readouterr().out
+    assert "cost         6 of 6.2 (97%)" in cli("status", project.folder.path).out
 
 
 @pytest.mark.parametrize("n_prompts", [2, 6, 20])
-def test_when_nothing_succeeds_the_run_stops_and_nothing_is_counted(
-    tmp_path: Path, n_prompts: int, capsys: Any
-) -> None:
+def test_when_nothing_succeeds_the_run_stops_and_nothing_is_counted(tmp_path: Path, n_prompts: int) -> None:
     project = Project(tmp_path, "Async", n_prompts)
     project.write(down=True)
-    assert project.run() == 1
-    *others, error = capsys.readouterr().err.splitlines()
+    *others, error = project.run(code=1).err.splitlines()
     assert "evaluations all failed in the same way: Down: no \\x1b[31mconnection" in error
     assert len(others) == 1  # and no line for each of them
     project.write()
-    assert project.run() == 0
+    project.run()
     assert len(project.paid) == len(project.lines) == min(24, 8 * n_prompts)
     assert all(entry["failures"] == 0 for entry in project.result["prompts"])
 
 
-def test_keep_going_counts_every_failure(project: Project, capsys: Any) -> None:
+def test_keep_going_counts_every_failure(project: Project) -> None:
     project.write(down=True)
-    assert project.run("--keep-going") == 0
-    assert "No prompt has been evaluated successfully yet." in capsys.readouterr().out
+    assert "No prompt has been evaluated successfully yet." in project.run("--keep-going").out
     assert {entry["status"] for entry in project.result["prompts"]} == {"failed"}
 
 
@@ -376,36 +348,33 @@ def test_an_exit_of_a_metric_is_a_failure_of_its_evaluation(either: Project, err
         f"import asyncio\ndef odd(completion, example):\n    if example.id == '3': raise {error}\n    return 1.0\n"
     )
     either.write(changes={"cost = true": f'odd = {{ loader = "{either.module}_metrics:odd" }}'})
-    assert either.run() == 0
+    either.run()
     assert either.result["done"]
     failed = [line for line in either.lines if "error" in line]
     assert {line["row"] for line in failed} == {"3"}
     assert all(f"metric 'odd' failed: {error.partition('(')[0].rpartition('.')[2]}" in line["error"] for line in failed)
 
 
-def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Any, trial: int, details: str) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(sqlite._Transaction, "attach", full)
     monkeypatch.setattr(worker, "_PATIENCE", 0.0)
-    assert project.run() == 1
-    assert "disk is full" in capsys.readouterr().err
+    assert "disk is full" in project.run(code=1).err
     assert project.spent == 0
     monkeypatch.undo()
-    assert project.run() == 0
+    project.run()
     assert len(project.lines) == 24
 
 
 # status and result
 
 
-def test_status_of_a_run_that_goes_on(project: Project, capsys: Any) -> None:
+def test_status_of_a_run_that_goes_on(project: Project) -> None:
     project.write(stop_at=15, stop_by="ctrl-c")
-    project.run()
-    capsys.readouterr()
-    assert cli.main(["status", str(project.config)]) == 0
-    out = capsys.readouterr().out
+    project.run(code=130)
+    out = cli("status", project.config).out
     assert "stopped" in out
     assert "14 of 24 (58%)" in out
     assert "best so far  p0: token_f1" in out
@@ -415,8 +384,7 @@ def test_status_of_a_run_that_goes_on(project: Project, capsys: Any) -> None:
         trial = study.ask(worker="w")
         assert trial is not None
         study.tell(trial, {"token_f1": 1, "brevity": 1}, worker="w")
-        assert cli.main(["status", str(project.folder.path)]) == 0
-    out = capsys.readouterr().out
+        out = cli("status", project.folder.path).out
     assert f"running (process {os.getpid()})" in " ".join(out.split())
     assert "15 of 24" in out
     changed = {"lock", "study.db"}
@@ -425,35 +393,28 @@ def test_status_of_a_run_that_goes_on(project: Project, capsys: Any) -> None:
     }
 
 
-def test_a_run_that_finished_early_says_why(tmp_path: Path, capsys: Any) -> None:
+def test_a_run_that_finished_early_says_why(tmp_path: Path) -> None:
     project = Project(tmp_path, n_prompts=2)
-    assert project.run() == 0
-    for command in ("status", "result"):
-        assert cli.main([command, str(project.config)]) == 0
+    out = project.run().out + "".join(cli(command, project.config).out for command in ("status", "result"))
     early = "finished early: the prompts left have seen every example"
-    out = capsys.readouterr().out
     assert f"evaluations  16 of 24 (67%); {early}" in out
     assert " ".join(out.split()).count(f"(final, 16 of 24 evaluations spent; {early})") == 2  # run and result
 
 
-def test_result_as_json_and_as_a_plot(project: Project, tmp_path: Path, capsys: Any) -> None:
+def test_result_as_json_and_as_a_plot(project: Project, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     project.run()
-    capsys.readouterr()
-    assert cli.main(["result", str(project.config), "--json", "--plot", str(tmp_path / "a.svg")]) == 0
-    assert json.loads(capsys.readouterr().out) == project.result
+    assert json.loads(cli("result", project.config, "--json", "--plot", tmp_path / "a.svg").out) == project.result
     assert "<svg" in (tmp_path / "a.svg").read_text()
-    assert cli.main(["result", str(project.config), "--plot", str(tmp_path / "a.gif")]) == 2
-    assert cli.main(["result", str(project.config), "--plot", str(tmp_path / "nowhere" / "a.svg")]) == 1
+    cli("result", project.config, "--plot", tmp_path / "a.gif", code=2)
+    cli("result", project.config, "--plot", tmp_path / "nowhere" / "a.svg", code=1)
 
 
-def test_nothing_that_steers_a_terminal_is_printed(project: Project, capsys: Any) -> None:
+def test_nothing_that_steers_a_terminal_is_printed(project: Project) -> None:
     project.prompts["p0"] = "\x1b[2J\x07red\u202e\x9b noise 0"
     project.write()
-    assert project.run() == 0
-    for command in ("status", "result"):
-        assert cli.main([command, str(project.config)]) == 0
-    text = capsys.readouterr().out.replace("\n", "")
+    shown = [project.run().out, *(cli(command, project.config).out for command in ("status", "result"))]
+    text = "".join(shown).replace("\n", "")
     assert text.isprintable()
     assert "\\x1b[2J\\x07red" in text
 
@@ -461,10 +422,9 @@ def test_nothing_that_steers_a_terminal_is_printed(project: Project, capsys: Any
 # The rest
 
 
-def test_a_mistake_is_one_line_and_debug_shows_where(project: Project, capsys: Any) -> None:
+def test_a_mistake_is_one_line_and_debug_shows_where(project: Project) -> None:
     project.write(changes={"budget = 24": 'budget = 3\nmethod = "csr"'})
-    assert project.run() == 2
-    err = capsys.readouterr().err
+    err = project.run(code=2).err
     assert err.startswith("asktell: a.toml: A budget of 3 evaluations is too small")
     assert err.count("\n") == 1
     with pytest.raises(asktell.AsktellError):
@@ -491,7 +451,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
 def test_what_holds_prompts_and_answers_is_for_its_owner_only(project: Project, umask: int) -> None:
     before = os.umask(umask)
     try:
-        assert project.run() == 0
+        project.run()
         goal = asktell.BestFeasible("x")
         with asktell.Study.create(project.home / "s.db", "s", asktell.Selector(["a", "b"], goal, 4)) as study:
             study.export(project.home / "s.jsonl")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from asktell import ConfigError
-from asktell_adapters.cli import main as cli
+from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
+from tests.command_line import cli
 
 LLM = """
 from pathlib import Path
@@ -92,13 +93,10 @@ def changed(home: Path, *changes: tuple[str, str], text: str | None = None) -> P
     return path
 
 
-def test_one_file_runs_over_models_prompts_and_settings_and_more_models_join(home: Path, capsys: Any) -> None:
-    assert cli.main(["check", "a.toml", "--prompt", "b/long/0.0"]) == 0
-    assert "model: b, temperature: 0.0" in capsys.readouterr().out
-    assert cli.main(["run", "a.toml", "--estimate"]) == 0
-    assert "24" in capsys.readouterr().out
-    assert cli.main(["run", "a.toml", "--no-progress"]) == 0
-    assert "b/long/0.0" in capsys.readouterr().out
+def test_one_file_runs_over_models_prompts_and_settings_and_more_models_join(home: Path) -> None:
+    assert "model: b, temperature: 0.0" in cli("check a.toml --prompt b/long/0.0").out
+    assert "24" in cli("run a.toml --estimate").out
+    assert "b/long/0.0" in cli("run a.toml --no-progress").out
     result = json.loads((home / "out" / "result.json").read_text())
     assert result["selected"][0]["candidate"] == {"model": "b", "prompt": "Answer carefully.", "temperature": 0.0}
     assert {entry["id"] for entry in result["prompts"]} == {
@@ -110,20 +108,18 @@ def test_one_file_runs_over_models_prompts_and_settings_and_more_models_join(hom
     assert result["spent_cost"] == pytest.approx(
         sum(json.loads(line)["cost"] for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()), abs=5
     )
-    assert cli.main(["add", "a.toml", "x=Be kind."]) == 2
-    assert "Add what is new to [candidates]" in capsys.readouterr().err
+    assert "Add what is new to [candidates]" in cli("add a.toml", "x=Be kind.", code=2).err
     changed(home, ('["a", "b"]', '["a", "b", "c"]'), ("budget = 24", "budget = 48"))
-    assert cli.main(["run", "a.toml", "--no-progress"]) == 0
-    assert "4 candidates" in capsys.readouterr().err
+    assert "4 candidates" in cli("run a.toml --no-progress").err
     result = json.loads((home / "out" / "result.json").read_text())
     assert result["selected"][0]["candidate"]["model"] == "c"
 
 
 def test_a_gate_compares_two_candidates_of_the_same_text(home: Path, capsys: Any) -> None:
     gate = ["gate", "a.toml", "--no-progress", "--margin", "0.1"]
-    assert cli.main([*gate, "--baseline", "b/short/0.0", "--candidate", "a/short/0.0"]) == 1
+    cli(*gate, "--baseline", "b/short/0.0", "--candidate", "a/short/0.0", code=1)
     assert {line.split()[0] for line in (home / "asked.txt").read_text().splitlines()} == {"a", "b"}
-    assert cli.main([*gate, "--baseline", "a/short/0.0", "--candidate", "b/short/0.0"]) in (0, 3)
+    assert main([*gate, "--baseline", "a/short/0.0", "--candidate", "b/short/0.0"]) in (0, 3)
     assert "b/short/0.0" in capsys.readouterr().out
 
 
@@ -175,14 +171,11 @@ def test_mistakes_are_named(home: Path, old: str, new: str, message: str) -> Non
         load_config(changed(home, (old, new)))
 
 
-def test_mistakes_that_only_the_model_knows_are_named_before_a_run(home: Path, capsys: Any) -> None:
+def test_mistakes_that_only_the_model_knows_are_named_before_a_run(home: Path) -> None:
     changed(home, ("temperature = [0.0, 0.7]", "temperature = [0.0, 0.7]\nmax_tokens = [5]"))
-    assert cli.main(["run", "a.toml"]) == 2
-    assert "[candidates]: The factor 'max_tokens' is no setting" in capsys.readouterr().err
+    assert "[candidates]: The factor 'max_tokens' is no setting" in cli("run a.toml", code=2).err
     assert not (home / "out").exists()
     judged = '[metrics.good]\nmetric = "judge"\ncriteria = { good = "Is good." }\n[goal]'
     changed(home, ("\nmax_tokens = [5]", ""), ("[goal]", judged))
-    assert cli.main(["run", "a.toml"]) == 2
-    assert "the judge 'good' needs an LLM of its own" in capsys.readouterr().err
-    assert cli.main(["improve", "a.toml"]) == 2
-    assert "goes with asktell run; asktell improve" in capsys.readouterr().err
+    assert "the judge 'good' needs an LLM of its own" in cli("run a.toml", code=2).err
+    assert "goes with asktell run; asktell improve" in cli("improve a.toml", code=2).err

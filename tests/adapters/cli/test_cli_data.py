@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from asktell_adapters.cli import main as cli
 from asktell_adapters.config import load_config
 from asktell_adapters.config.data import distinct
 from asktell_adapters.config.setup import changed_digests
 from tests.adapters.cli.test_cli import Project
+from tests.command_line import Said, cli
 
 Rows = list[dict[str, Any]]
 
@@ -82,84 +82,75 @@ CHANGES: list[tuple[Callable[[Rows], Rows], str, str]] = [
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("case", range(len(CHANGES)))
-def test_what_became_of_the_rows_is_said(data: Data, named: bool, case: int, capsys: Any) -> None:
+def test_what_became_of_the_rows_is_said(data: Data, named: bool, case: int) -> None:
     change, of_ids, of_digests = CHANGES[case]
     if named:
         data.named("id")
-    assert data.project.run() == 0
+    data.project.run()
     before = data.project.folder.result_file.read_bytes()
     rows = data.rows
     data.rows = change(rows)
-    assert data.project.run("--as-it-is") == 2
-    error = capsys.readouterr().err
+    error = data.project.run("--as-it-is", code=2).err
     assert (of_ids if named else of_digests) in error
     assert "--fresh" in error
     assert data.project.folder.result_file.read_bytes() == before
     data.rows = rows
-    assert data.project.run("--as-it-is") == 0
+    data.project.run("--as-it-is")
 
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("where", ["folder", "url"])
-def test_a_run_goes_on_with_rows_that_were_appended(data: Data, where: str, named: bool, capsys: Any) -> None:
+def test_a_run_goes_on_with_rows_that_were_appended(data: Data, where: str, named: bool) -> None:
     project, url = data.project, str(data.project.home / "x.db")
     if named:
         data.named("id")
 
-    def run() -> int:
-        return project.run() if where == "folder" else cli.main(["run", str(project.config), "--study", url])
+    def run(code: int = 0) -> Said:
+        beside = () if where == "folder" else ("--study", url)
+        return project.run(*beside, code=code)
 
-    assert run() == 0
+    run()
     paid = list(project.paid)
     data.rows = [*data.rows, more(data.rows), {**more(data.rows), "input": "and more", "id": "last"}]
     project.write(changes={"budget = 24": "budget = 60"})
-    assert run() == 0
+    said = run().err
     assert project.paid[:24] == paid
     assert len(project.paid) == 60
     assert {text for _, text in project.paid} >= {"more", "and more"}
     if where == "folder":
-        assert "Continuing with more: 2 examples, 36 evaluations." in capsys.readouterr().err
+        assert "Continuing with more: 2 examples, 36 evaluations." in said
         assert project.result["example_ids"] == list(data.ids())
-    assert run() == 0
+    run()
     assert len(project.paid) == 60
     data.rows = data.rows[:8]
-    assert run() == 2
-    assert "2 missing" in capsys.readouterr().err
+    assert "2 missing" in run(code=2).err
 
 
-def test_rows_are_appended_by_hand(data: Data, capsys: Any) -> None:
+def test_rows_are_appended_by_hand(data: Data) -> None:
     project = data.project
     data.named("id")
-    assert project.run() == 0
+    project.run()
     extend = ["extend", str(project.config)]
-    assert cli.main([*extend, "--examples"]) == 2
-    assert "no rows were appended" in capsys.readouterr().err
-    assert cli.main([*extend[:1], str(project.folder.path), "--examples"]) == 2
-    assert "give that as RUN" in capsys.readouterr().err
+    assert "no rows were appended" in cli(*extend, "--examples", code=2).err
+    assert "give that as RUN" in cli(*extend[:1], project.folder.path, "--examples", code=2).err
     rows = data.rows
     data.rows = edited([*rows, more(rows)])
-    assert cli.main([*extend, "--examples"]) == 2
-    assert "1 edited ('r2'); 1 added ('more')" in capsys.readouterr().err
+    assert "1 edited ('r2'); 1 added ('more')" in cli(*extend, "--examples", code=2).err
     data.rows = [*rows, more(rows)]
-    assert cli.main([*extend, "--examples", "--evaluations", "30"]) == 0
+    cli(*extend, "--examples", "--evaluations", "30")
     with project.folder.open_study() as study:
         assert study.example_ids == data.ids()
         assert study.budget == 54
-    capsys.readouterr()
-    assert project.run() == 0
-    assert "has changed" not in capsys.readouterr().err
+    assert "has changed" not in project.run().err
     assert len(project.paid) == 54
-    assert cli.main([*extend, "--examples", "r2"]) == 2
-    assert "r2" in capsys.readouterr().err
-    assert cli.main([*extend, "--examples", "by hand", "--evaluations", "1"]) == 0
-    assert project.run() == 2
-    assert "joined this run that [data] does not have: 1 missing ('by hand')" in capsys.readouterr().err
+    assert "r2" in cli(*extend, "--examples", "r2", code=2).err
+    cli(*extend, "--examples", "by hand", "--evaluations", "1")
+    assert "joined this run that [data] does not have: 1 missing ('by hand')" in project.run(code=2).err
     data.rows = [*rows, more(rows), {**more(rows), "input": "new", "id": "by hand"}]
-    assert project.run() == 0
-    assert "The run has all of that by now." in capsys.readouterr().err
+    assert "The run has all of that by now." in project.run().err
 
 
-def test_ids_are_those_of_a_column_or_else_digests(data: Data, capsys: Any) -> None:
+def test_ids_are_those_of_a_column_or_else_digests(data: Data) -> None:
     digests = data.ids()
     # These must be the same in every version: studies hold them.
     assert digests[:2] == ("word 0 (bde306dac780)", "word word 1 (0318b863d7df)")
@@ -169,11 +160,10 @@ def test_ids_are_those_of_a_column_or_else_digests(data: Data, capsys: Any) -> N
     data.project.write(changes={"[data]": '[data]\nid = "key"'})
     assert data.ids() == tuple(f"r{i}" for i in range(8))
     data.rows = [*data.rows, data.rows[3]]
-    assert cli.main(["run", str(data.project.config)]) == 2
-    assert "'id' in [data] must name a column of distinct ids, but rows 4 and 9" in capsys.readouterr().err
+    said = cli("run", data.project.config, code=2).err
+    assert "'id' in [data] must name a column of distinct ids, but rows 4 and 9" in said
     data.rows = [{**row, "key": ""} for row in data.rows]
-    assert cli.main(["run", str(data.project.config)]) == 2
-    assert "empty in row 1" in capsys.readouterr().err
+    assert "empty in row 1" in cli("run", data.project.config, code=2).err
 
 
 def test_a_column_called_id_that_repeats_is_no_id(data: Data) -> None:
@@ -185,21 +175,20 @@ def test_a_row_that_comes_again_has_a_number(data: Data) -> None:
     data.rows = [*data.rows, data.rows[0], data.rows[0]]
     first, *_, second, third = data.ids()
     assert (second, third) == (f"{first}-2", f"{first}-3")
-    assert data.project.run() == 0
+    data.project.run()
     assert {line["example_id"] for line in data.project.lines} <= set(data.ids())
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_study_at_a_url_is_not_joined_with_other_rows(data: Data, named: bool, capsys: Any) -> None:
+def test_a_study_at_a_url_is_not_joined_with_other_rows(data: Data, named: bool) -> None:
     if named:
         data.named("id")
     url = f"sqlite:///{data.project.home / 'x.db'}"
     command = ["run", str(data.project.config), "--study", url, "--name", "s"]
-    assert cli.main(command) == 0
+    cli(*command)
     data.rows = data.rows[:6] + data.rows[7:]
-    capsys.readouterr()
-    assert cli.main(command) == 2
-    assert ("1 missing ('r6')" if named else "made with other data: 1 missing (row 7)") in capsys.readouterr().err
+    missing = "1 missing ('r6')" if named else "made with other data: 1 missing (row 7)"
+    assert missing in cli(*command, code=2).err
 
 
 def test_rows_between_the_same_neighbours_were_edited() -> None:

@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +17,13 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector, Study, at_least, at_most, maximize, minimize
-from asktell_adapters.cli import main as cli
 from asktell_adapters.cli.gate import Judge, ranged, settle
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
 from asktell_adapters.metrics import Brevity, Rouge, cost, token_f1
+from tests.command_line import cli
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "fail-a-build.md"
+COMMANDS = re.findall(r"```sh\nasktell (.*?)\n```", PAGE.read_text(), re.DOTALL)
 _numbers = itertools.count()
 LLM = """
 from asktell_adapters.evaluators import Completion
@@ -77,15 +77,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return write
 
 
-def command(line: str) -> int:
-    assert line.startswith("asktell ")
-    return cli.main(shlex.split(line)[1:])
-
-
-def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gate, estimate, compare = (c.strip() for c in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    assert command(gate) == 0
-    out = capsys.readouterr().out
+def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
+    gate, estimate, compare = COMMANDS
+    out = cli(gate).out
     assert "passed    exact_match not worse by more than 5 points" in out
     assert "passed    brevity >= 0.5" in out
     assert re.search(r"exact_match: new 0\.9\d+ .*, mine 0\.\d+ .*; difference \+0\.\d+ \[", out)
@@ -100,20 +94,18 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.Cap
     both = "<tr><th>mine: 0</th><td><pre>no</pre></td></tr>\n<tr><th>new: 1</th><td><pre>yes</pre></td></tr>\n"
     assert both in summary
     assert (tmp_path / "gate.html").stat().st_size > 10_000
-    assert command(estimate) == 0
+    estimated = cli(estimate).out
     printed, shown = (
         [re.split(r" {2,}", line.strip()) for line in text.splitlines() if re.match("  (true|equal|\\d+ points)", line)]
-        for text in (capsys.readouterr().out, PAGE.read_text())
+        for text in (estimated, PAGE.read_text())
     )
     assert set(printed[0]) <= set(shown[0])  # no money: the model has no price
     assert [row[0] for row in printed] == [row[0] for row in shown]
     (tmp_path / "runs").mkdir()
     text = (tmp_path / "gate.toml").read_text()
     (tmp_path / "gate.toml").write_text('output = "runs/first"\n' + text.replace("budget = 600 ", "budget = 40 "))
-    assert command("asktell run gate.toml") == 0
-    capsys.readouterr()
-    assert command(compare) == 0
-    assert "new" in capsys.readouterr().out
+    cli("run gate.toml")
+    assert "new" in cli(compare).out
 
 
 @pytest.mark.parametrize(
@@ -128,13 +120,12 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path, capsys: pytest.Cap
     ],
 )  # fmt: skip
 def test_the_exit_code_says_what_was_found(
-    changes: Any, flags: str, code: int, said: str, project: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    changes: Any, flags: str, code: int, said: str, project: Any, tmp_path: Path
 ) -> None:
     if "cost" in str(changes):
         changes = {**changes, "[metrics]": "[metrics]\ncost = true"}
     project(**changes)
-    assert command(f"asktell gate gate.toml --baseline mine --summary s.md --junit j.xml {flags}") == code
-    out = capsys.readouterr().out
+    out = cli(f"gate gate.toml --baseline mine --summary s.md --junit j.xml {flags}", code=code).out
     assert said in out
     # An interval may reach beyond the margin beside "passed": both say why.
     for text in (out, (tmp_path / "s.md").read_text()):
@@ -156,31 +147,27 @@ def test_the_exit_code_says_what_was_found(
         ("--baseline mine", {"in lower case.": "broken.", "one word.": "one broken."}, "no connection"),
     ],
 )
-def test_what_cannot_be_found_out_is_neither_pass_nor_failure(
-    line: str, changes: Any, said: str, project: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_found_out_is_neither_pass_nor_failure(line: str, changes: Any, said: str, project: Any) -> None:
     project(**changes)
-    assert command(f"asktell gate gate.toml {line}") == 2
-    assert said in capsys.readouterr().err
+    assert said in cli(f"gate gate.toml {line}", code=2).err
 
 
-def test_a_candidate_that_only_fails_is_undecided(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_candidate_that_only_fails_is_undecided(project: Any) -> None:
     project(**{"in lower case.": "broken."})
-    assert command("asktell gate gate.toml --baseline mine") == 3
-    assert "new 6 of 6 evaluations failed, last: RuntimeError: no connection" in capsys.readouterr().out
+    said = cli("gate gate.toml --baseline mine", code=3).out
+    assert "new 6 of 6 evaluations failed, last: RuntimeError: no connection" in said
 
 
 @pytest.mark.parametrize("error", [GeneratorExit(), RuntimeError("boom"), SystemExit(1), BrokenPipeError()])
 @pytest.mark.parametrize("debug", ["", "--debug"])
 def test_an_error_is_no_verdict(
-    error: BaseException, debug: str, project: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException, debug: str, project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
     monkeypatch.setattr("asktell_adapters.cli.gate.run", fail)
-    assert command(f"asktell gate gate.toml --baseline mine {debug}") == 2
-    assert capsys.readouterr().err
+    assert cli(f"gate gate.toml --baseline mine {debug}", code=2).err
 
 
 @pytest.mark.parametrize(
@@ -194,16 +181,13 @@ def test_the_verdict_is_the_exit_code_where_nobody_reads_it(stdout: str, last: s
     assert ran.returncode == code, ran.stderr
 
 
-def test_a_gate_that_may_cost_too_much_is_asked_about(
-    project: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gate_that_may_cost_too_much_is_asked_about(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     project(**{"loader =": PRICED, "budget =": "confirm_above = 0.5\nbudget ="})
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    assert command("asktell gate gate.toml --baseline mine") == 2
-    assert "more than confirm_above = 0.5" in capsys.readouterr().err
-    assert command("asktell gate gate.toml --baseline mine --yes") == 2
-    assert "confirm_above" not in capsys.readouterr().err  # it was begun, and nobody answers there
+    assert "more than confirm_above = 0.5" in cli("gate gate.toml --baseline mine", code=2).err
+    said = cli("gate gate.toml --baseline mine --yes", code=2).err
+    assert "confirm_above" not in said  # it was begun, and nobody answers there
 
 
 class Flipping:
@@ -312,25 +296,22 @@ def test_constraints_and_fronts() -> None:
     assert judged(ParetoSet(maximize("a", range=(0, 1)), maximize("b", range=(0, 2))), scores, 0.0)[0] == PASSED
 
 
-def test_compare_studies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_studies(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 's.db'}"
     selector = Selector({"x": "be brief", "y": "be exact"}, BestFeasible("a"), 8, "uniform", examples=4)
     with Study.create(url, "first", selector) as study:
         asktell.run(study, lambda prompt, example: {"a": len(prompt) + example}, progress=False)
-    assert cli.main(["compare", url, "first", "x", "y"]) == 0
-    assert "a: x and y are equal: +0 on 4 of 4 examples" in capsys.readouterr().out
-    assert cli.main(["compare", url, "first", "x", "y", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["guaranteed"]
+    assert "a: x and y are equal: +0 on 4 of 4 examples" in cli("compare", url, "first", "x", "y").out
+    assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)["guaranteed"]
     for wrong in (["first"], ["first", "x", "nobody"], ["first", "x", "y", "x"]):
-        assert cli.main(["compare", url, *wrong]) == 2
-    assert "needs one prompt or two" in capsys.readouterr().err
+        said = cli("compare", url, *wrong, code=2).err
+    assert "needs one prompt or two" in said
 
 
-def test_a_bound_on_a_quantile_is_judged_as_that(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bound_on_a_quantile_is_judged_as_that(project: Any) -> None:
     project(**{"brevity = 0.5": "brevity = { bound = 0.5, quantile = 0.05 }"})
     assert "quantile" in Path("gate.toml").read_text()
-    command(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)[0].strip())
-    assert "brevity >= 0.5 on 95 % of the examples" in capsys.readouterr().out
+    assert "brevity >= 0.5 on 95 % of the examples" in cli(COMMANDS[0]).out
 
 
 def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:

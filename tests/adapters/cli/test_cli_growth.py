@@ -1,44 +1,31 @@
 """Runs that go on, on the command line: `add`, `retire`, `extend`, and a configuration that names more."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from asktell import BestFeasible, Selector, Study
 from asktell_adapters.cli import growth
-from asktell_adapters.cli import main as cli
 from tests.adapters.cli.test_cli import Project
+from tests.command_line import cli
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
-def asktell(*words: object) -> int:
-    return cli.main([str(word) for word in words])
-
-
-def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project: Project, capsys: Any) -> None:
-    assert project.run() == 0
+def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project: Project) -> None:
+    project.run()
     paid = list(project.paid)
-    assert asktell("add", project.config, "short=Answer with noise 6", "long = Answer = noise 7") == 0
-    assert "Joined: short, long. a: 8 prompts, 24 of 24" in capsys.readouterr().out
-    assert asktell("retire", project.config, "p1", "--reason", "too noisy") == 0
-    assert asktell("extend", project.folder.path, "--evaluations", 10) == 0
-    assert "24 of 34 evaluations. The command that started it" in capsys.readouterr().out
-    assert project.run() == 0
+    said = cli("add", project.config, "short=Answer with noise 6", "long = Answer = noise 7").out
+    assert "Joined: short, long. a: 8 prompts, 24 of 24" in said
+    cli("retire", project.config, "p1", "--reason", "too noisy")
+    said = cli("extend", project.folder.path, "--evaluations", 10).out
+    assert "24 of 34 evaluations. The command that started it" in said
+    project.run()
     assert project.paid[:24] == paid
     assert len(project.paid) == 34
     assert {entry["id"] for entry in project.result["prompts"]} >= {"short", "long"}
-    capsys.readouterr()
-    assert asktell("status", project.config) == 0
-    status = capsys.readouterr().out
+    status = cli("status", project.config).out
     assert "34 of 34" in status
     assert "2 prompts joined, 1 retired, 10 evaluations more" in status
-    assert asktell("result", project.config) == 0
-    assert "p1 was retired: too noisy" in capsys.readouterr().out
+    assert "p1 was retired: too noisy" in cli("result", project.config).out
 
 
 @pytest.mark.parametrize(
@@ -57,62 +44,54 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project
         (["extend", "RUN", "--cost", "5"], "whatever they cost"),
     ],
 )
-def test_mistakes_are_named_and_change_nothing(words: list[str], message: str, project: Project, capsys: Any) -> None:
+def test_mistakes_are_named_and_change_nothing(words: list[str], message: str, project: Project) -> None:
     project.run()
     before = project.folder.open_study().selector.to_json()
-    assert asktell(*(project.config if word == "RUN" else word for word in words)) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli(*(project.config if word == "RUN" else word for word in words), code=2).err
     assert project.folder.open_study().selector.to_json() == before
 
 
-def test_a_study_at_a_url_is_named(project: Project, capsys: Any) -> None:
+def test_a_study_at_a_url_is_named(project: Project) -> None:
     url = project.home / "x.db"
-    assert asktell("run", project.config, "--study", url) == 0
-    assert asktell("add", url, "a", "short=Answer with noise 6") == 0
-    assert asktell("retire", url, "a", "p1", "p2", "--reason", "x") == 0
-    assert asktell("extend", url, "a", "--evaluations", 4) == 0
-    assert asktell("run", project.config, "--study", url) == 0
+    cli("run", project.config, "--study", url)
+    cli("add", url, "a", "short=Answer with noise 6")
+    cli("retire", url, "a", "p1", "p2", "--reason", "x")
+    cli("extend", url, "a", "--evaluations", 4)
+    cli("run", project.config, "--study", url)
     with Study.open(url, "a") as study:
         assert (study.spent, study.done, study.n_active) == (28, True, 0)
-    assert asktell("extend", url, "--evaluations", 4) == 2
-    assert "Which study?" in capsys.readouterr().err
+    assert "Which study?" in cli("extend", url, "--evaluations", 4, code=2).err
 
 
 @pytest.mark.parametrize("where", ["folder", "url"])
-def test_a_configuration_that_names_more_goes_on(where: str, project: Project, capsys: Any) -> None:
-    flags = [] if where == "folder" else ["--study", str(project.home / "x.db")]
-
-    def run() -> int:
-        return project.run() if where == "folder" else asktell("run", project.config, *flags)
-
-    assert run() == 0
+def test_a_configuration_that_names_more_goes_on(where: str, project: Project) -> None:
+    beside = [] if where == "folder" else ["--study", str(project.home / "x.db")]
+    project.run(*beside)
     project.prompts["short"] = "Answer with noise 6"
     project.write(changes={"budget = 24": "budget = 32"})
-    assert run() == 0
-    assert len(project.paid) == 32
-    assert run() == 0
-    assert len(project.paid) == 32
-    assert "32 of 32" in capsys.readouterr().out
+    for _ in range(2):
+        assert "32 of 32" in project.run(*beside).out
+        assert len(project.paid) == 32
     project.write(changes={"budget = 24": "budget = 23"})
-    assert run() == 2
+    project.run(*beside, code=2)
 
 
 def test_a_budget_of_money_grows_in_the_configuration(project: Project) -> None:
     project.write(changes={"budget = 24": "budget = { cost = 4.0 }"})
-    assert project.run() == 0
+    project.run()
     first = len(project.paid)
     project.write(changes={"budget = 24": "budget = { cost = 8.0 }"})
-    assert project.run() == 0
+    project.run()
     assert len(project.paid) > first
     assert project.result["max_cost"] == 8.0
 
 
 @pytest.mark.parametrize("change", ["dropped", "moved", "less", "another limit", "rounds"])
-def test_a_configuration_with_less_or_others_is_refused(change: str, project: Project, capsys: Any) -> None:
+def test_a_configuration_with_less_or_others_is_refused(change: str, project: Project) -> None:
     budget = "budget = 24"
     method = 'budget = 24\nmethod = "csr"' if change == "rounds" else budget
     project.write(changes={budget: method})
-    assert project.run() == 0
+    project.run()
     new = {"less": "budget = 20", "another limit": "budget = { cost = 50.0 }", "rounds": 'budget = 30\nmethod = "csr"'}
     if change == "dropped":
         del project.prompts["p3"]
@@ -120,29 +99,24 @@ def test_a_configuration_with_less_or_others_is_refused(change: str, project: Pr
     if change == "moved":
         project.prompts |= {"p2": project.prompts["p3"], "p3": project.prompts["p2"], "new": "Answer anew"}
     project.write(changes={budget: new.get(change, budget)})
-    assert project.run("--as-it-is") == 2
-    assert "another set-up" in capsys.readouterr().err
+    assert "another set-up" in project.run("--as-it-is", code=2).err
 
 
-def test_a_file_that_names_more_goes_on_beside_prompts_that_it_never_named(project: Project, capsys: Any) -> None:
-    assert project.run() == 0
-    capsys.readouterr()
-    assert asktell("add", project.config, "hand=Answer with noise 8") == 0
-    assert "The budget is spent: asktell extend." in capsys.readouterr().out
+def test_a_file_that_names_more_goes_on_beside_prompts_that_it_never_named(project: Project) -> None:
+    project.run()
+    assert "The budget is spent: asktell extend." in cli("add", project.config, "hand=Answer with noise 8").out
     project.prompts["file"] = "Answer with noise 9"
     project.write(changes={"budget = 24": "budget = 32"})
-    assert project.run() == 0
+    project.run()
     assert [entry["id"] for entry in project.result["prompts"]][-2:] == ["hand", "file"]
     del project.prompts["p1"]  # of the start
     project.prompts["another"] = "Answer with noise 7"
     project.write(changes={"budget = 24": "budget = 40"})
-    capsys.readouterr()
-    assert project.run() == 2
-    assert "prompts (2 changed, added or dropped: 'p1', 'another')" in capsys.readouterr().err
+    assert "prompts (2 changed, added or dropped: 'p1', 'another')" in project.run(code=2).err
     del project.prompts["file"]  # which a configuration has brought
     project.prompts["p1"] = "Answer with noise 1"
     project.write(changes={"budget = 24": "budget = 40"})
-    assert project.run() == 2
+    project.run(code=2)
 
 
 def test_prompts_without_ids_join_from_a_file_beside_those_that_it_never_named(tmp_path: Path) -> None:
@@ -156,18 +130,14 @@ def test_prompts_without_ids_join_from_a_file_beside_those_that_it_never_named(t
     assert not growth.grow(study, Selector(["two", "one", "four", "five"], goal, 2, examples=3))
 
 
-def test_a_run_is_paused_and_goes_on(project: Project, capsys: Any) -> None:
+def test_a_run_is_paused_and_goes_on(project: Project) -> None:
     project.run()
-    assert asktell("extend", project.config, "--evaluations", 10) == 0
-    assert asktell("pause", project.config) == 0
-    assert "is paused; 0 pending trials" in capsys.readouterr().out
-    assert asktell("status", project.config) == 0
-    assert "paused (asktell resume ends the pause)" in " ".join(capsys.readouterr().out.split())
-    assert asktell("studies", project.config) == 0
-    assert "paused" in capsys.readouterr().out
+    cli("extend", project.config, "--evaluations", 10)
+    assert "is paused; 0 pending trials" in cli("pause", project.config).out
+    assert "paused (asktell resume ends the pause)" in " ".join(cli("status", project.config).out.split())
+    assert "paused" in cli("studies", project.config).out
     with project.folder.open_study() as study:
         assert study.ask() is None
-    assert asktell("resume", project.folder.path) == 0
-    assert "Resumed. a: 6 prompts, 24 of 34 evaluations." in capsys.readouterr().out
-    assert project.run() == 0
+    assert "Resumed. a: 6 prompts, 24 of 34 evaluations." in cli("resume", project.folder.path).out
+    project.run()
     assert len(project.paid) == 34

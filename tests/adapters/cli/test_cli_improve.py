@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from asktell_adapters.cli import main as cli
 from asktell_adapters.config import load_config
 from tests.adapters.cli.test_cli import Project
+from tests.command_line import cli
 
 WRITER = """
 import json
@@ -44,17 +44,12 @@ def write_improve(
     project.config.write_text(project.config.read_text() + head)
 
 
-def asktell(*words: object) -> int:
-    return cli.main([str(word) for word in words])
-
-
 def written(project: Project) -> list[Any]:
     return [json.loads(line) for line in (project.home / "written.jsonl").read_text().splitlines()]
 
 
-def test_generations_are_written_into_the_run_and_shown(project: Project, capsys: Any) -> None:
-    assert asktell("improve", project.config) == 0
-    out = capsys.readouterr().out
+def test_generations_are_written_into_the_run_and_shown(project: Project) -> None:
+    out = cli("improve", project.config).out
     assert "72 of 72 evaluations spent" in out
     assert "stopped: the budget is spent" in out
     assert [line[0] for line in written(project)] == [1, 2]
@@ -64,19 +59,17 @@ def test_generations_are_written_into_the_run_and_shown(project: Project, capsys
     assert history["generations"][1]["prompts"] == ["g1-1", "g1-2", "g1-3"]
     assert len(project.paid) == project.spent == 72
     assert len(project.result["prompts"]) == 12
-    assert asktell("status", project.config) == 0
-    assert "6 prompts joined, 48 evaluations more" in capsys.readouterr().out
-    assert asktell("improve", project.config, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["stopped"] == "the budget is spent"
-    assert asktell("run", project.config) == 0  # which shows it
+    assert "6 prompts joined, 48 evaluations more" in cli("status", project.config).out
+    assert json.loads(cli("improve", project.config, "--json").out)["stopped"] == "the budget is spent"
+    cli("run", project.config)  # which shows it
     assert len(project.paid) == 72
 
 
-def test_a_run_that_is_killed_goes_on(project: Project, capsys: Any) -> None:
+def test_a_run_that_is_killed_goes_on(project: Project) -> None:
     whole = Project(project.home / "whole") if (project.home / "whole").mkdir() is None else project
     (whole.home / f"w{whole.module}.py").write_text(WRITER)
     write_improve(whole)
-    assert asktell("improve", whole.config) == 0
+    cli("improve", whole.config)
     for stop_at in (5, 20, 30):
         project.write()
         write_improve(project)
@@ -85,10 +78,10 @@ def test_a_run_that_is_killed_goes_on(project: Project, capsys: Any) -> None:
         )
         project.config.write_text(text)
         resume(project)
-        assert asktell("improve", project.config) == 130
+        cli("improve", project.config, code=130)
     write_improve(project)
     resume(project)
-    assert asktell("improve", project.config) == 0
+    cli("improve", project.config)
     mine, theirs = project.result, whole.result
     assert [p["prompt"] for p in mine["prompts"]] == [p["prompt"] for p in theirs["prompts"]]
     assert mine["selected"][0]["prompt"] == theirs["selected"][0]["prompt"]
@@ -105,22 +98,21 @@ def resume(project: Project) -> None:
 
 def test_a_larger_budget_goes_on_and_a_url_does_too(project: Project) -> None:
     write_improve(project, "patience = false")
-    assert asktell("improve", project.config) == 0
+    cli("improve", project.config)
     write_improve(project, "patience = false", changes={"budget = 24": "budget = 96"})
-    assert asktell("improve", project.config) == 0
+    cli("improve", project.config)
     assert project.spent == 96
     url = project.home / "x.db"
-    assert asktell("improve", project.config, "--study", url) == 0
-    assert asktell("improve", project.config, "--study", url) == 0
+    cli("improve", project.config, "--study", url)
+    cli("improve", project.config, "--study", url)
 
 
-def test_the_model_that_answers_writes_too(project: Project, capsys: Any) -> None:
+def test_the_model_that_answers_writes_too(project: Project) -> None:
     # It answers requests of two blocks only: what a writer asks it is a failure of its.
     write_improve(project, writer="temperature = 0.5")
-    assert asktell("improve", project.config) == 1
-    assert "The writer LLMWriter failed to write generation 1" in capsys.readouterr().err
+    assert "The writer LLMWriter failed to write generation 1" in cli("improve", project.config, code=1).err
     write_improve(project)
-    assert asktell("improve", project.config) == 0  # nothing was lost
+    cli("improve", project.config)  # nothing was lost
 
 
 @pytest.mark.parametrize(
@@ -138,12 +130,9 @@ def test_the_model_that_answers_writes_too(project: Project, capsys: Any) -> Non
         ("", 'model = { type = "opnai", model = "x" }', "[improve.writer.model] must be one of"),
     ],
 )
-def test_mistakes_in_the_table_are_named(
-    table: str, writer: str | None, message: str, project: Project, capsys: Any
-) -> None:
+def test_mistakes_in_the_table_are_named(table: str, writer: str | None, message: str, project: Project) -> None:
     write_improve(project, table, writer)
-    assert asktell("improve", project.config) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli("improve", project.config, code=2).err
 
 
 def test_the_first_budget_is_a_share(project: Project) -> None:

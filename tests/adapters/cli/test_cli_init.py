@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -12,10 +11,10 @@ import pytest
 
 from asktell_adapters.cli.arguments import KINDS
 from asktell_adapters.cli.init import HARNESSES, MODELS
-from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.cli.test_cli import Project
+from tests.command_line import Terminal, cli
 
 
 @pytest.fixture
@@ -27,27 +26,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def asktell(command: str) -> int:
-    return main(shlex.split(command))
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 # init
 
 
 @pytest.mark.parametrize("rubric", [False, True])
 @pytest.mark.parametrize("kind", MODELS)
-def test_what_is_written_can_be_read_for_every_kind(kind: str, rubric: bool, home: Path, capsys: Any) -> None:
-    assert asktell(f"init a.toml --kind {kind} {'--rubric helpful=Helps.' if rubric else ''}") == 0
+def test_what_is_written_can_be_read_for_every_kind(kind: str, rubric: bool, home: Path) -> None:
+    said = cli(f"init a.toml --kind {kind} {'--rubric helpful=Helps.' if rubric else ''}").out
     config = load_config(home / "a.toml")
     assert config.models.first["type"] == kind
     assert (len(config.selector.prompts), len(config.examples), config.selector.budget) == (4, 8, 32)
     assert config.selector.goal.metrics == (("quality",) if rubric else ("token_f1",))
-    said = capsys.readouterr().out
     assert "Wrote a.toml, prompts.txt, examples.csv: 4 prompts, 8 examples." in said
     assert [line in said for line in ("asktell check a.toml", "asktell run a.toml --estimate")] == [True, True]
     assert ("export OPENAI_API_KEY" in said) == (kind == "openai")
@@ -55,7 +44,7 @@ def test_what_is_written_can_be_read_for_every_kind(kind: str, rubric: bool, hom
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_line_of_advice_can_be_taken(kind: str, home: Path) -> None:
-    assert asktell(f"init a.toml --kind {kind} --rubric Good.") == 0
+    cli(f"init a.toml --kind {kind} --rubric Good.")
     text = (home / "a.toml").read_text()
     advice = re.findall(r"^# (\w+ = .*)$", text, re.MULTILINE)
     assert len(advice) >= 5
@@ -80,7 +69,7 @@ def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
     (home / "data" / "tickets.csv").write_bytes("nr;text;reply\n1;Où est-il ?;à côté\n2;b;c\n".encode("cp1252"))
     (home / "p.json").write_text('{"a": "A", "b": "B"}')
     made = "init runs.toml --kind openai --model m --base-url http://localhost:1/v1 --api-key-env MY_KEY --price 1 2"
-    assert asktell(f"{made} --data data/tickets.csv --prompts p.json --reference reply --budget 3") == 0
+    cli(f"{made} --data data/tickets.csv --prompts p.json --reference reply --budget 3")
     config = load_config(home / "runs.toml")
     assert [(e.input, e.reference) for e in config.examples] == [("Où est-il ?", "à côté"), ("b", "c")]
     assert config.selector.prompts.ids == ["a", "b"]
@@ -92,9 +81,7 @@ def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
 
 def test_without_a_wanted_answer_a_judge_grades(home: Path) -> None:
     (home / "d.jsonl").write_text('{"article": "a", "id": "x"}\n')
-    assert (
-        asktell("init --kind openai --data d.jsonl --rubric 'Is right.' --rubric 'short=Is short: \"one\" line.'") == 0
-    )
+    cli("init --kind openai --data d.jsonl --rubric 'Is right.' --rubric 'short=Is short: \"one\" line.'")
     config: Any = load_config(home / "selection.toml")
     assert config.dataset.names == ("x",)
     criteria = config.metrics["quality"].rubric.criteria
@@ -103,13 +90,12 @@ def test_without_a_wanted_answer_a_judge_grades(home: Path) -> None:
     }  # fmt: skip
 
 
-def test_nothing_is_replaced_unless_told(home: Path, capsys: Any) -> None:
+def test_nothing_is_replaced_unless_told(home: Path) -> None:
     (home / "prompts.txt").write_text("mine\nalso mine\n")
     (home / "a.toml").write_text("mine")
-    assert asktell("init a.toml --kind openai") == 2
-    assert "'a.toml' already" in capsys.readouterr().err
+    assert "'a.toml' already" in cli("init a.toml --kind openai", code=2).err
     assert (home / "a.toml").read_text() == "mine"
-    assert asktell("init a.toml --kind openai --force") == 0
+    cli("init a.toml --kind openai --force")
     assert load_config(home / "a.toml").selector.prompts.texts == ["mine", "also mine"]
     assert (home / "prompts.txt").read_text() == "mine\nalso mine\n"
 
@@ -130,22 +116,20 @@ def test_nothing_is_replaced_unless_told(home: Path, capsys: Any) -> None:
         ("--kind inspect --prompts none.txt", "there is no such file"),
     ],
 )
-def test_mistakes_are_named_and_nothing_is_written(options: str, said: str, home: Path, capsys: Any) -> None:
+def test_mistakes_are_named_and_nothing_is_written(options: str, said: str, home: Path) -> None:
     (home / "d.csv").write_text("question,answer\na,b\n")
-    assert asktell(f"init a.toml {options}") == 2
-    error = capsys.readouterr().err
+    error = cli(f"init a.toml {options}", code=2).err
     assert said in error
     assert "secret" not in error.replace("secrets", "")
     assert "sk-abc" not in error
     assert [path.name for path in home.iterdir()] == ["d.csv"]
 
 
-def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "d.csv").write_text("question;answer;who\na;b;c\n")
     answers = ["openia", "openai", "m", "", "sk-x", "MY_KEY", "", "none.csv", "d.csv", "nobody", "who", "answer", ""]
     monkeypatch.setattr("sys.stdin", Terminal("\n".join([*answers, ""])))
-    assert asktell("init") == 0
-    asked = capsys.readouterr().err
+    asked = cli("init").err
     assert "(did you mean 'openai'?)" in asked
     assert "There is no file 'none.csv'" in asked
     assert "has no column 'nobody'" in asked
@@ -168,15 +152,14 @@ def test_in_a_terminal_it_asks_until_it_understands(home: Path, monkeypatch: pyt
     ],
 )
 def test_the_column_of_the_wanted_answer_is_recognized_and_named(
-    columns: str, reference: str | None, in_terminal: bool, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    columns: str, reference: str | None, in_terminal: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = ["some text", "other text", "third text"][: columns.count(",") + 1]
     (home / "d.csv").write_text(f"{columns}\n{','.join(texts)}\n")
     monkeypatch.setattr("sys.stdin", Terminal("\n" * 20) if in_terminal else io.StringIO())
-    assert asktell("init --kind openai --data d.csv" + ("" if in_terminal else " --yes")) == 0
+    shown = cli("init --kind openai --data d.csv" + ("" if in_terminal else " --yes"))
     expected = None if reference is None else texts[columns.split(",").index(reference)]
     assert load_config(home / "selection.toml").examples[0].reference == expected
-    shown = capsys.readouterr()
     wanted = "no wanted answer; --reference names one" if reference is None else f'wanted answer: "{reference}"'
     assert wanted in shown.out
     if in_terminal:
@@ -190,31 +173,27 @@ def test_the_column_of_the_wanted_answer_is_recognized_and_named(
 )
 def test_prompts_that_name_columns_are_templates(prompts: str, fields: bool | None, home: Path) -> None:
     (home / "p.txt").write_text(prompts)
-    assert asktell("init --kind openai --prompts p.txt") == 0
+    cli("init --kind openai --prompts p.txt")
     assert load_config(home / "selection.toml").fields is fields
 
 
 @pytest.mark.parametrize(("said", "noted"), [("", True), ("fields = true\n", False), ("fields = false\n", False)])
-def test_a_column_in_braces_that_stands_for_nothing_is_pointed_out(
-    said: str, noted: bool, home: Path, capsys: Any
-) -> None:
+def test_a_column_in_braces_that_stands_for_nothing_is_pointed_out(said: str, noted: bool, home: Path) -> None:
     (home / "p.txt").write_text("Q: {question}\nBe brief.\n")
-    assert asktell("init a.toml --kind openai --prompts p.txt") == 0
+    cli("init a.toml --kind openai --prompts p.txt")
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(re.sub(r"^fields = true .*\n", said, text, flags=re.MULTILINE))
-    capsys.readouterr()
-    asktell("run a.toml --estimate")
-    assert ("{question} is sent as it is (prompt 0)" in capsys.readouterr().err) is noted
+    warned = cli("run a.toml --estimate", code=2).err  # without a key
+    assert ("{question} is sent as it is (prompt 0)" in warned) is noted
 
 
-def test_how_files_are_to_be_read_is_written(home: Path, capsys: Any) -> None:
+def test_how_files_are_to_be_read_is_written(home: Path) -> None:
     datasets = pytest.importorskip("datasets")
     rows = datasets.Dataset.from_list([{"question": "a", "answer": "b"}])
     datasets.DatasetDict({"train": rows, "test": rows}).save_to_disk(str(home / "d"))
     (home / "p.txt").write_bytes("Höflich.\nKürzer.\n".encode("cp1252"))
-    assert asktell("init --kind openai --data d --prompts p.txt") == 2
-    assert "Name one, as split = 'train'" in capsys.readouterr().err
-    assert asktell("init --kind openai --data d --prompts p.txt --split test") == 0
+    assert "Name one, as split = 'train'" in cli("init --kind openai --data d --prompts p.txt", code=2).err
+    cli("init --kind openai --data d --prompts p.txt --split test")
     assert load_config(home / "selection.toml").selector.prompts.texts == ["Höflich.", "Kürzer."]
 
 
@@ -238,17 +217,14 @@ class Fake:
 
 
 @pytest.mark.parametrize("kind", HARNESSES)
-def test_a_harness_is_configured_checked_and_run(
-    kind: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import asktell_adapters.harnesses.inspect.task
     import asktell_adapters.harnesses.promptfoo
 
     monkeypatch.setattr(Fake, "closed", [])
     monkeypatch.setattr(asktell_adapters.harnesses.promptfoo, "PromptfooEvaluator", Fake)
     monkeypatch.setattr(asktell_adapters.harnesses.inspect.task, "InspectTask", Fake)
-    assert asktell(f"init a.toml --kind {kind}") == 0
-    assert "asktell check a.toml" in capsys.readouterr().out
+    assert "asktell check a.toml" in cli(f"init a.toml --kind {kind}").out
     if kind == "inspect":
         compile((home / "inspect_task.py").read_text(), "inspect_task.py", "exec")
         (home / "a.toml").write_text((home / "a.toml").read_text().replace("inspect_task:", "task_of_a_test:"))
@@ -263,22 +239,17 @@ def test_a_harness_is_configured_checked_and_run(
         assert given[0] == home / "promptfooconfig.yaml"
         assert config.selector.prompts.ids == ["prompt-1", "prompt-2"]
         assert (len(config.dataset), config.dataset.names) == (5, None)
-    assert asktell("check a.toml") == 0
-    assert re.search(r"\nincludes  0\.\d+\n", capsys.readouterr().out)
-    assert asktell("run a.toml --estimate") == 2
-    assert "not those of [evaluator]" in capsys.readouterr().err
-    assert asktell("run a.toml") == 0
-    assert "final" in (said := capsys.readouterr().out)
+    assert re.search(r"\nincludes  0\.\d+\n", cli("check a.toml").out)
+    assert "not those of [evaluator]" in cli("run a.toml --estimate", code=2).err
+    assert "final" in (said := cli("run a.toml").out)
     longest = max(config.selector.prompts.texts, key=len)
     assert longest[:20] in said.split("prompt\n")[1].split("\n")[0]
-    assert asktell("improve a.toml") == 2
-    assert "'evaluator' at the top goes with asktell run" in capsys.readouterr().err
-    assert asktell("report a.toml") == 0
+    assert "'evaluator' at the top goes with asktell run" in cli("improve a.toml", code=2).err
+    cli("report a.toml")
     assert len(Fake.closed) == 3, "a check, an estimate and a run"
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
-    assert asktell("check a.toml") == 2
-    assert "but the scores are ['cost', 'includes', 'score']" in capsys.readouterr().err
+    assert "but the scores are ['cost', 'includes', 'score']" in cli("check a.toml", code=2).err
 
 
 @pytest.mark.parametrize(
@@ -294,7 +265,7 @@ def test_a_harness_is_configured_checked_and_run(
         ),
     ],
 )
-def test_mistakes_in_the_table_of_an_evaluator_are_named(table: str, said: str, home: Path, capsys: Any) -> None:
+def test_mistakes_in_the_table_of_an_evaluator_are_named(table: str, said: str, home: Path) -> None:
     (home / "harness_of_a_test.py").write_text(
         "class Good:\n    examples = ['a', 'b']\n    def evaluate_batch(self, trials):\n"
         "        return [{'s': 1.0 if t.prompt_id else 0.5} for t in trials]\n"
@@ -304,20 +275,17 @@ def test_mistakes_in_the_table_of_an_evaluator_are_named(table: str, said: str, 
     )
     text = "budget = 4\n[prompts]\ntexts = ['p', 'q']\n[goal]\nmaximize = 's'\n[evaluator]\n"
     (home / "a.toml").write_text(text + table)
-    assert asktell("run a.toml") == 2
-    assert said in capsys.readouterr().err
+    assert said in cli("run a.toml", code=2).err
     (home / "a.toml").write_text(text + "loader = 'harness_of_a_test:good'")
-    assert asktell("run a.toml") == 0
-    assert "1   1 +- 0" in capsys.readouterr().out
+    assert "1   1 +- 0" in cli("run a.toml").out
 
 
 # check
 
 
-def test_a_check_shows_one_evaluation_and_keeps_nothing(tmp_path: Path, capsys: Any) -> None:
+def test_a_check_shows_one_evaluation_and_keeps_nothing(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    assert main(["check", str(project.config)]) == 0
-    said = capsys.readouterr().out
+    said = cli("check", project.config).out
     assert "prompt 'p0' on example" in said
     assert "--- user, as sent\nAnswer with noise 0\n\nword 0" in said
     assert "--- answer (0 tokens read, " in said
@@ -329,10 +297,9 @@ def test_a_check_shows_one_evaluation_and_keeps_nothing(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("kind", ["Sync", "Async"])
-def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path, capsys: Any) -> None:
+def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path) -> None:
     project = Project(tmp_path, kind)
-    assert main(["check", str(project.config), "--prompt", "p2", "--example", "3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli("check", project.config, "--prompt", "p2", "--example", "3", "--json").out)
     assert found["messages"][-1] == {"role": "user", "content": "Answer with noise 2\n\nword word word 2"}
     assert (found["prompt"], found["cost"]) == ("p2", 0.5)
     assert set(found["scores"]) == {"token_f1", "brevity", "output_tokens", "cost"}
@@ -340,62 +307,53 @@ def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path, capsys:
         ("--prompt", "There is no prompt 'p9'. Name one by its id: 'p0'"),
         ("--example", "There is no example 'p9'"),
     ):
-        assert main(["check", str(project.config), option, "p9"]) == 2
-        assert said in capsys.readouterr().err
+        assert said in cli("check", project.config, option, "p9", code=2).err
     assert len(project.paid) == 1
 
 
-def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path, capsys: Any) -> None:
+def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.write(down=True)
-    assert main(["check", str(project.config)]) == 1
-    shown = capsys.readouterr()
+    shown = cli("check", project.config, code=1)
     assert "--- user, as sent\nAnswer with noise 0" in shown.out
     assert "This works" not in shown.out
     assert "the model gave no answer: Down: no \\x1b[31mconnection" in shown.err
     (tmp_path / "metric_of_check.py").write_text("def m(completion, example):\n    raise ValueError('no luck')\n")
     project.write(changes={"cost = true": "cost = true\nm = { loader = 'metric_of_check:m' }"})
-    assert main(["check", str(project.config)]) == 1
-    shown = capsys.readouterr()
+    shown = cli("check", project.config, code=1)
     assert "--- answer (" in shown.out
     assert "metric 'm' failed: ValueError: no luck" in shown.err
     project.write(changes={"at_least = { brevity = 0.3 }": "ranges = { token_f1 = [0.9, 1] }"})
-    assert main(["check", str(project.config)]) == 2
-    shown = capsys.readouterr()
+    shown = cli("check", project.config, code=2)
     assert re.search(r"token_f1 +0\.\d", shown.out)
     assert "must be within its range [0.9, 1]" in shown.err
 
 
-def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     verdict = Reply('{"reason": "Names the city.", "grades": {"helpful": 4}}', usage=(200, 20, 0))
     with FaultyLLMServer([Reply("Paris"), verdict, verdict], api_key="k") as server:
         made = f"init a.toml --kind openai --model m --base-url {server.base_url} --price 1 10 --rubric helpful=Helps."
-        assert asktell(made) == 0
-        assert asktell("check a.toml") == 0
-        said = capsys.readouterr().out
+        cli(made)
+        said = cli("check a.toml").out
         assert "What is the capital of France?" in said
         assert "\nParis\n" in said
         assert re.search(r"quality +4   \(helpful 4\)  Names the city\.", said)
         assert f"cost: {(10 + 5 * 10 + 200 + 20 * 10) / 1e6:.4g}" in said
         assert len(server.requests) == 2
-        assert asktell("check a.toml") == 0
-        assert "from the cache" in (said := capsys.readouterr().out)
+        assert "from the cache" in (said := cli("check a.toml").out)
         assert "cost: 0;" in said
         assert len(server.requests) == 2
         (home / "a.toml").write_text(re.sub(r"^price = .*$", "", (home / "a.toml").read_text(), flags=re.MULTILINE))
-        assert asktell("check a.toml") == 0
-        assert "cost: no price is known;" in capsys.readouterr().out
+        assert "cost: no price is known;" in cli("check a.toml").out
     assert not (home / "a").exists()
 
 
-def test_several_models_are_candidates_and_have_one_judge(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_models_are_candidates_and_have_one_judge(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert asktell("init --kind openai --model a --model b/1 --rubric Kind --base-url http://x/v1") == 0
-    assert "8 candidates, 8 examples" in capsys.readouterr().out
+    said = cli("init --kind openai --model a --model b/1 --rubric Kind --base-url http://x/v1").out
+    assert "8 candidates, 8 examples" in said
     text = (home / "selection.toml").read_text()
     uncommented = text.replace("# [models]", "[models]").replace("# a = {", "a = {").replace('# "b/1" = {', '"b/1" = {')
     for written in (text, uncommented):

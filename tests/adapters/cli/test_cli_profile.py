@@ -2,22 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from asktell import ExampleProfile, Study
-from asktell_adapters.cli import main as cli
 from tests.adapters.cli.test_cli import Project
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
-def asktell(*words: object) -> int:
-    return cli.main([str(word) for word in words])
+from tests.command_line import cli
 
 
 def later(project: Project, profile: str) -> Path:
@@ -28,39 +18,36 @@ def later(project: Project, profile: str) -> Path:
     return config
 
 
-def test_a_run_learns_from_an_earlier_one(project: Project, capsys: Any) -> None:
-    assert project.run() == 0
+def test_a_run_learns_from_an_earlier_one(project: Project) -> None:
+    project.run()
     config = later(project, 'from = ["out"]')
-    assert asktell("run", config) == 0
+    cli("run", config)
     with project.folder.open_study() as earlier, Study.open(project.home / "later" / "study.db", "later") as study:
         profile = study.selector.state.problem.profile
         assert profile == ExampleProfile.of(earlier)
         assert set(profile.metrics) == {"token_f1", "brevity"}
     # The same command goes on, and so it does if the earlier run is gone on with.
-    assert asktell("extend", project.config, "--evaluations", 5) == 0
-    assert project.run() == 0
-    assert asktell("run", config) == 0
+    cli("extend", project.config, "--evaluations", 5)
+    project.run()
+    cli("run", config)
 
 
 @pytest.mark.parametrize("source", ["out", "a.toml", "out/study.db", "kept.json"])
-def test_earlier_runs_are_named_in_several_ways(project: Project, source: str, capsys: Any) -> None:
-    assert project.run() == 0
-    assert asktell("profile", project.config, "-o", project.home / "kept.json") == 0
-    said = capsys.readouterr().out
+def test_earlier_runs_are_named_in_several_ways(project: Project, source: str) -> None:
+    project.run()
+    said = cli("profile", project.config, "-o", project.home / "kept.json").out
     assert "8 examples, of 1 study" in said
     assert "token_f1: the most informative examples" in said
     assert "Profile: " in said
-    assert asktell("run", later(project, f'from = ["{source}"]\nhalf_life = 2')) == 0
+    cli("run", later(project, f'from = ["{source}"]\nhalf_life = 2'))
 
 
-def test_profiles_are_made_of_runs_files_and_studies_at_urls(project: Project, capsys: Any) -> None:
-    assert project.run() == 0
+def test_profiles_are_made_of_runs_files_and_studies_at_urls(project: Project) -> None:
+    project.run()
     url, kept = project.home / "x.db", project.home / "kept.json"
-    assert asktell("run", project.config, "--study", url, "--name", "s") == 0
-    assert asktell("profile", project.config, "-o", kept) == 0
-    assert (
-        asktell("profile", kept, url, "s", project.folder.path, "--half-life", 1, "-o", project.home / "all.json") == 0
-    )
+    cli("run", project.config, "--study", url, "--name", "s")
+    cli("profile", project.config, "-o", kept)
+    cli("profile", kept, url, "s", project.folder.path, "--half-life", 1, "-o", project.home / "all.json")
     profile = ExampleProfile.from_json((project.home / "all.json").read_text())
     assert profile.studies == 3
     cells = sum(one.cells for one in profile.examples("brevity"))
@@ -79,19 +66,16 @@ def test_profiles_are_made_of_runs_files_and_studies_at_urls(project: Project, c
         ('of = ["out"]', "Known are 'from', 'half_life'"),
     ],
 )
-def test_mistakes_are_named(project: Project, profile: str, message: str, capsys: Any) -> None:
-    assert project.run() == 0
-    capsys.readouterr()
-    assert asktell("run", later(project, profile)) == 2
-    error = capsys.readouterr().err
+def test_mistakes_are_named(project: Project, profile: str, message: str) -> None:
+    project.run()
+    error = cli("run", later(project, profile), code=2).err
     assert message in error
     assert "later.toml" in error
 
 
-def test_a_run_of_other_examples_tells_nothing(project: Project, capsys: Any) -> None:
-    assert project.run() == 0
+def test_a_run_of_other_examples_tells_nothing(project: Project) -> None:
+    project.run()
     config = later(project, 'from = ["out"]')
     rows = [{"input": f"other {i}", "reference": "x"} for i in range(5)]
     (project.home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert asktell("run", config) == 2
-    assert "knows none of these examples" in capsys.readouterr().err
+    assert "knows none of these examples" in cli("run", config, code=2).err

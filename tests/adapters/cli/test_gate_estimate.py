@@ -13,7 +13,8 @@ from asktell.extend import when_decided
 from asktell_adapters.cli.gate import Judge, noisy
 from asktell_adapters.cli.gate_estimate import GateEstimate, made_up
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
-from tests.adapters.cli.test_cli_gate import PRICED, command, project
+from tests.adapters.cli.test_cli_gate import PRICED, project
+from tests.command_line import cli
 
 __all__ = ["project"]
 GOALS = [BestFeasible(maximize("a", range=(0, 1))), BestFeasible(minimize("a", range=(1, 5)), {"b": at_most(2.0)})]
@@ -100,10 +101,9 @@ def test_a_larger_margin_and_a_larger_difference_take_fewer() -> None:
     assert plain.for_new(0.0) is None
 
 
-def test_an_estimate_asks_nothing_and_states_the_price(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_estimate_asks_nothing_and_states_the_price(project: Any) -> None:
     project(**{"loader =": PRICED})
-    assert command("asktell gate gate.toml --baseline mine --margin 0.05 --estimate") == 0
-    out = capsys.readouterr().out
+    out = cli("gate gate.toml --baseline mine --margin 0.05 --estimate").out
     whole = re.search(r"money +at most ([\d.]+) EUR", out)
     rows = re.findall(r"points (?:worse|better) +\w+(?: \(\d+ %\))? +([\d,]+) \(.*?at most ([\d.]+) EUR", out)
     assert whole
@@ -113,9 +113,8 @@ def test_an_estimate_asks_nothing_and_states_the_price(project: Any, capsys: pyt
     assert "the two differ on 20 % of the examples (--differ)" in out
 
 
-def test_an_estimate_from_real_calls(project: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("asktell gate gate.toml --baseline mine --estimate 4") == 0
-    assert "real calls     4, for 2" in capsys.readouterr().out
+def test_an_estimate_from_real_calls(project: Any) -> None:
+    assert "real calls     4, for 2" in cli("gate gate.toml --baseline mine --estimate 4").out
 
 
 @pytest.mark.parametrize(
@@ -125,9 +124,6 @@ def test_an_estimate_from_real_calls(project: Any, capsys: pytest.CaptureFixture
         ("", {'"exact_match"\nat': '"cost"\nat', "[metrics]": "[metrics]\ncost = true"}, "ranges = { cost = [0, 1] }"),
     ],
 )
-def test_an_estimate_that_cannot_be_made(
-    flags: str, changes: Any, said: str, project: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_estimate_that_cannot_be_made(flags: str, changes: Any, said: str, project: Any) -> None:
     project(**changes)
-    assert command(f"asktell gate gate.toml --baseline mine --estimate {flags}") == 2
-    assert said in capsys.readouterr().err
+    assert said in cli(f"gate gate.toml --baseline mine --estimate {flags}", code=2).err

@@ -4,13 +4,10 @@ import sys
 
 import pytest
 
-from asktell_adapters.cli.main import main
+from tests.command_line import cli
 
 
-def test_without_the_sdk_the_command_names_its_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_sdk_the_command_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.delitem(sys.modules, "asktell_adapters.cli.mcp", raising=False)
-    assert main(["mcp", "sqlite:///studies.db"]) == 2
-    assert "pip install 'asktell[mcp]'" in capsys.readouterr().err
+    assert "pip install 'asktell[mcp]'" in cli("mcp sqlite:///studies.db", code=2).err

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from asktell import ConfigError
-from asktell_adapters.cli.main import main
 from asktell_adapters.config import differences, load_config
 from asktell_adapters.evaluators import chat
+from tests.command_line import cli
 
 FILE = """
 budget = 6
@@ -124,11 +124,10 @@ def test_mistakes_are_named_before_anything_is_asked(write: Any, prompts: str, s
         load_config(write(prompts))
 
 
-def test_a_run_with_chats_can_be_read_and_goes_on(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_chats_can_be_read_and_goes_on(write: Any) -> None:
     path = write(CHAT)
-    assert main(["run", str(path), "--no-progress"]) == 0
-    assert main(["run", str(path), "--no-progress"]) == 0
-    shown = capsys.readouterr().out
+    cli("run", path, "--no-progress")
+    shown = cli("run", path, "--no-progress").out
     assert '[system] As {"a": 1}. [user] {context}: {question}' in shown
     lines = (path.parent / "a" / "evaluations.jsonl").read_text().splitlines()
     answers = [json.loads(line) for line in lines]

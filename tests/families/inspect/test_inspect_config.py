@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
 
-from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
+from tests.command_line import cli
 
 
 class _Sums(ModelAPI):
@@ -27,15 +27,13 @@ def _sums() -> type[ModelAPI]:
     return _Sums
 
 
-def test_what_init_writes_is_checked_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_what_init_writes_is_checked_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert main(["init", "a.toml", "--kind", "inspect", "--model", "sums/model"]) == 0
+    cli("init a.toml --kind inspect --model sums/model")
     assert len(load_config(tmp_path / "a.toml").dataset) == 20
-    assert main(["check", "a.toml"]) == 0
-    assert "\nincludes  1\n" in capsys.readouterr().out
-    assert main(["run", "a.toml", "--no-progress"]) == 0
-    said = capsys.readouterr().out
+    assert "\nincludes  1\n" in cli("check a.toml").out
+    said = cli("run a.toml --no-progress").out
     assert "(final, " in said
     assert "Answer the question in one word." in said
     assert any((tmp_path / "logs").iterdir())

@@ -4,33 +4,30 @@ import io
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from asktell_adapters.cli.main import main
+from tests.command_line import cli
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_what_init_writes_is_checked_and_run(
-    tmp_path: Path, node_modules: Path, node: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    tmp_path: Path, node_modules: Path, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(DOCS / "examples" / "promptfoo", tmp_path / "example")
     (tmp_path / "example" / "node_modules").symlink_to(node_modules)
     monkeypatch.chdir(tmp_path / "example")
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setenv("PATH", f"{Path(node).parent}:/usr/bin:/bin")
-    assert main(["init", "a.toml", "--kind", "promptfoo"]) == 0
+    cli("init a.toml --kind promptfoo")
     text = Path("a.toml").read_text().replace('maximize = "score"', 'maximize = "accuracy"\nat_most = { length = 20 }')
     Path("a.toml").write_text(text.replace("budget = 32", "budget = 24"))
-    assert main(["check", "a.toml"]) == 0
-    assert "\naccuracy  " in capsys.readouterr().out
-    assert main(["run", "a.toml", "--no-progress"]) == 0
-    said = capsys.readouterr().out
+    assert "\naccuracy  " in cli("check a.toml").out
+    said = cli("run a.toml --no-progress").out
     assert "(final, 24 of 24 evaluations spent" in said
     assert "reasons" not in said.split("\n")[2], "too long"
-    assert main(["status", "a.toml"]) == 0
+    cli("status a.toml")
 
 
 # As one moves an evaluation of OpenAI's: chat prompts, columns below `item`, graders as assertions.
@@ -77,31 +74,29 @@ def moved(tmp_path: Path, node_modules: Path, node: str, monkeypatch: pytest.Mon
     return tmp_path / "moved"
 
 
-def test_a_moved_evaluation_is_taken_as_it_comes(moved: Path, capsys: Any) -> None:
-    assert main(["init", "a.toml", "--promptfoo", "moved/evals.yaml"]) == 2
-    assert '(asktell init --model): the config has "gpt-5-mini", "echoed"' in capsys.readouterr().err
-    assert main(["init", "a.toml", "--promptfoo", "moved/evals.yaml", "--model", "echoed"]) == 0
-    said = capsys.readouterr().out
+def test_a_moved_evaluation_is_taken_as_it_comes(moved: Path) -> None:
+    said = cli("init a.toml --promptfoo moved/evals.yaml", code=2).err
+    assert '(asktell init --model): the config has "gpt-5-mini", "echoed"' in said
+    said = cli("init a.toml --promptfoo moved/evals.yaml --model echoed").out
     assert "has 2 prompts and 3 tests. Metrics to choose by, in [goal]: score, success, category, short." in said
     text = Path("a.toml").read_text()
     assert '\nconfig = "moved/evals.yaml" ' in text
     assert '\nprovider = "echoed"\n' in text
     assert text.count("\nbudget = 6 ") == 1
     Path("a.toml").write_text(text.replace('maximize = "score"', 'maximize = "category"'))
-    assert main(["run", "a.toml", "--no-progress"]) == 0
-    said = capsys.readouterr().out
+    said = cli("run a.toml --no-progress").out
     assert "(final, 6 of 6 evaluations spent" in said
     assert "careful" in said.split("prompt\n")[1].split("\n")[0]
 
 
-def test_the_configuration_in_promptfoos_own_export_is_taken(moved: Path, capsys: Any) -> None:
+def test_the_configuration_in_promptfoos_own_export_is_taken(moved: Path) -> None:
     config = {"prompts": ["Say {{word}}."], "providers": ["echo"], "tests": [{"vars": {"word": "yes"}}]}
     (moved / "eval.json").write_text(json.dumps({"evalId": "eval-1", "config": config, "results": {"version": 3}}))
-    assert main(["init", "b.toml", "--promptfoo", "moved/eval.json"]) == 0
-    assert "With one prompt there is nothing to choose among: add others" in capsys.readouterr().out
+    said = cli("init b.toml --promptfoo moved/eval.json").out
+    assert "With one prompt there is nothing to choose among: add others" in said
 
 
-def test_what_is_no_configuration_is_refused(moved: Path, capsys: Any) -> None:
+def test_what_is_no_configuration_is_refused(moved: Path) -> None:
     (moved / "eval_items_run.jsonl").write_text('{"object": "eval.run.output_item"}\n')
     for words, message in (
         (["--promptfoo", "moved/eval_items_run.jsonl"], "results of past runs, as OpenAI Evals exports them"),
@@ -110,15 +105,13 @@ def test_what_is_no_configuration_is_refused(moved: Path, capsys: Any) -> None:
         (["--promptfoo", "moved/evals.yaml", "--model", "a", "--model", "b"], "Several --model"),
         (["--promptfoo", "moved/evals.yaml", "--model", "a"], 'no provider "a", but "gpt-5-mini", "echoed"'),
     ):
-        assert main(["init", "c.toml", *words]) == 2
-        assert message in capsys.readouterr().err
+        assert message in cli("init c.toml", *words, code=2).err
     assert not Path("c.toml").exists()
     (moved / "evals.yaml").write_text(MOVED.replace("{{ item.ticket }}", "{{ item.ticket | upper }}"))
-    assert main(["init", "c.toml", "--promptfoo", "moved/evals.yaml", "--model", "echoed"]) == 2
-    assert "prompts_are_code = true in [evaluator]" in capsys.readouterr().err
+    said = cli("init c.toml --promptfoo moved/evals.yaml --model echoed", code=2).err
+    assert "prompts_are_code = true in [evaluator]" in said
     Path("c.toml").write_text(
         'budget = 6\noutput = "c"\n[evaluator]\ntype = "promptfoo"\nconfig = "moved/evals.yaml"\nprovider = "echoed"\n'
         'prompts_are_code = true\n[goal]\nmaximize = "score"\n'
     )
-    assert main(["check", "c.toml"]) == 0
-    assert "\ncategory  1\n" in capsys.readouterr().out
+    assert "\ncategory  1\n" in cli("check c.toml").out
