@@ -29,7 +29,7 @@ from asktell.errors import (
     TellManyError,
     UnknownTrialError,
 )
-from asktell.problem.candidates import Tell, Trial
+from asktell.problem.candidates import Tell
 from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.selector import Selector
 from asktell.service import schemas
@@ -148,7 +148,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
         """Get trials to evaluate. A worker gets the trials that it holds, and new ones up to n in total."""
 
         def operation(study: Study) -> dict[str, Any]:
-            trials = study.ask(body.n, worker=body.worker, lease=body.lease, besides=body.besides)
+            trials = study.ask(**body.arguments())
             repeats = [study.repeat_of(trial) for trial in trials]
             asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
             if not trials and study.paused:
@@ -160,17 +160,12 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
     @app.post("/v1/studies/{name}/tell", response_model=schemas.Taken)
     def tell(name: StudyName, body: schemas.Tell) -> Response:
         """Tell the scores of a trial. They are on disk when the response arrives; repeating a request is harmless."""
-        trial, worker, details = _trial(body.trial), body.worker, body.details
-
-        def take(study: Study) -> bool:
-            return study.tell(trial, body.scores, body.cost, worker=worker, details=details)
-
-        return answer({"taken": call(studies, name, take)})
+        return answer({"taken": done(studies, name, Study.tell, body)})
 
     @app.post("/v1/studies/{name}/tell-many", response_model=schemas.Outcomes)
     def tell_many(name: StudyName, body: schemas.TellMany) -> Response:
         """Tell the scores of several trials in one transaction. An error in one does not affect the others."""
-        tells = [Tell(_trial(score.trial), score.scores, score.cost, score.details) for score in body.tells]
+        tells = [Tell(**score.arguments()) for score in body.tells]
 
         def operation(study: Study) -> Sequence[bool | Exception]:
             try:
@@ -183,72 +178,60 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
     @app.post("/v1/studies/{name}/observe", response_model=schemas.Taken)
     def observe(name: StudyName, body: schemas.Observe) -> Response:
         """Add scores from elsewhere: they improve the estimates and do not count towards the budget."""
-
-        def take(study: Study) -> bool:
-            return study.observe(body.prompt, body.scores, body.example, body.cost)
-
-        return answer({"taken": call(studies, name, take)})
+        return answer({"taken": done(studies, name, Study.observe, body)})
 
     @app.post("/v1/studies/{name}/release", response_model=schemas.Taken)
     def release(name: StudyName, body: schemas.Release) -> Response:
         """Return a trial unevaluated; it will be asked again under the same id."""
-        trial = _trial(body.trial)
-        return answer({"taken": call(studies, name, lambda study: study.release(trial, worker=body.worker))})
+        return answer({"taken": done(studies, name, Study.release, body)})
 
     @app.post("/v1/studies/{name}/fail", response_model=schemas.Taken)
     def fail(name: StudyName, body: schemas.Fail) -> Response:
         """Record a failed evaluation. A prompt that fails too often is eliminated."""
-
-        def count(study: Study) -> bool:
-            return study.fail(_trial(body.trial), body.reason, body.cost, worker=body.worker, details=body.details)
-
-        return answer({"taken": call(studies, name, count)})
+        return answer({"taken": done(studies, name, Study.fail, body)})
 
     @app.post("/v1/studies/{name}/heartbeat", response_model=schemas.Held)
     def heartbeat(name: StudyName, body: schemas.Heartbeat) -> Response:
         """Extend a worker's leases to `lease` seconds from now, and get the trials that it still holds."""
-        trial = None if body.trial is None else _trial(body.trial)
-        held = call(studies, name, lambda study: study.heartbeat(body.worker, trial, lease=body.lease))
-        return answer({"trials": [trial._asdict() for trial in held]})
+        return answer({"trials": [trial._asdict() for trial in done(studies, name, Study.heartbeat, body)]})
 
 
 def add_growth(app: FastAPI, studies: OpenStudies) -> None:
     """Add and retire prompts, extend the budget, pause and resume."""
 
-    def changed(name: str, change: Callable[[Study], None]) -> Response:
-        call(studies, name, change)
+    def changed(name: str, change: Callable[..., None], body: schemas.StrictRequest) -> Response:
+        done(studies, name, change, body)
         return answer(call(studies, name, info))
 
     @app.post("/v1/studies/{name}/add", response_model=schemas.Joined)
     def add(name: StudyName, body: schemas.Add) -> Response:
         """Add prompts. A study that was done continues with them while its budget lasts."""
-        prompts = schemas.prompts_of(body.prompts)
-        return answer({"ids": call(studies, name, lambda study: study.add(prompts, body.features, key=body.key))})
+        return answer({"ids": done(studies, name, Study.add, body)})
 
     @app.post("/v1/studies/{name}/retire", response_model=schemas.Info)
     def retire(name: StudyName, body: schemas.Retire) -> Response:
         """Retire a prompt: it is not asked again and cannot be the answer. Returns the study's progress."""
-        return changed(name, lambda study: study.retire(body.prompt, body.reason, key=body.key))
+        return changed(name, Study.retire, body)
 
     @app.post("/v1/studies/{name}/extend", response_model=schemas.Info)
     def extend(name: StudyName, body: schemas.Extend) -> Response:
         """Add budget or examples. A study that was done continues. Returns the study's progress."""
-        return changed(name, lambda study: study.extend(body.evaluations, body.cost, body.examples, key=body.key))
+        return changed(name, Study.extend, body)
 
     @app.post("/v1/studies/{name}/remark", response_model=schemas.Info)
     def remark(name: StudyName, body: schemas.Remark) -> Response:
         """Have results say something of the scores. Returns the study's progress."""
-        return changed(name, lambda study: study.remark(body.text, topic=body.topic, doubtful=body.doubtful))
+        return changed(name, Study.remark, body)
 
     @app.post("/v1/studies/{name}/pause", response_model=schemas.Info)
     def pause(name: StudyName, body: schemas.Nothing) -> Response:
         """Pause a study: no trials are handed out until it is resumed. Pending trials can still be told."""
-        return changed(name, lambda study: study.pause())
+        return changed(name, Study.pause, body)
 
     @app.post("/v1/studies/{name}/resume", response_model=schemas.Info)
     def resume(name: StudyName, body: schemas.Nothing) -> Response:
         """Resume a paused study."""
-        return changed(name, lambda study: study.resume())
+        return changed(name, Study.resume, body)
 
 
 def add_results(app: FastAPI, studies: OpenStudies) -> None:
@@ -307,6 +290,12 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
         raise damaged(error) from error
 
 
+def done(studies: OpenStudies, name: str, method: Callable[..., _T], body: schemas.StrictRequest) -> _T:
+    """Call a method of a study with what a request says."""
+    arguments = body.arguments()
+    return call(studies, name, lambda study: method(study, **arguments))
+
+
 def info(study: Study) -> dict[str, Any]:
     """A study's progress."""
     definition = {"goal": serialization.dump_goal(study.goal), "method": serialization.dump_part(study.method)}
@@ -329,10 +318,6 @@ def info(study: Study) -> dict[str, Any]:
         "baseline": None if problem.baseline is None else selector.prompts.ids[problem.baseline],
         "definition": definition,
     }
-
-
-def _trial(trial: int | str | schemas.TrialReference) -> Trial | int | str:
-    return trial.trial() if isinstance(trial, schemas.TrialReference) else trial
 
 
 def _outcome(outcome: bool | Exception) -> dict[str, Any]:

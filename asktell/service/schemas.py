@@ -21,7 +21,7 @@ from asktell.problem.checks import nearest, short
 from asktell.problem.goals import Goal, parse_goal
 from asktell.results import PromptResult, Verdict
 from asktell.results.entries import FailureGroup
-from asktell.selector import NewPrompts, Selector
+from asktell.selector import Selector
 
 # Requests
 
@@ -76,6 +76,14 @@ class StrictRequest(BaseModel):
             raise ValueError(f"unknown key {short(unknown[0])}{nearest(unknown[0], known)}{also}")
         return data
 
+    def value(self) -> Any:
+        """The same as the engine takes it."""
+        return self
+
+    def arguments(self) -> dict[str, Any]:
+        """The fields, by the names of the engine's arguments."""
+        return {name: field.value() if isinstance(field, StrictRequest) else field for name, field in self}
+
 
 Level = Text | StrictBool | StrictInt | Number | None
 
@@ -88,16 +96,14 @@ class CandidatesModel(StrictRequest):
     candidates: list[list[Text]] | None = None
     """Of each candidate the names of its levels, in the order of the factors; null for all."""
 
+    def value(self) -> Candidates:
+        return Candidates.from_data(self.model_dump())
+
 
 Prompts = Annotated[
     CandidatesModel | list[Text] | dict[Text, Text],
     Field(description="Texts, whose ids are their positions; a mapping of ids to texts; or candidates."),
 ]
-
-
-def prompts_of(given: CandidatesModel | list[str] | dict[str, str]) -> NewPrompts:
-    """Prompts or candidates as the engine takes them."""
-    return Candidates.from_data(given.model_dump()) if isinstance(given, CandidatesModel) else given
 
 
 class PromptReference(StrictRequest):
@@ -135,15 +141,9 @@ class GoalModel(StrictRequest):
     sure: float | None = None
     """Probability with which the answer must keep its bounds; null: more likely than not."""
 
-    def goal(self) -> Goal:
-        """The goal as the engine takes it."""
-        least, most = ({m: _plain(b) for m, b in bounds.items()} for bounds in (self.at_least, self.at_most))
-        worst = self.worst_segment
-        return parse_goal(self.type, self.maximize, self.minimize, least, most, self.ranges, self.sure, worst)
-
-
-def _plain(bound: float | BoundModel) -> float | dict[str, Any]:
-    return bound.model_dump() if isinstance(bound, BoundModel) else bound
+    def value(self) -> Goal:
+        words = self.model_dump()
+        return parse_goal(words.pop("type"), **words)
 
 
 class BudgetModel(StrictRequest):
@@ -153,15 +153,8 @@ class BudgetModel(StrictRequest):
     cost: Number | None = None
     max_cost_per_evaluation: Number | None = None
 
-    def budget(self) -> Budget:
-        """The budget as the selector takes it."""
-        return Budget(self.evaluations, self.cost, self.max_cost_per_evaluation)
-
-
-_OPTIONS = (
-    "examples", "features", "seed", "sampling", "on_failure", "max_failure_rate", "baseline", "repeats", "profile",
-    "segments",
-)  # fmt: skip
+    def value(self) -> Budget:
+        return Budget(**self.arguments())
 
 
 class NewStudy(StrictRequest):
@@ -201,13 +194,10 @@ class NewStudy(StrictRequest):
 
     def selector(self) -> Selector:
         """The study's selector in its first state."""
-        return Selector(
-            prompts_of(self.prompts),
-            self.goal.goal(),
-            self.budget.budget() if isinstance(self.budget, BudgetModel) else self.budget,
-            stopping(self.method, self.confidence, self.tolerance),
-            **{name: getattr(self, name) for name in _OPTIONS},
-        )
+        given = self.arguments()
+        for name in ("name", "max_attempts", "exist_ok"):
+            del given[name]
+        return Selector(method=stopping(*map(given.pop, ("method", "confidence", "tolerance"))), **given)
 
 
 class TrialReference(StrictRequest):
@@ -219,8 +209,7 @@ class TrialReference(StrictRequest):
     example: StrictInt | None = None
     candidate: dict[Text, Any] | None = None
 
-    def trial(self) -> Trial:
-        """The trial as the engine takes it, without its text."""
+    def value(self) -> Trial:  # without its text
         return Trial(self.id, self.prompt_id, "", self.example)
 
 
