@@ -28,7 +28,7 @@ from asktell.methods import Method, check_method, preset
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, all_taken
 from asktell.problem.checks import check_cost, check_name, check_reason, needed_cost, short, whole
-from asktell.problem.examples import check_examples, numbered
+from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations, evaluations_of
@@ -63,7 +63,6 @@ class Selection(ABC):
     @overload
     def ask(self, n: int) -> list[Trial]: ...
 
-    @abstractmethod
     def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
         """What to evaluate now: a trial, or with `n` a list of up to n, grouped by prompt.
 
@@ -73,6 +72,14 @@ class Selection(ABC):
         Raises:
             InvalidArgumentError: n is not a whole number of at least 0.
         """
+        if n is not None:
+            return self._ask(whole("n", n, 0))
+        trials = self._ask(1)
+        return trials[0] if trials else None
+
+    @abstractmethod
+    def _ask(self, n: int) -> list[Trial]:
+        """Up to n trials."""
 
     @abstractmethod
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
@@ -340,6 +347,11 @@ class Selection(ABC):
         """
 
 
+def _of(name: str, place: str) -> Any:
+    """A property that the selector has at a place."""
+    return property(operator.attrgetter(place), doc=getattr(Selection, name).__doc__)
+
+
 class Selector(Selection):
     """Chooses which prompt to evaluate next, so that few evaluations find the best feasible prompt or the Pareto set.
 
@@ -422,19 +434,6 @@ class Selector(Selection):
         self._lock = RLock()
 
     # Asking
-
-    @overload
-    def ask(self) -> Trial | None: ...
-
-    @overload
-    def ask(self, n: int) -> list[Trial]: ...
-
-    def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
-        if n is not None:
-            return self._ask(whole("n", n, 0))
-        with self._lock:
-            asked = self._ask_next()
-            return None if asked is None else self._prompts.trial(*asked)
 
     def _ask(self, n: int) -> list[Trial]:
         with self._lock:
@@ -561,12 +560,10 @@ class Selector(Selection):
 
     def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
         with self._lock:
-            known = growth.request(self._state, key, events.Retired)
-            if known is not None:
-                growth.check_again(key, known[1].arm == self._prompts.arm(prompt))
-                return
-            self._take(growth.retirement(self._state, self._prompts, prompt, reason, key))
-            self._decide_when_nothing_is_pending()
+            event = events.Retired(self._prompts.arm(prompt), check_reason(reason), growth.check_key(key))
+            if growth.is_new(self._state, event):
+                self._take(event)
+                self._decide_when_nothing_is_pending()
 
     def extend(
         self,
@@ -577,16 +574,10 @@ class Selector(Selection):
         key: str | None = None,
     ) -> None:
         with self._lock:
-            known = growth.request(self._state, key, events.Extended)
-            if known is not None:
-                n_examples, ids = numbered(examples)
-                given = evaluations or 0, cost or 0.0, n_examples or 0, None if ids is None else ids.ids
-                was = known[1].evaluations, known[1].cost, known[1].examples, known[1].ids
-                growth.check_again(key, was == given)
-                return
-            event = growth.extension(self._state, evaluations, cost, examples, key)
-            check_method(self._method, event)
-            self._take(event)
+            event = growth.extension(evaluations, cost, examples, key)
+            if growth.is_new(self._state, event):
+                check_method(self._method, event)
+                self._take(event)
 
     def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
         if not isinstance(text, str) or not text.strip():
@@ -651,34 +642,17 @@ class Selector(Selection):
     def done(self) -> bool:
         return self.state.finished
 
-    @property
-    def spent(self) -> int:
-        return self._state.spent
-
-    @property
-    def budget(self) -> int:
-        return self._state.problem.budget
-
-    @property
-    def spent_cost(self) -> float:
-        return self._state.cost
-
-    @property
-    def max_cost(self) -> float | None:
-        return self._state.problem.max_cost
+    spent: int = _of("spent", "_state.spent")
+    budget: int = _of("budget", "_state.problem.budget")
+    spent_cost: float = _of("spent_cost", "_state.cost")
+    max_cost: float | None = _of("max_cost", "_state.problem.max_cost")
+    goal: Goal = _of("goal", "_state.problem.goal")
+    method: Method = _of("method", "_method")
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
         examples = self._state.problem.examples
         return None if examples is None else examples.ids
-
-    @property
-    def goal(self) -> Goal:
-        return self._state.problem.goal
-
-    @property
-    def method(self) -> Method:
-        return self._method
 
     @property
     def n_active(self) -> int:

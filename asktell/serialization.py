@@ -37,7 +37,7 @@ from asktell.state import (
     grown,
     initial,
 )
-from asktell.state.growth import check_key, prompts_after, told_departures
+from asktell.state.growth import check_key, extension, prompts_after, told_departures
 from asktell.state.problem import checked_problem
 from asktell.state.queue import Queue
 
@@ -238,13 +238,8 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
 # Decisions and growth
 
 
-def dump_decided(decided: events.Decided) -> dict[str, Any]:
-    """A decision as data."""
-    return decided._asdict()
-
-
 def load_decided(data: object, problem: Problem) -> events.Decided:
-    """The decision that `dump_decided` made `data` of."""
+    """The decision whose fields `data` has, by their names."""
     record = typed("a decision", data, dict)
     pulls, plan = record.get("pulls"), record.get("plan")
     n_pulls = partial(whole, "pulls", low=0, high=problem.budget)
@@ -310,13 +305,9 @@ def load_growth(data: list[Any], problem: Problem) -> events.Growth:
     if isinstance(event, events.Extended):
         if event.ids is not None and len(event.ids) != event.examples:
             raise InvalidStateError(f"There are {len(event.ids)} ids for {event.examples!r} examples that join.")
-        return events.Extended(
-            whole("evaluations", event.evaluations, 0, checks.MOST_EVALUATIONS),
-            number("a cost", event.cost, low=0.0),
-            whole("examples", event.examples, 0, checks.MOST_EXAMPLES),
-            event.key,
-            None if event.ids is None else tuple(typed("an id", id_, str) for id_ in event.ids),
-        )
+        more = event.evaluations, event.cost, event.examples if event.ids is None else event.ids
+        evaluations, cost, examples = (None if each == 0 else each for each in more)
+        return extension(evaluations, cost, examples, event.key)
     if (event.features is None) != (problem.features is None):
         raise InvalidStateError("Prompts that join have features where the others have some, and only there.")
     prompts, features = _load_prompts(event.ids, event.texts), None
@@ -361,7 +352,7 @@ def dump_rows(
         "arms": pack(history.arms(rows)),
         "examples": pack(history.examples(rows)),
         "scores": pack(history.scores(rows)),
-        "decisions": [[n_rows, dump_decided(decided)] for n_rows, decided in state.decisions[decisions:]],
+        "decisions": [[n_rows, decided._asdict()] for n_rows, decided in state.decisions[decisions:]],
         "failures": {
             "trials": pack(failed.trials(failures)),
             "arms": pack(failed.arms(failures)),

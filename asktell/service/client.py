@@ -27,7 +27,7 @@ from asktell.service.problems import error_of
 from asktell.service.transport import Connection, path_of
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import decode, encode
-from asktell.studies.leases import Holding, check_lease
+from asktell.studies.leases import SECONDS, Holding, check_lease
 from asktell.studies.worker import Worker
 
 _TELLS_AT_ONCE = 1000
@@ -152,7 +152,9 @@ class RemoteStudy(AbstractStudy):
 
     # Asking and telling. What is sent is checked here first, so that a mistake is known before it travels.
 
-    def _ask_for(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
+    def _ask(
+        self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
+    ) -> list[Trial]:
         lease = None if worker is None else seconds
         data = self._post("ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)])
         trials = _trials(data)

@@ -9,7 +9,7 @@ from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem import checks
-from asktell.problem.candidates import AnyPrompt, Prompts
+from asktell.problem.candidates import Prompts
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import numbered
 from asktell.problem.features import TextBasis
@@ -93,6 +93,8 @@ def check_growth(state: State, event: Growth) -> None:
 def _check_extended(problem: Problem, event: Extended) -> None:
     evaluations, cost, examples = event.evaluations, event.cost, event.examples
     ids, n_examples = event.ids, problem.n_examples
+    if examples and problem.labels is not None:
+        raise InvalidArgumentError("extend() takes no examples where there are segments: start a new selection.")
     if not (evaluations or cost or examples):
         raise InvalidArgumentError("extend() needs evaluations=..., cost=... or examples=..., each above 0.")
     if cost and problem.max_cost is None:
@@ -153,27 +155,26 @@ def addition(
     return event, list(came.ids) if has_ids else list(joined.ids[len(prompts) :])
 
 
-def retirement(state: State, prompts: Prompts, prompt: AnyPrompt, reason: object, key: str | None) -> Retired:
-    """The event."""
-    event = Retired(prompts.arm(prompt), checks.check_reason(reason), check_key(key))
-    check_growth(state, event)
-    return event
-
-
-def extension(state: State, evaluations: object, cost: object, examples: object, key: str | None) -> Extended:
-    """The event."""
+def extension(evaluations: object, cost: object, examples: object, key: str | None) -> Extended:
+    """The event; it may not fit the problem."""
     n_examples, ids = numbered(examples)
-    if n_examples and state.problem.labels is not None:
-        raise InvalidArgumentError("extend() takes no examples where there are segments: start a new selection.")
-    event = Extended(
+    return Extended(
         evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, checks.MOST_EVALUATIONS),
         cost=0.0 if cost is None else checks.check_number("cost", cost, 0.0, checks.LARGEST, above=True),
         examples=n_examples or 0,
         key=check_key(key),
         ids=None if ids is None else ids.ids,
     )
-    check_growth(state, event)
-    return event
+
+
+def is_new(state: State, event: Retired | Extended) -> bool:
+    """False if the request of this name was the same; one that is new must be able to come next."""
+    known = request(state, event.key, type(event))
+    if known is None:
+        check_growth(state, event)
+        return True
+    check_again(event.key, known[1].arm == event.arm if isinstance(event, Retired) else known[1] == event)
+    return False
 
 
 def request(state: State, key: str | None, kind: type[Growth]) -> tuple[int, Any] | None:

@@ -69,13 +69,15 @@ class AbstractStudy(Selection):
                 "besides needs worker: give the name of the worker that is busy with these trials."
             )
         seconds = SECONDS if lease is None else check_lease(worker, lease)
-        trials = self._ask_for(wanted, worker, seconds, busy)
+        trials = self._ask(wanted, worker, seconds, busy)
         if n is None:
             return trials[0] if trials else None
         return trials
 
     @abstractmethod
-    def _ask_for(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
+    def _ask(
+        self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
+    ) -> list[Trial]:
         """Up to n trials; all arguments are checked."""
 
     def tell(

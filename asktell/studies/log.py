@@ -58,7 +58,7 @@ _DUMP: dict[type, Callable[[Any], list[Any]]] = {
     events.Released: lambda e: ["r", e.trial],
     events.Failed: lambda e: ["f", e.trial, e.reason] if e.cost is None else ["f", e.trial, e.reason, e.cost],
     events.Observed: lambda e: ["o", e.arm, e.example, e.scores, *([] if e.cost is None else [e.cost])],
-    events.Decided: lambda e: ["d", serialization.dump_decided(e)],
+    events.Decided: lambda e: ["d", e._asdict()],
     Leased: lambda e: ["l", *e],
     Expired: lambda e: ["x", e.trial],
     Paused: lambda e: ["p", e.since],

@@ -27,7 +27,7 @@ from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.export import Document
-from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed, check_lease, check_worker
+from asktell.studies.leases import SECONDS, Holding, Lease, Leased, Paused, Resumed, check_lease, check_worker
 from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker
@@ -202,7 +202,9 @@ class Study(AbstractStudy):
 
     # Asking
 
-    def _ask_for(self, n: int, worker: str | None, seconds: float, besides: Collection[int]) -> list[Trial]:
+    def _ask(
+        self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
+    ) -> list[Trial]:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (logged, clock):
             if logged.leases.paused is not None:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Event, Thread
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from asktell.errors import AsktellError, StorageError, TellManyError
 from asktell.methods import Method
@@ -74,9 +74,9 @@ def _persisted(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatena
 class Worker(SelectionWorker):
     """Asks and tells for one worker; used in a `with` block, in which a thread extends its leases.
 
-    Made by `Study.worker`. `asktell.run` takes it in the place of a selector. `pending` are its own trials. A storage
-    that is out of reach for less than a minute is waited for; what was being told then may have been recorded already,
-    so that False is returned.
+    Made by `Study.worker`. `asktell.run` takes it in the place of a selector. `pending` are its own trials, and `ask`
+    gives others; what the worker held before a restart comes first. A storage that is out of reach for less than a
+    minute is waited for; what was being told then may have been recorded already, so that False is returned.
 
     Args:
         study: that it works for.
@@ -128,21 +128,10 @@ class Worker(SelectionWorker):
             if self._asking or self._at_hand:
                 self._release_unseen()
 
-    @overload
-    def ask(self) -> Trial | None: ...
-
-    @overload
-    def ask(self, n: int) -> list[Trial]: ...
-
-    def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
-        """A trial beyond those that are `pending`, or with `n` a list of up to n; see `Study.ask`.
-
-        What the worker held before a restart comes first.
-        """
-        wanted = 1 if n is None else whole("n", n, 0)
-        if len(self._at_hand) < wanted:
+    def _ask(self, n: int) -> list[Trial]:
+        if len(self._at_hand) < n:
             busy = (*self._out, *(trial.id for trial in self._at_hand))
-            more = wanted - len(self._at_hand) + self.ahead
+            more = n - len(self._at_hand) + self.ahead
             self._asking = True
             try:
                 self._at_hand += self._persist(
@@ -151,12 +140,10 @@ class Worker(SelectionWorker):
             except AsktellError:
                 self._asking = False
                 raise
-        trials, self._at_hand = self._at_hand[:wanted], self._at_hand[wanted:]
+        trials, self._at_hand = self._at_hand[:n], self._at_hand[n:]
         self._out.update({trial.id: trial for trial in trials})
         self._asking = False
         self._waits = self._waits and not trials
-        if n is None:
-            return trials[0] if trials else None
         return trials
 
     def tell(
