@@ -463,7 +463,7 @@ def _legend(entry: PromptResult, examples: int | None, noisy: bool) -> list[str]
         return []
     numbers = ", ".join(f"{safe(name)} {error:.2g}" for name, error in wider.items())
     what = "what is scored on average on the" if noisy else "the"
-    said = f"+- speaks of {what} {examples} examples given; of new ones like them, the first row's is {numbers}."
+    said = f"+- is for {what} {examples} examples given; for new ones like them, the first row's is {numbers}."
     return filled(said, WIDTH)
 
 

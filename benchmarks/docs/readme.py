@@ -36,9 +36,9 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                 worth[row["goal"]] = _times(row)
                 tables = f"{found[1]} recorded tables of real LLMs{of_them}"
     return (
-        f"- **Few evaluations**: {row['b']} evaluations per prompt give an answer as good as the published method's "
-        f"with {worth['best feasible']} if you want the best prompt, and with {worth['Pareto set']} if you want all "
-        f"trade-offs ({tables}, {row['seeds']} seeds, 95 % intervals; "
+        f"- **Few evaluations**: {row['b']} evaluations per prompt find as good a prompt as the paper's method does "
+        f"with {worth['best feasible']}, and as good a set of trade-offs as with {worth['Pareto set']} "
+        f"({tables}, {row['seeds']} seeds, 95 % intervals; "
         "[where asktell wins and loses](docs/benchmarks.md))."
     )
 
@@ -54,9 +54,9 @@ def _fast(runs: Sequence[Row]) -> str:
     idle, busy = ([float(row[name]) for row in runs] for name in ("ms per evaluation", "beside a busy neighbour"))
     prompts = [int(row["prompts"]) for row in runs]
     return (
-        f"- **Fast**: an evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds of the engine's time on "
-        f"average, decisions included, with {min(prompts)} to {max(prompts):,} prompts; {min(busy):.2g} to "
-        f"{max(busy):.2g} beside a program that keeps every core busy ([overhead](docs/benchmarks.md#overhead))."
+        f"- **Fast**: choosing adds {min(idle):.2g} to {max(idle):.2g} milliseconds to an evaluation on average, with "
+        f"{min(prompts)} to {max(prompts):,} prompts; {min(busy):.2g} to {max(busy):.2g} beside a program that keeps "
+        f"every core busy ([overhead](docs/benchmarks.md#overhead))."
     )
 
 

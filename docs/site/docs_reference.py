@@ -15,6 +15,7 @@ from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.config.metrics import METRICS, JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
 from asktell_adapters.config.tables import Table, keys_of, reference
+from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.metrics import Judge, Rouge
 
 
@@ -94,11 +95,13 @@ def _arguments(made: Any, options: type[Table], base: type[Table]) -> str:
 
 
 def arguments_of(made: Any) -> dict[str, str]:
-    """The descriptions in the section Args of a class's docstring."""
-    found = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.getdoc(made) or "", re.MULTILINE)
+    """The descriptions in the section Args of a class's docstring, and of the class whose arguments it has besides."""
+    text = inspect.getdoc(made) or ""
+    found = re.search(r"^Args:\n((?:    .*\n?|\n)+)", text, re.MULTILINE)
+    besides = arguments_of(OpenAIChat) if "other arguments are those of `OpenAIChat`" in text else {}
     lines = re.findall(r"^    (\w+): ((?:.*\n?)(?:        .*\n?)*)", found[1] if found else "", re.MULTILINE)
     own = {"model": "The judging LLM: a table like `[model]`, or a list of them. Default: the run's own model."}
-    return {name: " ".join(text.split()) for name, text in lines} | (own if made is Judge else {})
+    return {**besides, **{name: " ".join(text.split()) for name, text in lines}, **(own if made is Judge else {})}
 
 
 # The HTTP API
