@@ -440,11 +440,12 @@ class AnsweredOnce:
     def _claim(self, request: Request) -> _Claim:
         key = answer_key(request.client, request)
         with self._lock:
-            known = self._found.get(key)
-            future: Future[Completion] = known or Future()
-            if known is None and key in self.keys:
+            if key in self._found:
+                return _Claim(key, self._found[key], False)
+            future: Future[Completion] = Future()
+            if key in self.keys:
                 self._found[key] = future
-        return _Claim(key, future, known is None)
+        return _Claim(key, future, True)
 
     def _settle(self, claim: _Claim, answer: Completion | BaseException) -> None:
         if isinstance(answer, Completion):

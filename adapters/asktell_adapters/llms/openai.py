@@ -112,7 +112,12 @@ class OpenAIChat(RemoteChat):
             except Exception as error:  # the connection broke: httpx's exception, which the SDK does not see here
                 raise import_extra("openai", "openai").APIConnectionError(request=raw.http_request) from error
         # Not by the SDK, which makes whatever comes look like a completion.
-        return parsed(data), None
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES} bytes")
+        try:
+            return json.loads(data), None
+        except RecursionError:
+            raise ValueError("brackets are nested too deeply") from None
 
     def _connect(self) -> Any:
         openai = import_extra("openai", "openai")
@@ -149,17 +154,3 @@ class OpenAIChat(RemoteChat):
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.api.model!r}, base_url={self.base_url!r})"
-
-
-def parsed(data: bytes | bytearray) -> object:
-    """The JSON of an answer.
-
-    Raises:
-        ValueError: it is not JSON, or longer than `MOST_BYTES`.
-    """
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"more than {MOST_BYTES} bytes")
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("brackets are nested too deeply") from None

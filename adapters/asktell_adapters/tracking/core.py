@@ -84,15 +84,19 @@ class View:
     def progress(self) -> dict[str, float]:
         """What has been spent, what is left, and the estimates of the best so far, as numbers by name."""
         result = self.result
-        numbers = {
+        numbers: dict[str, float] = {
             "progress/spent_cost": result.spent_cost,
             "progress/failures": sum(entry.failures for entry in result.prompts),
             "progress/active": sum(entry.status == "active" for entry in result.prompts),
             "progress/selected": len(result.selected),
             "progress/evaluations": self.extent.evaluations,
             "progress/decisions": self.extent.decisions,
-            **self.best(),
         }
+        for entry in result.selected[:1]:
+            for name, mean in entry.estimate.items():
+                error = entry.standard_error[name]
+                numbers |= {} if mean is None else {f"best/{name}": mean}
+                numbers |= {} if error is None else {f"best/{name}.standard_error": error}
         verdict = result.verdict
         said = {"p_best": verdict.p_best, "p_feasible": verdict.p_feasible, "loss": verdict.loss}
         numbers |= {f"verdict/{name}": value for name, value in said.items() if value is not None}
@@ -101,15 +105,6 @@ class View:
             if difference.estimate is not None:
                 numbers[f"baseline/{name}.difference"] = difference.estimate
             numbers[f"baseline/{name}.p_better"] = difference.p_better
-        return numbers
-
-    def best(self) -> dict[str, float]:
-        numbers: dict[str, float] = {}
-        for entry in self.result.selected[:1]:
-            for name, mean in entry.estimate.items():
-                error = entry.standard_error[name]
-                numbers |= {} if mean is None else {f"best/{name}": mean}
-                numbers |= {} if error is None else {f"best/{name}.standard_error": error}
         return numbers
 
     @property

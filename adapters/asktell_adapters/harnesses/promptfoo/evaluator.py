@@ -5,7 +5,7 @@ import json
 import logging
 import math
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
@@ -249,6 +249,7 @@ Key: TypeAlias = tuple[str, str]
 """A prompt's label and template."""
 
 _OUTCOMES = ("testPassCount", "testFailCount", "testErrorCount")  # by failureReason: none, an assertion, an error
+_TOKENS = ("prompt", "completion", "cached", "total", "numRequests")
 
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
@@ -285,50 +286,50 @@ def places(suite: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[
 
 
 def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[str, Any]) -> Path:
-    """Write rows as one evaluation.
-
-    Args:
-        path: the file.
-        rows: results, with the prompt's template and label and the test's index in them.
-        suite: what the worker said of the config: its version, provider, prompts and tests.
-    """
+    """Write rows as one evaluation; `suite` is what the worker said of the config."""
     rows = list(rows)
     latest = {(key_of(row), row["testIdx"]): dict(row) for row in rows}
+    columns: dict[Key, list[Row]] = {key: [] for key in places(suite, rows)}
+    for (key, _), row in latest.items():
+        columns[key].append(row)
     # promptfoo's list of evaluations takes the number of tests of the first column for that of all.
-    counts = Counter(key for key, _ in latest)
-    place = {key: index for index, key in enumerate(sorted(places(suite, rows), key=lambda key: -counts[key]))}
-    columns = {key: _column(*key, suite) for key in place}
-    results = []
-    for (key, test), row in latest.items():
-        _count(columns[key]["metrics"], row)
-        results.append({**row, "promptIdx": place[key], "testIdx": test, "promptId": columns[key]["id"]})
+    order = sorted(columns, key=lambda key: -len(columns[key]))
+    place, ids = {key: i for i, key in enumerate(order)}, {key: _sha256(key[0]) for key in order}
+    results = [
+        {**row, "promptIdx": place[key], "testIdx": test, "promptId": ids[key]} for (key, test), row in latest.items()
+    ]
     results.sort(key=lambda row: (row["testIdx"], row["promptIdx"]))
     now = datetime.now(UTC)
     moment = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    totals = [column["metrics"] for column in columns.values()]
-    passed, tests = sum(metrics["testPassCount"] for metrics in totals), len({test for _, test in latest})
+    total, tests = _metrics([*latest.values()]), len({test for _, test in latest})
+    provider = suite["provider"]
     document = {
         "evalId": f"eval-ask-{now:%Y-%m-%dT%H:%M:%S}",
         "results": {
             "version": 3,
             "timestamp": moment,
-            "prompts": list(columns.values()),
+            "prompts": [
+                {
+                    "raw": key[1],
+                    "label": key[0],
+                    "id": ids[key],
+                    "provider": provider["label"],
+                    "metrics": _metrics(columns[key]),
+                }
+                for key in order
+            ],
             "results": results,
             "stats": {
-                "successes": passed,
-                "failures": sum(metrics["testFailCount"] for metrics in totals),
-                "errors": sum(metrics["testErrorCount"] for metrics in totals),
-                "tokenUsage": {
-                    name: sum(metrics["tokenUsage"][name] for metrics in totals) for name in totals[0]["tokenUsage"]
-                }
-                if totals
-                else {},
+                **{name: total[of] for name, of in zip(("successes", "failures", "errors"), _OUTCOMES, strict=True)},
+                "tokenUsage": total["tokenUsage"],
             },
         },
         "config": {
-            "description": f"Chosen by asktell: {passed} of {len(latest)} evaluations passed, {tests} tests",
-            "prompts": [{"raw": template, "label": label} for label, template in columns],
-            "providers": [suite["provider"]["id"]],
+            "description": (
+                f"Chosen by asktell: {total[_OUTCOMES[0]]} of {len(latest)} evaluations passed, {tests} tests"
+            ),
+            "prompts": [{"raw": template, "label": label} for label, template in order],
+            "providers": [provider["id"]],
             "tests": [{"vars": test["vars"], "metadata": test["metadata"]} for test in suite["tests"]],
         },
         "shareableUrl": None,
@@ -338,40 +339,33 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
     return path
 
 
-def _column(label: str, template: str, suite: Mapping[str, Any]) -> dict[str, Any]:
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of results, what promptfoo counts and adds up for a prompt."""
+    gradings = [row.get("gradingResult") or {} for row in rows]
+    passed = [bool(part.get("pass")) for each in gradings for part in each.get("componentResults") or []]
+    reasons = Counter(row.get("failureReason") or 0 for row in rows)
+    used = [row.get("tokenUsage") or {} for row in rows]
+    named, weights, counts = defaultdict[str, float](float), defaultdict[str, float](float), Counter[str]()
+    for row, grading in zip(rows, gradings, strict=True):
+        for name, value in (row.get("namedScores") or {}).items():
+            weight = (grading.get("namedScoreWeights") or {}).get(name, 1)
+            named[name] += (value or 0) * weight
+            weights[name] += weight
+            counts[name] += 1
     return {
-        "raw": template,
-        "label": label,
-        "id": hashlib.sha256(label.encode()).hexdigest(),
-        "provider": suite["provider"]["label"],
-        "metrics": {
-            "score": 0.0,
-            **dict.fromkeys(_OUTCOMES, 0),
-            "assertPassCount": 0,
-            "assertFailCount": 0,
-            "totalLatencyMs": 0,
-            "tokenUsage": dict.fromkeys(("prompt", "completion", "cached", "total", "numRequests"), 0),
-            "namedScores": {},
-            "namedScoresCount": {},
-            "namedScoreWeights": {},
-            "cost": 0.0,
+        **{name: reasons[reason] for reason, name in enumerate(_OUTCOMES)},
+        "assertPassCount": sum(passed),
+        "assertFailCount": len(passed) - sum(passed),
+        "tokenUsage": {name: sum(each.get(name) or 0 for each in used) for name in _TOKENS},
+        "namedScores": named,
+        "namedScoresCount": counts,
+        "namedScoreWeights": weights,
+        **{
+            name: sum(row.get(of) or 0 for row in rows)
+            for name, of in (("score", "score"), ("totalLatencyMs", "latencyMs"), ("cost", "cost"))
         },
     }
-
-
-def _count(metrics: dict[str, Any], row: Mapping[str, Any]) -> None:
-    metrics["score"] += row.get("score") or 0
-    metrics[_OUTCOMES[row.get("failureReason") or 0]] += 1
-    parts = (row.get("gradingResult") or {}).get("componentResults") or []
-    metrics["assertPassCount"] += sum(1 for part in parts if part.get("pass"))
-    metrics["assertFailCount"] += sum(1 for part in parts if not part.get("pass"))
-    metrics["totalLatencyMs"] += row.get("latencyMs") or 0
-    for name in metrics["tokenUsage"]:
-        metrics["tokenUsage"][name] += (row.get("tokenUsage") or {}).get(name) or 0
-    weights = (row.get("gradingResult") or {}).get("namedScoreWeights") or {}
-    for name, value in (row.get("namedScores") or {}).items():
-        weight = weights.get(name, 1)
-        metrics["namedScores"][name] = metrics["namedScores"].get(name, 0) + (value or 0) * weight
-        metrics["namedScoresCount"][name] = metrics["namedScoresCount"].get(name, 0) + 1
-        metrics["namedScoreWeights"][name] = metrics["namedScoreWeights"].get(name, 0) + weight
-    metrics["cost"] += row.get("cost") or 0
