@@ -53,9 +53,7 @@ if hasattr(os, "register_at_fork"):
 def answer_key(identity: Mapping[str, Any], request: Request) -> str:
     """A digest of what determines an answer: the LLM, the messages in full, the settings and the number of the repeat.
 
-    Args:
-        identity: of the LLM, as its `identity()` says: JSON data.
-        request: its seed counts where it is sampled only.
+    The LLM is what its `identity()` says; the seed counts only where the answer is sampled.
     """
     asked = {
         "llm": dict(identity),
@@ -74,14 +72,9 @@ def answer_key(identity: Mapping[str, Any], request: Request) -> str:
 @final
 @dataclass(frozen=True)
 class CacheInfo:
-    """The content of a cache.
+    """How many answers a cache file has, about how many bytes they take and may take, and the oldest one's time.
 
-    Attributes:
-        path: the file.
-        answers: how many.
-        bytes: that they take, about.
-        max_bytes: that they may take.
-        oldest: when the oldest was made, in seconds since 1970; None if there is none.
+    That is in seconds since 1970; None if there is no answer.
     """
 
     path: Path
@@ -105,9 +98,6 @@ class AnswerCache:
         max_age: seconds after which an answer is not used any more; None for ever.
         patience: seconds to wait for other processes.
         clock: gives seconds since 1970.
-
-    Raises:
-        InvalidArgumentError: a number is out of range.
     """
 
     def __init__(
@@ -280,9 +270,6 @@ class CachedLLM:
     Attributes:
         hits: answers that came from the cache.
         misses: answers that the LLM was asked for.
-
-    Raises:
-        InvalidArgumentError: the LLM does not say who it is.
     """
 
     def __init__(self, llm: Any, cache: AnswerCache) -> None:

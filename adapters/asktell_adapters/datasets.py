@@ -84,11 +84,7 @@ def example_of(row: Mapping[str, Any], columns: tuple[str, str | None, str | Non
 
 
 def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
-    """At most so many examples, drawn at random without replacement, in their order.
-
-    Raises:
-        InvalidArgumentError: it is not 1 or more.
-    """
+    """At most so many examples, drawn at random without replacement, in their order."""
     whole("sample", sample, 1)
     rows = random.Random(seed).sample(range(len(examples)), min(sample, len(examples)))
     return [examples[row] for row in sorted(rows)]
@@ -160,9 +156,6 @@ def load_aclsum(
         section: what is to be summarized: abstract, introduction or conclusion.
         max_words: keep only so many words of it, in whole sentences, though at least one sentence.
         detokenize: undo the blanks that the data set has before punctuation and inside brackets.
-
-    Raises:
-        InvalidArgumentError: no such split, aspect or section.
     """
     aspects = ASPECTS if aspect is None else (aspect,) if isinstance(aspect, str) else tuple(aspect)
     sections = ("abstract", "introduction", "conclusion")

@@ -47,9 +47,6 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
             of an assistant may have `tool_calls` instead, and that of a tool needs a `tool_call_id`.
         tools: functions that the LLM is offered, as in OpenAI's API, `{"type": "function", "function": {...}}`. Braces
             in them are just braces.
-
-    Raises:
-        InvalidArgumentError: that is no chat; the message says which part of it is wrong.
     """
     turns, offered = [dict(message) for message in _objects("messages", messages)], list(_objects("tools", tools))
     _checked(turns, offered)
@@ -60,11 +57,7 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
 
 
 def text_of(prompt: object) -> str:
-    """A prompt as files have it: a text, a list of messages, or an object with `messages` and perhaps `tools`.
-
-    Raises:
-        InvalidArgumentError: it is none of these.
-    """
+    """A prompt as files have it: a text, a list of messages, or an object with `messages` and perhaps `tools`."""
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, list):
@@ -152,9 +145,6 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
     """The text with its fields' values: texts as they are, lists and objects as JSON, others as Python prints them.
 
     A value is put in once, and whatever it holds is kept: a field's name in it is no field.
-
-    Raises:
-        InvalidArgumentError: a field has no value.
     """
 
     def fill(match: re.Match[str]) -> str:
@@ -194,11 +184,7 @@ class Framing:
     fields: bool | None = None
 
     def chat(self, prompt: str, example: Example) -> Chat:
-        """The messages to send.
-
-        Raises:
-            InvalidArgumentError: the template or the prompt names something that the example has not.
-        """
+        """The messages to send."""
         made = chat_of(prompt)
         return self._of_text(prompt, example) if made is None else self._of_chat(made, example)
 
@@ -232,9 +218,6 @@ def render(template: Template, prompt: str, example: Example) -> str:
     """The user turn: `{prompt}`, `{input}` and `{column}` (of `example.fields`) of the template, filled in.
 
     Braces inside the prompt or the example are kept as they are.
-
-    Raises:
-        InvalidArgumentError: the template names something that the example has not.
     """
     if callable(template):
         return template(prompt, example)

@@ -72,11 +72,7 @@ def _token() -> str | None:
 
 
 class Place:
-    """Where a study is: a storage's URL, a service's address, or a run.
-
-    Raises:
-        InvalidArgumentError: it is at a URL, and has no name.
-    """
+    """Where a study is: a storage's URL, a service's address, or a run."""
 
     def __init__(self, where: str, name: str | None) -> None:
         self._where = where

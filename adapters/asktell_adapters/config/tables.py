@@ -26,14 +26,9 @@ _T = TypeVar("_T", bound="Table")
 
 
 def key(default: Any = ..., about: str = "", *, said: str = "", expected: str = "", **limits: Any) -> Any:
-    """A key of a table.
+    """A key of a table, needed where it has no default; `limits` are pydantic's, `alias` is for what is no Python name.
 
-    Args:
-        default: its value where the file has none; needed by default.
-        about: what it does, for the reference.
-        said: the default in words, for the reference.
-        expected: what the value may be, in words; by default as its type says.
-        **limits: such as `ge`; `alias` for a key that is no Python name.
+    For the reference and for messages: `about` says what it does, `said` the default, `expected` what the value may be.
     """
     return Field(default, description=about, json_schema_extra={"said": said, "expected": expected}, **limits)
 

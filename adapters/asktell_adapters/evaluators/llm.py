@@ -210,8 +210,7 @@ class _Scoring(Generic[_LLM]):
     def begin(self, result: Callable[[], Result]) -> None:
         """Let the metrics that need it (`Preference`) prepare for a selection; `asktell.run` calls this first.
 
-        Args:
-            result: gives the selection's result so far: its prompts, and which is the baseline.
+        `result` gives the selection's result so far: its prompts, and which is the baseline.
         """
         metrics = [metric for metric in self.metrics.values() if hasattr(metric, "begin")]
         if not metrics:
@@ -244,12 +243,8 @@ class _Scoring(Generic[_LLM]):
     ) -> dict[str, float]:
         """Every metric's value, by name.
 
-        Args:
-            completion: the answer.
-            example: that it answers.
-            repeat: of the evaluation, which judges number their opinions by.
-            judged: values of judges that were asked before; by default they are asked now.
-            prompt: that was answered, for metrics that compare with the baseline.
+        Judges number their opinions by `repeat`, and are asked now unless `judged` has what they said. `prompt` is what
+        was answered, for metrics that compare with the baseline.
         """
         row = self.example(example)
         if judged is None:
@@ -317,9 +312,6 @@ class LLMEvaluator(_Scoring[LLM]):
     The factors "prompt", "system", "template", "temperature" and "max_new_tokens" of a candidate take the place of the
     arguments; options of the LLM's requests (its `request_options`, such as "top_p") are sent along; any other factor
     is put where a prompt or the template has its name in braces, and refused if none has.
-
-    Raises:
-        InvalidArgumentError: no examples, no metrics, two of one name, or a template that does not fit the examples.
     """
 
     def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:

@@ -212,9 +212,6 @@ class OpenAIBatch:
         most_requests: of one batch; further ones go into another.
         most_bytes: likewise.
         most_answer_bytes: of a file of answers; a longer one is a problem of its batch, and not read.
-
-    Raises:
-        InvalidArgumentError: the evaluator's LLM is not an OpenAIChat, or a number is out of range.
     """
 
     def __init__(
@@ -252,7 +249,6 @@ class OpenAIBatch:
         given out, or when it waits for scores before it can go on. What the API refuses for good is released.
 
         Raises:
-            InvalidArgumentError: n is not a whole number of at least 1.
             EvaluatorError: the API is out of reach, or refused. Batches that were created before stay.
             StorageError: the study's storage cannot be used.
         """

@@ -100,9 +100,6 @@ def per_process(factory: Callable[[], Evaluator], *, key: str | None = None) -> 
         key: two of the same key share the evaluator that a process has; by default there is one of each call.
 
     A process keeps one evaluator, the last one it was asked for, and evaluates one batch at a time.
-
-    Raises:
-        InvalidArgumentError: the factory is not callable.
     """
     if not callable(factory):
         raise InvalidArgumentError(f"per_process() needs a function that makes an evaluator, got {factory!r}.")

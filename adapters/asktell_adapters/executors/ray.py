@@ -277,7 +277,6 @@ def run(
     After KeyboardInterrupt, or any error, the actors are killed and their trials released.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, or the factory cannot be sent to the actors.
         EvaluatorError: no actor could be started, or nothing but failures came.
         StorageError: a study's storage was out of reach for more than a minute.
     """

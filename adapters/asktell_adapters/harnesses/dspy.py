@@ -85,9 +85,6 @@ def candidates_of(
         demos: demo sets: lists of examples, if the program has one predictor; or mappings from a predictor's name to
             such a list. Empty: the program's own.
         keep_original: the program's own instructions and demos are among the choices, as the first.
-
-    Raises:
-        InvalidArgumentError: a predictor is unknown, or one of several must be named.
     """
     for what, choices in (("Candidates", instructions), ("Demo sets", demos)):
         if isinstance(choices, str | Mapping) or not isinstance(choices, Sequence):
@@ -263,9 +260,6 @@ class DSPyEvaluator:
     Attributes:
         candidates: in the order of their ids.
         prompts: their texts, for a Selector.
-
-    Raises:
-        InvalidArgumentError: an example has no inputs, a predictor is unknown, or one of several must be named.
     """
 
     def __init__(
@@ -295,11 +289,7 @@ class DSPyEvaluator:
         self._built = functools.lru_cache(maxsize=_PROGRAMS_KEPT)(self.program)
 
     def program(self, prompt: str) -> Any:
-        """A copy of the program with the instructions and demos that this prompt stands for.
-
-        Raises:
-            InvalidArgumentError: it is none of `prompts`.
-        """
+        """A copy of the program with the instructions and demos that this prompt stands for."""
         if prompt not in self._by_text:
             raise InvalidArgumentError(f"No candidate has the text {prompt!r:.100}. See DSPyEvaluator.prompts.")
         return self._by_text[prompt].apply(self._program)
@@ -309,7 +299,6 @@ class DSPyEvaluator:
 
         Raises:
             DSPyEvaluationError: the program or the metric raised, or the metric gave no usable score.
-            InvalidArgumentError: there is no such candidate, or no such example.
         """
         program = self._built(prompt)
         row = self._dataset[checked_example(example, len(self._dataset))]

@@ -32,9 +32,6 @@ class GEPAEvaluator:
 
     Attributes:
         prompts: the candidates' texts, for a Selector: the component's text if there is one, else JSON.
-
-    Raises:
-        InvalidArgumentError: there is no candidate, or they are not of the same components.
     """
 
     def __init__(
@@ -60,11 +57,7 @@ class GEPAEvaluator:
         self._failure = failure
 
     def candidate(self, prompt: str) -> dict[str, str]:
-        """The components of the candidate with this text.
-
-        Raises:
-            InvalidArgumentError: it is none of `prompts`.
-        """
+        """The components of the candidate with this text."""
         if prompt not in self._by_text:
             raise InvalidArgumentError(f"No candidate has the text {prompt!r:.100}. See GEPAEvaluator.prompts.")
         return dict(self._by_text[prompt])
@@ -76,15 +69,9 @@ class GEPAEvaluator:
         """Tell a selector what GEPA's run has evaluated already; costs no budget.
 
         Args:
-            selector: of these prompts and this data set, with `score` as its goal's only metric: of other objectives,
-                GEPA keeps no scores by example. A Selector or a Study.
-            result: a `GEPAResult` of the same data set.
-
-        Returns:
-            How many scores there were.
-
-        Raises:
-            InvalidArgumentError: the goal has other metrics.
+            selector: a Selector or a Study of these prompts and this data set, with `score` as its goal's only metric:
+                of other objectives, GEPA keeps no scores by example.
+            result: a `GEPAResult` of the same data set; how many scores it has is returned.
         """
         if tuple(selector.metrics) != ("score",):
             raise InvalidArgumentError(

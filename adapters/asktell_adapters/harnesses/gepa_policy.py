@@ -49,9 +49,6 @@ class AsktellPolicy:
             always in MLflow.
         seed: seed of the examples' order and of the draws.
         method: the method whose posterior ranks candidates.
-
-    Raises:
-        InvalidArgumentError: `examples` is not a whole number of at least 1.
     """
 
     def __init__(

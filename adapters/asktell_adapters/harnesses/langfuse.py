@@ -49,7 +49,6 @@ class LangfuseExperiments:
 
         Raises:
             EvaluatorError: the task raised; the trace in Langfuse says so, too.
-            InvalidArgumentError: there is no such item.
         """
         row = self.examples[checked_example(example, len(self.examples))]
         failures: list[Exception] = []

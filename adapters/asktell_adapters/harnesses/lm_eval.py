@@ -297,12 +297,8 @@ def _manager(folder: str | None = None) -> Any:
 def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collection[str] = ()) -> set[str]:
     """Check the metrics that are wanted; returns those of the task that a single document does not have.
 
-    A metric is a document's own if lm-eval takes its mean over documents.
-
-    Args:
-        task: an lm-eval Task.
-        wanted: names as in LMEvalTask's scores; None for all that there are.
-        more: names that the evaluator adds, besides latency.
+    A metric is a document's own if lm-eval takes its mean over documents. `wanted` are named as in LMEvalTask's scores,
+    None for all that there are; `more` are those that the evaluator adds, besides latency.
     """
     metrics = import_extra("lm_eval.api.metrics", "lm-eval")
     numpy = import_extra("numpy", "lm-eval")

@@ -59,7 +59,6 @@ class PhoenixExperiments:
 
         Raises:
             EvaluatorError: the task or an evaluator raised; the run in Phoenix says so, too.
-            InvalidArgumentError: there is no such example.
         """
         row = self.examples[checked_example(example, len(self.examples))]
         output, failure, start = None, None, datetime.now(UTC)

@@ -85,13 +85,8 @@ class ChatAPI:
     ) -> Completion:
         """The completion in a reply, of which nothing is taken on trust.
 
-        Args:
-            reply: the reply's JSON.
-            source: whose reply it is, for messages.
-            seconds: the call took.
-            attempts: requests sent.
-            paid: times the price: a half in a batch, more where lost answers were charged too.
-            cost: of one such answer, by default by the price.
+        `source`, whose reply it is, is for messages. It is `paid` times the price, or times `cost`: by a half in a
+        batch, more than once where lost answers were charged too.
         """
         try:
             text, calls, finish_reason = _choice(reply)

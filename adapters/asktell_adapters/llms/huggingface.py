@@ -36,10 +36,6 @@ class HuggingFace:
         attn_implementation: "sdpa", "flash_attention_2", "eager", ...; by default what transformers thinks best.
         batch_size: the most requests in one batch.
         template_options: variables for the chat template, such as {"enable_thinking": False}.
-
-    Raises:
-        InvalidArgumentError: batch_size is not positive, a loaded model came without its tokenizer or with options of
-            loading, or there is both a device and a device_map.
     """
 
     request_options = frozenset({"top_p", "top_k", "min_p", "repetition_penalty"})

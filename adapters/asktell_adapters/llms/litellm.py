@@ -39,9 +39,6 @@ class LiteLLM(RemoteChat):
         extra_body: further arguments of `litellm.acompletion`, such as {"reasoning_effort": "low"}.
 
     The other arguments are those of `OpenAIChat`.
-
-    Raises:
-        InvalidArgumentError: a number is out of range, or the router has no such model.
     """
 
     where_keys_are = "the environment variables that LiteLLM reads for this provider"

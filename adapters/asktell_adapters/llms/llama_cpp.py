@@ -55,9 +55,6 @@ class LlamaCpp:
         reuse_prefix: False reads each request from its beginning.
         timeout: seconds that loading, or a request, may take.
         verbose: let llama.cpp write its log to stderr.
-
-    Raises:
-        InvalidArgumentError: there is no such file, or a number is out of range.
     """
 
     _server: "_Server | None"

@@ -19,9 +19,6 @@ class Models:
         llms: model -> LLM; or a function that makes one, such as the class of a client: a candidate's factors that are
             parameters of it are passed to it, as `OpenAIChat(model="gpt-4o-mini")`.
         takes: the names of these parameters, where the function's signature does not say them.
-
-    Raises:
-        InvalidArgumentError: it is neither.
     """
 
     def __init__(self, llms: Mapping[str, Any] | Callable[..., Any], takes: Iterable[str] | None = None) -> None:

@@ -46,7 +46,6 @@ class OpenAIChat(RemoteChat):
         extra_body: further fields of the request's body.
 
     Raises:
-        InvalidArgumentError: a number is out of range, or the price table lacks the model.
         EvaluatorError: there is neither an API key nor a base_url.
     """
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
+from asktell.extend import attempt
 from asktell_adapters.llms.base import Completion, Request
 
 
@@ -10,12 +11,7 @@ from asktell_adapters.llms.base import Completion, Request
 class ScriptedLLM:
     """Answers each request with `answer(request)`; what that raises is the request's failure.
 
-    Args:
-        answer: the function.
-        name: stands for what it does, in the keys of a cache.
-
-    Attributes:
-        requests: what was asked, in order.
+    `name` stands for the function in the keys of a cache; `requests` is what was asked, in order.
     """
 
     def __init__(self, answer: Callable[[Request], Completion], name: str = "scripted") -> None:
@@ -24,7 +20,8 @@ class ScriptedLLM:
         self.requests: list[Request] = []
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        return [self._try(request) for request in requests]
+        self.requests += requests
+        return [attempt(self._answer, request) for request in requests]
 
     async def acomplete(self, request: Request, /) -> Completion:
         self.requests.append(request)
@@ -32,10 +29,3 @@ class ScriptedLLM:
 
     def identity(self) -> dict[str, str]:
         return {"llm": "scripted", "model": self.name}
-
-    def _try(self, request: Request) -> Completion | Exception:
-        self.requests.append(request)
-        try:
-            return self._answer(request)
-        except Exception as error:
-            return error

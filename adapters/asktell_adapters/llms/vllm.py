@@ -38,9 +38,6 @@ class VLLM:
 
     The engine lives in processes of its own. A script that makes one needs `if __name__ == "__main__":`, and an object
     made from a name can be pickled: the copy starts an engine anew.
-
-    Raises:
-        InvalidArgumentError: engine options for an engine that is ready.
     """
 
     request_options = SAMPLING | {"repetition_penalty"}

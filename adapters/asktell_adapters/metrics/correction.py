@@ -61,10 +61,6 @@ def corrected_mean(
         confidence: of the interval.
         weight: how far to listen to the judge: 1 is the paper's estimate, 0 leaves it out; by default as far as it
             makes the estimate surer, learnt from the labels.
-
-    Raises:
-        InvalidArgumentError: too few scores, unequal numbers of labels and scores, something that is not finite, or a
-            confidence outside (0, 1).
     """
     human, near, far = (np.asarray(given, dtype=float) for given in (labels, judged, others))
     if human.ndim != 1 or human.shape != near.shape or far.ndim != 1:

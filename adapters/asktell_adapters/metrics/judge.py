@@ -68,14 +68,9 @@ class JudgementError(EvaluatorError):
 @final
 @dataclass(frozen=True)
 class Spent:
-    """What a judge has used so far, without the answers it judged.
+    """What a judge has used so far, without the answers it judged: requests, tokens, and money in its own currency.
 
-    Attributes:
-        requests: answered by the judges' LLMs.
-        from_cache: those of which the cache had the answer: their tokens and money are not counted.
-        prompt_tokens: read.
-        completion_tokens: written.
-        cost: money, in the currency of the judges' prices.
+    Of requests `from_cache`, tokens and money are not counted.
     """
 
     requests: int = 0
@@ -109,9 +104,6 @@ class Judge:
         cache: replies on disk, which are not asked for again.
         instructions: the system turn, instead of POINTWISE or PAIRWISE; their fields in braces are filled in.
         name: the metric's name in a sequence of metrics.
-
-    Raises:
-        InvalidArgumentError: a criterion, the scale, a shot or a number is out of range; or no LLM was given.
     """
 
     repeatable = False
@@ -157,11 +149,7 @@ class Judge:
         self.ask(llm, cache)
 
     def ask(self, llm: Any, cache: AnswerCache | None = None) -> None:
-        """Let this LLM, or these, judge from here on.
-
-        Raises:
-            InvalidArgumentError: it is none, or it cannot say who it is, which a cache needs.
-        """
+        """Let this LLM, or these, judge from here on."""
         self.llms = tuple(llm) if isinstance(llm, list | tuple) else (llm,)
         if not self.llms:
             raise InvalidArgumentError("A judge needs at least one LLM, got none.")

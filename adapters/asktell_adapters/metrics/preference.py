@@ -41,9 +41,6 @@ class Preference:
             than chance (sign test, 5 %), this prompt's scores become what people said where the judge said the same,
             and the result claims no certainty.
         name: the metric's name in a sequence of metrics.
-
-    Raises:
-        InvalidArgumentError: a label is not between 0 and 1, or the judge's arguments are out of range.
     """
 
     repeatable = False
@@ -78,10 +75,6 @@ class Preference:
 
     def begin(self, evaluator: Any, prompts: Mapping[str | int, Asked]) -> None:
         """Prepare for a run: compare with its baseline, and ask the judge about the pairs that have labels.
-
-        Args:
-            evaluator: of the run, whose `baseline` is known.
-            prompts: id -> text, or candidate.
 
         Raises:
             InvalidArgumentError: there is no baseline, or a label is of no prompt or example.

@@ -23,9 +23,6 @@ class Rouge:
         split: put completion and reference one sentence a line first. The hub's metric leaves that to its caller; it
             matters for rougeLsum alone, and texts that have their line breaks already need it not.
         name: the metric's name in a sequence of metrics.
-
-    Raises:
-        InvalidArgumentError: no such rouge_type.
     """
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)

@@ -98,12 +98,7 @@ class Shot:
 @final
 @dataclass(frozen=True)
 class Rubric:
-    """Criteria, and how they are put to an LLM. See `Judge` for the attributes.
-
-    Raises:
-        InvalidArgumentError: there is no criterion, a name or weight is out of range, the scale has fewer than two
-            steps, or a shot does not fit.
-    """
+    """Criteria, and how they are put to an LLM. See `Judge` for the attributes."""
 
     criteria: Mapping[str, Criterion]
     scale: tuple[int, int] = (1, 5)

@@ -59,9 +59,6 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
 
     Attributes:
         result: the `asktell.Result` of the last `optimize`, with errors, probabilities and the verdict.
-
-    Raises:
-        InvalidArgumentError: there is neither a candidate nor a writer.
     """
 
     def __init__(

@@ -43,9 +43,6 @@ class LLMWriter:
         system: a system turn before either template.
         max_chars: of each text of the data; the rest is cut.
         seed: of the draws and of the sampling. They follow from it and the generation.
-
-    Raises:
-        InvalidArgumentError: shots is out of range, or the LLM is none.
     """
 
     def __init__(

@@ -74,9 +74,6 @@ class EarlyStopping:
         study: URL of a storage and name of a study in it, `("sqlite:///studies.db", "agents")`, for runs in several
             processes, or one after the other; by default scores are kept in memory.
         value_to_float: as for `InspectTask`.
-
-    Raises:
-        InvalidArgumentError: there is nothing to compare with, or an argument cannot be used.
     """
 
     def __init__(
@@ -123,12 +120,7 @@ class EarlyStopping:
     # Inspect's interface
 
     async def start_task(self, task: EvalSpec, samples: list[Any], epochs: int) -> str:
-        """Begin a run, or take it up again.
-
-        Raises:
-            InvalidArgumentError: the samples come in no random order, or in another one than before; the run has no
-                name; or the goal has metrics that the task does not have.
-        """
+        """Begin a run, or take it up again."""
         check_scorers(self._goal.metrics, [scorer.name.split("/")[-1] for scorer in task.scorers or ()])
         reducers = task.config.epochs_reducer or ["mean"]
         if epochs > 1 and reducers != ["mean"]:

@@ -78,9 +78,6 @@ class InspectSource(SampleSource):  # type: ignore[misc]
 
     A `with` block, or `close()`, hands back what an eval that was interrupted has left out. The same source may then be
     evaluated again, by the same model, and goes on.
-
-    Raises:
-        InvalidArgumentError: an argument cannot be used, or task and selector do not go together.
     """
 
     def __init__(

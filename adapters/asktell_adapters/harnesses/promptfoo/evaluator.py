@@ -181,9 +181,6 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         """Write what was evaluated as `promptfoo eval --output` does, for `promptfoo import` and `promptfoo view`.
 
         Every row of the file `rows` is in it, those of earlier runs too; of several of one prompt and test, the last.
-
-        Raises:
-            InvalidArgumentError: the evaluator was made without `rows`.
         """
         if self._rows is None:
             raise InvalidArgumentError("write_results() needs the rows: PromptfooEvaluator(..., rows='rows.jsonl').")
