@@ -65,7 +65,7 @@ def test_all_examples_seen_is_no_certainty_about_new_ones(method: str, ones: boo
         expected = scores[int(entry.id), :, 0].std(ddof=1) / np.sqrt(60)
         found = entry.standard_error_population["a"]
         assert found == pytest.approx(expected, rel=0.1) if not ones else 0 < (found or 0) < 0.05
-    assert "of new ones like them" in str(result)
+    assert "for new ones like them" in str(result)
 
 
 def test_errors_of_new_examples_cover_what_they_are_drawn_from() -> None:
