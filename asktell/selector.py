@@ -347,9 +347,9 @@ class Selection(ABC):
         """
 
 
-def _of(name: str, place: str) -> Any:
-    """A property that the selector has at a place."""
-    return property(operator.attrgetter(place), doc=getattr(Selection, name).__doc__)
+def part_at(place: str, like: object) -> Any:
+    """A property that an object has at a place, as attributes of attributes, with the words of another property."""
+    return property(operator.attrgetter(place), doc=like.__doc__)
 
 
 class Selector(Selection):
@@ -642,12 +642,12 @@ class Selector(Selection):
     def done(self) -> bool:
         return self.state.finished
 
-    spent: int = _of("spent", "_state.spent")
-    budget: int = _of("budget", "_state.problem.budget")
-    spent_cost: float = _of("spent_cost", "_state.cost")
-    max_cost: float | None = _of("max_cost", "_state.problem.max_cost")
-    goal: Goal = _of("goal", "_state.problem.goal")
-    method: Method = _of("method", "_method")
+    spent: int = part_at("_state.spent", Selection.spent)
+    budget: int = part_at("_state.problem.budget", Selection.budget)
+    spent_cost: float = part_at("_state.cost", Selection.spent_cost)
+    max_cost: float | None = part_at("_state.problem.max_cost", Selection.max_cost)
+    goal: Goal = part_at("_state.problem.goal", Selection.goal)
+    method: Method = part_at("_method", Selection.method)
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from immutables import Map
@@ -67,14 +67,6 @@ class Spent(NamedTuple):
         return Spent(self.n + 1, self.total + cost, max(self.highest, cost))
 
 
-class HasArm(Protocol):
-    """A pull, as far as costs go."""
-
-    @property
-    def arm(self) -> int:
-        """The arm that is pulled."""
-
-
 class Allowance(NamedTuple):
     """The part of a budget that is money: `cost` in all, and `per_evaluation` at most; None: any."""
 
@@ -85,7 +77,7 @@ class Allowance(NamedTuple):
         """Which part of it is spent, 1 at most; 0 if there is no limit."""
         return 0.0 if self.cost is None else min(1.0, spent / self.cost)
 
-    def allows(self, arm: int, spent: float, costs: "Costs", out: Mapping[int, HasArm], reserved: float | None) -> bool:
+    def allows(self, arm: int, spent: float, costs: "Costs", out: Mapping[int, Any], reserved: float | None) -> bool:
         """True if the budget allows one more pull of an arm besides those pending; see `Budget`.
 
         `reserved` is what `costs` reserves for those, None: to be added up.
@@ -130,7 +122,7 @@ class Costs(NamedTuple):
             result[arm] = self.expected(arm)
         return result
 
-    def reserved(self, out: Iterable[HasArm]) -> float:
+    def reserved(self, out: Iterable[Any]) -> float:
         """What the pulls may cost together; there must be a cost."""
         return sum(self.reserve(pull.arm) for pull in out)
 
@@ -140,28 +132,8 @@ class Costs(NamedTuple):
         return self.pool.highest if own is None else max(own.highest, self.expected(arm))
 
 
-class HasSpent(Protocol):
-    """A selection, or its result, as far as money and evaluations go."""
-
-    @property
-    def spent(self) -> int:
-        """Evaluations told."""
-
-    @property
-    def budget(self) -> int:
-        """Maximum number of evaluations."""
-
-    @property
-    def spent_cost(self) -> float:
-        """Cost told."""
-
-    @property
-    def max_cost(self) -> float | None:
-        """Maximum cost; None if unlimited."""
-
-
-def describe_spending(selection: HasSpent) -> str:
-    """A phrase such as "12 of 500 evaluations", with the cost where it is limited."""
+def describe_spending(selection: Any) -> str:
+    """A phrase such as "12 of 500 evaluations" of a selection or its result, with the cost where it is limited."""
     spent, budget, max_cost = selection.spent, selection.budget, selection.max_cost
     if max_cost is None:
         return f"{spent} of {budget} evaluations"

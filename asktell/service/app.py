@@ -1,6 +1,7 @@
 """The application: its operations and pages, what every request passes, and the answers to errors."""
 
 import asyncio
+import json
 import logging
 import time
 from importlib.metadata import version
@@ -147,8 +148,8 @@ class Gate:
 
 
 def problem_response(problem: ProblemDetails) -> Response:
-    """A problem as an answer."""
-    return Response(problem.body(), problem.status, problem.headers, MEDIA_TYPE)
+    """A problem as an answer, in ASCII."""
+    return Response(json.dumps(problem.document), problem.status, problem.headers, MEDIA_TYPE)
 
 
 async def _on_problem(request: Request, error: Any) -> Response:

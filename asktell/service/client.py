@@ -22,7 +22,7 @@ from asktell.results import Comparison, PromptResult, Result, Verdict
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
-from asktell.selector import Features, NewPrompts, Selector
+from asktell.selector import Features, NewPrompts, Selector, part_at
 from asktell.service.problems import error_of
 from asktell.service.transport import Connection, path_of
 from asktell.studies.base import AbstractStudy
@@ -276,9 +276,9 @@ class RemoteStudy(AbstractStudy):
     spent_cost: float = _of_info("spent_cost")
     n_active: int = _of_info("n_active", "active")
 
-    @property
-    def name(self) -> str:
-        return self._name
+    name: str = part_at("_name", AbstractStudy.name)
+    goal: Goal = part_at("_goal", AbstractStudy.goal)
+    method: Method = part_at("_method", AbstractStudy.method)
 
     @property
     def pending(self) -> list[Trial]:
@@ -295,14 +295,6 @@ class RemoteStudy(AbstractStudy):
     def example_ids(self) -> tuple[str, ...] | None:
         ids = _record(self._get("examples"), "ids")["ids"]
         return None if ids is None else tuple(ids)
-
-    @property
-    def goal(self) -> Goal:
-        return self._goal
-
-    @property
-    def method(self) -> Method:
-        return self._method
 
     @property
     def selector(self) -> Selector:

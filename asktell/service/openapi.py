@@ -8,6 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from asktell.service.problems import MEDIA_TYPE
 from asktell.service.schemas import ProblemModel
 
+_ABOUT = "Studies of asktell: ask which prompt to evaluate next, tell its scores, read the result."
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "The token is missing or unknown.",
@@ -40,7 +41,7 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(title=app.title, version=app.version, description=_about(), routes=app.routes)
+            made = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
             components = made.setdefault("components", {})
             components.setdefault("schemas", {})["Problem"] = ProblemModel.model_json_schema()
             for unused in ("HTTPValidationError", "ValidationError"):
@@ -54,10 +55,6 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
-
-
-def _about() -> str:
-    return "Studies of asktell: ask which prompt to evaluate next, tell its scores, read the result."
 
 
 def _complete(path: str, method: str, operation: dict[str, Any], with_tokens: bool) -> None:

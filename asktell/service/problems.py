@@ -1,6 +1,5 @@
 """asktell's errors as problem details (RFC 9457), and back."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -80,10 +79,6 @@ class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
             "detail": detail,
             **members,
         }
-
-    def body(self) -> bytes:
-        """The document as JSON, in ASCII."""
-        return json.dumps(self.document).encode("ascii")
 
 
 def problem_of(error: AsktellError, **members: Any) -> ProblemDetails:

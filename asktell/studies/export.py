@@ -28,19 +28,20 @@ class Document(NamedTuple):
     """What is fixed about a study: where it starts, and when a trial is given up."""
 
     max_attempts: int
-    selector: str  # as JSON
+    selector: dict[str, Any]  # as it is saved
 
     def to_bytes(self) -> bytes:
         """Compressed JSON."""
-        return zlib.compress(self._text().encode("ascii"))
+        return zlib.compress(self.to_json().encode("ascii"))
 
-    def header(self, name: str) -> str:
-        """The first line of a file."""
-        return f'{{"name":{json.dumps(name)},{self._text()[1:]}'
+    def to_json(self, **names: str) -> str:
+        """The document, behind names; with that of the study the first line of a file."""
+        data = {**names, "format": FORMAT, "version": VERSION, **self._asdict()}
+        return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     def logged(self) -> LoggedSelector:
         """The study as it was at the start."""
-        return LoggedSelector(Selector.from_json(json.loads(self.selector)))
+        return LoggedSelector(Selector.from_json(self.selector))
 
     def refuse_others(self, other: "Document", name: str) -> None:
         """See that another document of the same name is the same, apart from what had been asked and told by then."""
@@ -50,21 +51,14 @@ class Document(NamedTuple):
             )
 
     def _differences(self, other: "Document") -> list[str]:
-        mine, theirs = json.loads(self.selector), json.loads(other.selector)
-        keys = {**mine, **theirs}
-        apart = ("asktell", "state", "examples", "example_ids")
-        found = [key for key in keys if key not in apart and mine.get(key) != theirs.get(key)]
-        ids = mine.get("example_ids"), theirs.get("example_ids")
+        mine, theirs, apart = self.selector, other.selector, ("asktell", "state", "examples", "example_ids")
+        found = [key for key in {**mine, **theirs} if key not in apart and mine.get(key) != theirs.get(key)]
+        ids: tuple[Any, Any] = mine.get("example_ids"), theirs.get("example_ids")
         if all(ids):
             found += [f"examples: {changed}"] if (changed := changes(*ids)) else []
         elif ids[0] or mine["examples"] != theirs["examples"]:  # what was made without ids knows no others
             found.append("examples")
         return found + ["max_attempts"] * (self.max_attempts != other.max_attempts)
-
-    def _text(self) -> str:
-        return (
-            f'{{"format":"{FORMAT}","version":{VERSION},"max_attempts":{self.max_attempts},"selector":{self.selector}}}'
-        )
 
 
 def from_bytes(data: bytes) -> Document:
@@ -79,7 +73,7 @@ def from_bytes(data: bytes) -> Document:
 def write(path: Path, document: Document, name: str, lines: Iterable[str], details: Iterable[tuple[int, str]]) -> None:
     """Write a study to a file, which is replaced once everything is on the disk."""
     with replacing(path) as file:
-        file.write(document.header(name) + "\n")
+        file.write(document.to_json(name=name) + "\n")
         n_lines = 0
         for line in lines:
             file.write(line + "\n")
@@ -149,4 +143,4 @@ def _document(data: Mapping[str, Any]) -> Document:
     max_attempts, selector = data.get("max_attempts"), data.get("selector")
     if type(max_attempts) is not int or not 0 < max_attempts < 2**62 or not isinstance(selector, dict):
         raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
-    return Document(max_attempts, json.dumps(selector, separators=(",", ":"), allow_nan=False))
+    return Document(max_attempts, selector)

@@ -4,6 +4,7 @@ Every operation that changes something is one transaction: read what others appe
 workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -21,7 +22,7 @@ from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
-from asktell.selector import Features, NewPrompts, Selector
+from asktell.selector import Features, NewPrompts, Selector, part_at
 from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
@@ -116,7 +117,7 @@ class Study(AbstractStudy):
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
-        document = Document(whole("max_attempts", max_attempts, 1), selector.to_json())
+        document = Document(whole("max_attempts", max_attempts, 1), json.loads(selector.to_json()))
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
             try:
@@ -335,10 +336,9 @@ class Study(AbstractStudy):
 
     # Reading: what was committed by now, and nothing is written
 
-    @property
-    def name(self) -> str:
-        return self._name
-
+    name: str = part_at("_name", AbstractStudy.name)
+    goal: Goal = part_at("_replica.logged.selector.goal", AbstractStudy.goal)
+    method: Method = part_at("_replica.logged.selector.method", AbstractStudy.method)
     pending: list[Trial] = _committed("pending")
     spent: int = _committed("spent")
     budget: int = _committed("budget")
@@ -366,14 +366,6 @@ class Study(AbstractStudy):
             return None
         with self._replica.reading() as logged:
             return logged.selector.max_cost
-
-    @property
-    def goal(self) -> Goal:
-        return self._replica.logged.selector.goal
-
-    @property
-    def method(self) -> Method:
-        return self._replica.logged.selector.method
 
     @property
     def n_active(self) -> int:

@@ -1,12 +1,10 @@
-"""For whoever writes an evaluator, an LLM, a storage or an adapter: contracts to derive tests from, fakes, servers.
+"""For whoever writes an evaluator, a storage or an adapter: contracts to derive tests from, fakes, servers.
 
 | module               | what it has                                                                                 |
 |----------------------|---------------------------------------------------------------------------------------------|
 | `evaluator_contract` | `EvaluatorContract`: what `asktell.run` needs of an evaluator                               |
-| `llm_contract`       | `LLMContract`: what `LLMEvaluator` needs of an LLM                                          |
 | `storage_contract`   | `StorageContract`: what a study needs of a storage                                          |
 | `fakes`              | `Table`: recorded scores, replayed as an evaluator                                          |
-| `llm_server`         | `FaultyLLMServer`: an OpenAI-compatible server that fails as told                           |
 | `postgresql_server`  | `postgresql_server`: a PostgreSQL server of one's own                                       |
 
 The contracts need pytest. docs/how-to/bring-your-own.md uses them.
