@@ -4,7 +4,7 @@ And what several parts do with such arrays.
 """
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 _LEAST = 64  # rows of a padded array, so that few shapes are compiled; a judgement
 _DIGITS = 12  # numerical: of the 16 of a double
 _SMALLEST = 1e-250  # numerical: no score is so small
+_LARGE = 1 << 15  # entries; beyond, tables are sparse
 
 
 def padded_size(n: int) -> int:
@@ -42,6 +43,17 @@ def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """(n,) whole numbers, ascending, each once: many times as fast as `np.unique`, which hashes large arrays."""
     ordered = np.sort(values)
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
+
+
+def table(entries: Vector, rows: Indices, columns: Indices, shape: tuple[int, int]) -> Any:
+    """(n,) entries summed by their places; sparse where the table is large, and so mostly empty."""
+    if shape[0] * shape[1] >= _LARGE:
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        return sparse.csr_matrix((entries, (rows, columns)), shape=shape)
+    found = np.zeros(shape)
+    np.add.at(found, (rows, columns), entries)
+    return found
 
 
 def is_binary(scores: Vector) -> bool:

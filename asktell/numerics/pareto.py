@@ -11,7 +11,7 @@ dominated row has a front point in its place that is at least as close. Non-domi
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Mask, Values, Vector
+from asktell.numerics.arrays import Indices, Mask, Masks, Matrix, Values, Vector
 
 _BLOCK = 1 << 16  # elements of one block of pairwise differences; half a MiB, so that it stays in the cache
 
@@ -48,11 +48,9 @@ def _contenders(values: Values) -> Indices:
 
 
 def _mask(values: Values) -> Mask:
-    mask = np.zeros(len(values), dtype=bool)
     if values.shape[1] == 2:
-        mask[_front_2d(values)] = True
-        return mask
-    q = values.shape[1]
+        return np.asarray(fronts(*values.T[:, None])[0])
+    mask, q = np.zeros(len(values), dtype=bool), values.shape[1]
     # Rounded sums are monotone too, so a row is only dominated by one that comes before it.
     order = np.lexsort((*(-values[:, j] for j in reversed(range(q))), -values.sum(axis=1)))
     rest = np.ascontiguousarray(values[order].T)
@@ -67,20 +65,19 @@ def _mask(values: Values) -> Mask:
     return mask
 
 
-def _front_2d(values: Values) -> Indices:
-    """Positions of the non-dominated rows by ascending first column, duplicates next to each other."""
-    order = np.lexsort((values[:, 1], values[:, 0]))[::-1]
-    first, second = values[order, 0], values[order, 1]
-    highest = np.maximum.accumulate(second)
-    before = np.empty(len(order))
-    before[0] = -np.inf
-    before[1:] = highest[:-1]
+def fronts(first: Matrix, second: Matrix) -> Masks:
+    """(S, n): who is Pareto-optimal in each row of two columns (S, n); nobody of minus infinity."""
+    order = np.lexsort((-second, -first), axis=-1)
+    first, second = np.take_along_axis(first, order, 1), np.take_along_axis(second, order, 1)
+    before = np.full_like(second, -np.inf)
+    before[:, 1:] = np.maximum.accumulate(second, axis=1)[:, :-1]
     alive = second > before
     # A duplicate of a row on the front has the same values as the last row that raised the maximum.
-    last = np.maximum.accumulate(np.where(alive, np.arange(len(order)), 0))
-    alive = (second == second[last]) & (first == first[last])
-    front: Indices = order[alive][::-1]
-    return front
+    last = np.maximum.accumulate(np.where(alive, np.arange(alive.shape[1]), 0), axis=1)
+    alive = (np.take_along_axis(second, last, 1) == second) & (np.take_along_axis(first, last, 1) == first)
+    members: Masks = np.empty(alive.shape, dtype=bool)
+    np.put_along_axis(members, order, alive, 1)
+    return members
 
 
 def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
@@ -100,31 +97,23 @@ def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
 
 
 def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
-    n = len(values)
-    front = _front_2d(values)
-    optimal = np.zeros(n, dtype=bool)
-    optimal[front] = True
-    x, y = values[front, 0], values[front, 1]
-    first = np.ones(len(front), dtype=bool)
-    first[1:] = (x[1:] != x[:-1]) | (y[1:] != y[:-1])
-    size = np.count_nonzero(first)
-    if size < len(front):
-        group = np.cumsum(first) - 1
-        x, y = x[first], y[first]
+    optimal = _mask(values)
+    front = np.flatnonzero(optimal)
+    # Ascending and descending, strictly: on a front rows of the same first column are duplicates.
+    x, start, group, size = np.unique(values[front, 0], return_index=True, return_inverse=True, return_counts=True)
+    y = values[front[start], 1]
 
-    # Ascending and descending, strictly. Between front points the neighbours are the nearest.
-    nearest = np.full(size, np.inf)
+    # Between front points the neighbours are the nearest.
+    nearest = np.full(len(x), np.inf)
     step = np.minimum(x[1:] - x[:-1], y[:-1] - y[1:])
     nearest[1:] = step
     np.minimum(nearest[:-1], step, out=nearest[:-1])
-    if size < len(front):
-        nearest[np.bincount(group) > 1] = 0.0  # a duplicate is at distance 0
+    nearest[size > 1] = 0.0  # a duplicate is at distance 0
 
-    gaps = np.empty(n)
-    below = np.flatnonzero(~optimal)
+    gaps, below = np.empty(len(values)), np.flatnonzero(~optimal)
     if len(below):
         gaps[below], nearest = _gaps_below(values[below], x, y, nearest)
-    gaps[front] = nearest[group] if size < len(front) else nearest
+    gaps[front] = nearest[group]
     return gaps, optimal
 
 

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Counts, Indices, Matrix, Vector
+from asktell.numerics.arrays import Counts, Indices, Matrix, Vector, table
 from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
 
 _LAPACK_FROM = 64  # unknowns
-_LARGE = 1 << 15  # entries; beyond, tables of cells are sparse
 _FEW = 64  # columns of such a table, that are dense
 _MOST_KINDS = 64  # of weights, that sums over the members of each are kept of
 _FEW_OF_A_KIND = 8  # whose sum is as fast to add up again
@@ -170,18 +169,12 @@ class System:
 
     def _table(self, rows: Indices, others: Indices) -> Any:
         """(kept + 1, other) counts of cells, weighted."""
-        shape = (self.n_kept + 1, self.n_others)
         if not self.n_kept:
             return self.level_other[None, :]
-        if shape[0] * shape[1] < _LARGE:
-            f = np.zeros(shape)
-            f[0] = self.level_other
-            np.add.at(f, (rows + 1, others), self.into_arm)
-            return f
-        from scipy import sparse  # here, to keep the import of asktell light
-
-        cells = sparse.csr_matrix((self.into_arm, (rows + 1, others)), shape=shape)
-        return cells + sparse.csr_matrix((self.level_other, (0 * self.level_other, np.arange(shape[1]))), shape=shape)
+        at_rows = np.concatenate((np.zeros(self.n_others, dtype=np.int64), rows + 1))
+        at_columns = np.concatenate((np.arange(self.n_others), others))
+        entries = np.concatenate((self.level_other, self.into_arm))
+        return table(entries, at_rows, at_columns, (self.n_kept + 1, self.n_others))
 
     def _products(self) -> Matrix:
         """(kinds, size²) F F' of the members of each kind."""
@@ -243,7 +236,7 @@ class System:
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
         of_kept, of_other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
-        root = _cholesky(self._matrix(kept, d))
+        root = cholesky(self._matrix(kept, d))
         sums, sums_other = self.sums[:, 0], self.sums_other[:, 0]
         right = sums - self.f @ (d * sums_other)
         half = _solve_lower(root, right)
@@ -322,7 +315,7 @@ class System:
             means = known_part + into @ s.u + missing @ (s.d[:, None] * self.sums_other)
             cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T)
             cov += np.where(group[:, None] == group, common[group] ** 2, 0.0)
-            root = _cholesky(cov)
+            root = cholesky(cov)
             root[exact] = 0.0
             rows, own = np.eye(self.n_arms), np.where(exact, 0.0, residual)
         else:
@@ -334,7 +327,7 @@ class System:
             ours = real & (np.arange(n_groups)[:, None] == self.group_of_column)
             sums = ours / self.sizes[:, None]  # (G, columns)
             root = np.zeros((size_u + 2 * n_groups, size_u + n_groups))
-            root[:size_u, :size_u] = np.sqrt(v.residual) * _cholesky(s.inverse)
+            root[:size_u, :size_u] = np.sqrt(v.residual) * cholesky(s.inverse)
             root[size_u:-n_groups, :size_u] = sums @ root[1:size_u, :size_u]
             root[-n_groups:, size_u:] = np.diag(common)
             effects = np.concatenate((s.u, sums @ s.u[1:], np.zeros((n_groups, s.u.shape[1]))))
@@ -360,14 +353,7 @@ class System:
         entries = np.concatenate((weights, level, ones, ones))
         at_rows = np.concatenate((arms, everyone, everyone, everyone))
         at_columns = np.concatenate((columns, 0 * everyone, last, last + n_groups))
-        shape = (self.n_arms, self.n_columns + 1 + 2 * n_groups)
-        if shape[0] * shape[1] < _LARGE:
-            rows = np.zeros(shape)
-            np.add.at(rows, (at_rows, at_columns), entries)
-            return rows
-        from scipy import sparse  # here, to keep the import of asktell light
-
-        return sparse.csr_matrix((entries, (at_rows, at_columns)), shape=shape)
+        return table(entries, at_rows, at_columns, (self.n_arms, self.n_columns + 1 + 2 * n_groups))
 
 
 def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tuple[Vector, Matrix, float]:
@@ -378,7 +364,7 @@ def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tu
     scores' covariance.
     """
     inner = np.eye(len(deviations)) + deviations[:, None] * left[1:, 1:] * deviations / residual
-    lower = _cholesky(inner)
+    lower = cholesky(inner)
     root = deviations[:, None] * np.linalg.inv(lower).T
     return root @ (root.T @ left[1:, 0]) / residual, root, 2.0 * float(np.log(np.diag(lower)).sum())
 
@@ -403,14 +389,14 @@ def _beside(rows: Any, more: Matrix) -> Any:
     return sparse.hstack((rows, sparse.csr_matrix(more)), format="csr")
 
 
-def _cholesky(matrix: Matrix) -> Matrix:
-    """The lower triangle L with L L' = matrix, for one that may be singular to rounding."""
-    jitter, step = 0.0, 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+def cholesky(matrix: Matrix, step: float | None = None, factor: float = 30.0) -> Matrix:
+    """The lower triangle L with L L' = matrix, for one that may be singular to rounding, or by about `step`."""
+    jitter, step = 0.0, step or 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
     while True:
         try:
             return np.asarray(np.linalg.cholesky(matrix + jitter * np.eye(len(matrix)) if jitter else matrix))
         except np.linalg.LinAlgError:
-            jitter = max(step, 30.0 * jitter)
+            jitter = max(step, factor * jitter)
 
 
 def _solve_lower(root: Matrix, right: Vector) -> Vector:
@@ -428,7 +414,7 @@ def _inverse(matrix: Matrix) -> Matrix:
         return np.asarray(0.5 * (inverse + inverse.T))
     from scipy.linalg import lapack  # here, to keep the import of asktell light
 
-    lower = lapack.dpotri(_cholesky(matrix), lower=1)[0]
+    lower = lapack.dpotri(cholesky(matrix), lower=1)[0]
     inverse = lower + lower.T
     np.einsum("ii->i", inverse)[:] *= 0.5
     return np.asarray(inverse)

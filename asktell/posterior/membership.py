@@ -9,7 +9,7 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Draws, Indices, Mask, Masks, Matrix
-from asktell.numerics.pareto import pareto_mask
+from asktell.numerics.pareto import fronts, pareto_mask
 
 # Of the expected F1 and hypervolume of an answer set: numbers of draws, prompts and points, by what a result may take.
 _SET_DRAWS, _CANDIDATES, _POINTS = 64, 128, 128
@@ -115,22 +115,7 @@ def pareto_members(values: Draws) -> Masks:
     contenders = np.full((2, len(values), int(counts.max(initial=0))), -np.inf)
     contenders[:, rows, places] = first[rows, columns], second[rows, columns]
     members: Masks = np.zeros(ahead.shape, dtype=bool)
-    members[rows, columns] = _front(*contenders)[rows, places]
-    return members
-
-
-def _front(first: Matrix, second: Matrix) -> Masks:
-    """(S, K): who is Pareto-optimal in each row of two columns; nobody of minus infinity."""
-    order = np.lexsort((-second, -first), axis=-1)
-    first, second = np.take_along_axis(first, order, 1), np.take_along_axis(second, order, 1)
-    before = np.full_like(second, -np.inf)
-    before[:, 1:] = np.maximum.accumulate(second, axis=1)[:, :-1]
-    alive = second > before
-    # A duplicate of a row on the front has the same values as the last row that raised the maximum.
-    last = np.maximum.accumulate(np.where(alive, np.arange(alive.shape[1]), 0), axis=1)
-    alive = (np.take_along_axis(second, last, 1) == second) & (np.take_along_axis(first, last, 1) == first)
-    members: Masks = np.empty(alive.shape, dtype=bool)
-    np.put_along_axis(members, order, alive, 1)
+    members[rows, columns] = fronts(*contenders)[rows, places]
     return members
 
 

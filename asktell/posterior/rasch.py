@@ -11,11 +11,12 @@ statements it is too narrow for scores of 0 and 1: an example that is right or w
 prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.verdicts`).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Draws, Indices, Mask, Matrix, Vector
+from asktell.numerics.arrays import Draws, Indices, Mask, Matrix, Vector, table
+from asktell.posterior.equations import cholesky
 
 # The ends of the grid are shares of .001 and .999, further than examples can tell.
 _EASE = np.linspace(-7.0, 7.0, 29)
@@ -29,7 +30,6 @@ _LOG_VARIANCE_MEAN, _LOG_VARIANCE_DEVIATION = -2.0, 1.7
 _TRADE_OFF = 0.3
 _STEPS, _CONVERGED = 60, 0.01
 _MOST_NUMBERS = 1 << 20  # in one array, 8 MB
-_LARGE = 1 << 15  # entries; beyond, tables of cells are sparse
 
 
 class _Fit(NamedTuple):
@@ -62,7 +62,8 @@ class Rasch:
         seen, self._columns = np.unique(named, return_inverse=True)
         self._arms, self._scores, self._n_arms, self._n_examples = arms, scores, n_arms, n_examples
         self._given: Mask = seen >= 0
-        self._right, self._wrong = (self._table(weights, len(seen)) for weights in (scores, 1.0 - scores))
+        shape = len(seen), n_arms
+        self._right, self._wrong = (table(weights, self._columns, arms, shape) for weights in (scores, 1.0 - scores))
         self._of_right, self._of_wrong, self._of_both = self._right.T, self._wrong.T, (self._right + self._wrong).T
         self._pull = (_TRADE_OFF if minimized else -_TRADE_OFF) * others
         self._fits = []
@@ -74,16 +75,6 @@ class Rasch:
         densities = np.array([found.density for found in self._fits])
         self._weights = np.exp(densities - densities.max())
         self._weights /= self._weights.sum()
-
-    def _table(self, weights: Vector, n_seen: int) -> Any:
-        """(J, K) weights of the cells; sparse where there are many."""
-        if n_seen * self._n_arms <= _LARGE:
-            table = np.zeros((n_seen, self._n_arms))
-            np.add.at(table, (self._columns, self._arms), weights)
-            return table
-        from scipy import sparse  # here, to keep the import of asktell light
-
-        return sparse.csr_matrix((weights, (self._columns, self._arms)), shape=(n_seen, self._n_arms))
 
     def _fit(self, log_variance: float, abilities: Vector, distribution: Vector) -> tuple[_Fit, Vector]:
         centre = self._pull * np.exp(0.5 * log_variance)
@@ -106,7 +97,8 @@ class Rasch:
             abilities, distribution = abilities + step, new
             if moved < _CONVERGED:
                 break
-        root = _triangle(self._precision(p, ease, curvature), 1.0 / variance)
+        least = 0.2 / variance  # no direction is known less than before any score
+        root = cholesky(self._precision(p, ease, curvature), least, 3.0)
         off = abilities - centre
         density = float((np.log(total) + top).sum() - 0.5 * (off @ off) / variance)
         density -= 0.5 * self._n_arms * np.log(variance) + np.log(np.diag(root)).sum()
@@ -174,13 +166,3 @@ class Rasch:
 def _logistic(abilities: Matrix) -> Draws:
     """Probabilities of 1 for every ability and ease, within what logarithms can take."""
     return np.asarray(1.0 / (1.0 + np.exp(-(abilities[..., None] + _EASE))))
-
-
-def _triangle(precision: Matrix, least: float) -> Matrix:
-    """The lower triangle L of L L' = the precision, of which no direction is known less than before any score."""
-    jitter = 0.0
-    while True:
-        try:
-            return np.asarray(np.linalg.cholesky(precision + jitter * np.eye(len(precision))))
-        except np.linalg.LinAlgError:
-            jitter = max(0.2 * least, 3.0 * jitter)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asktell.numerics import arrays
 from asktell.posterior import equations, two_way
 from asktell.posterior.equations import System
 from asktell.posterior.two_way import Cells, Posterior, Variances, posterior
@@ -360,7 +361,7 @@ def test_large_and_sparse_tables_give_the_same(monkeypatch: pytest.MonkeyPatch, 
     if foreign:
         cells = cells._replace(examples=np.where(np.arange(len(cells.arms)) < 3, -1, cells.examples))
     dense_fit = posterior(cells, 0, 30, 12)
-    monkeypatch.setattr(equations, "_LARGE", 1)
+    monkeypatch.setattr(arrays, "_LARGE", 1)
     monkeypatch.setattr(equations, "_LAPACK_FROM", 1)
     fit = posterior(cells, 0, 30, 12)
     np.testing.assert_allclose(fit.mean, dense_fit.mean, atol=1e-8)
