@@ -5,6 +5,7 @@ that.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,8 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Bets: TypeAlias = npt.NDArray[np.bool_]
 Error: TypeAlias = float | Floats
 """The probability with which a bound may ever be wrong: one number, or one for every sequence."""
+
+_HALVINGS = 24  # numerical: bounds to 6e-8 of the range
+_ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 
 
 class Interval(NamedTuple):
@@ -31,8 +36,23 @@ class AbstractBounded(ABC):
     population: int | None
 
     @abstractmethod
+    def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
+        """(..., n) observations in their order -> of means (...) that are possible, which are refuted at any look."""
+
     def lower(self, observations: Floats, error: Error) -> Floats:
         """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any look."""
+        refutes, (refuted, open_) = self.refuter(observations, error), self.certain(observations)
+        for _ in range(_HALVINGS):
+            middle = (refuted + open_) / 2
+            out = refutes(middle)
+            refuted, open_ = np.where(out, middle, refuted), np.where(out, open_, middle)
+        return refuted
+
+    def refutes(self, observations: Floats, claim: float, error: Error) -> Bets:
+        """(..., n) observations in their order -> (...) whether a mean of at most `claim` is refuted."""
+        certain = self.certain(observations)
+        refuted = self.refuter(observations, error)(np.full(observations.shape[:-1], claim)) & (certain.high > claim)
+        return refuted | (certain.low > claim + _ROUNDING * (1.0 + abs(claim)))
 
     def upper(self, observations: Floats, error: Error) -> Floats:
         """(..., n) observations in their order -> (...) upper bounds."""

@@ -18,12 +18,12 @@ it is the sign test of those. A prior-posterior ratio over the three counts take
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.base import AbstractBounded, Error, Floats, Interval
+from asktell.intervals.base import AbstractBounded, Bets, Error, Floats, Interval
 
 # A bet of sqrt(2 log(1 / error) / (n variance)) is the best one for evidence that takes n observations (second order).
 _EVIDENCE = 8.0  # 2 log(1 / error): 6 for an error of .05, 14 for one of .001
@@ -32,9 +32,6 @@ _CAP = 0.95  # of the capital, at most, is lost at one observation; a judgement
 _PRIOR_WEIGHT, _PRIOR_VARIANCE = 2.0, 0.05  # observations; in squared widths of the range; a judgement
 _ROUNDING = 1e-9  # of a mean, in widths of the range; numerical
 _REFUTED = 1e9  # logarithm of the capital against a mean that cannot be; numerical: infinities would give NaN
-_HALVINGS = 24  # numerical: bounds to 6e-8 of the range
-
-Bets: TypeAlias = npt.NDArray[np.bool_]
 
 
 @final
@@ -51,16 +48,10 @@ class Betting(AbstractBounded):
     high: float
     population: int | None = None
 
-    def lower(self, observations: Floats, error: Error) -> Floats:
-        """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any of n looks."""
-        needed = -np.log(error)
+    def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
+        """(..., n) observations in their order -> which means (...) are refuted at any of n looks."""
         log_capital, prices = self._bets(observations, None), self._prices_of(observations)
-        refuted, open_ = self.certain(observations)
-        for _ in range(_HALVINGS):
-            middle = (refuted + open_) / 2
-            out = log_capital(prices(middle)).max(axis=-1, initial=0.0) >= needed
-            refuted, open_ = np.where(out, middle, refuted), np.where(out, open_, middle)
-        return refuted
+        return lambda mean: log_capital(prices(mean)).max(axis=-1, initial=0.0) >= -np.log(error)
 
     def certain(self, observations: Floats) -> Interval:
         """(..., n) observations -> what holds whatever the others are: exact once the population is exhausted."""

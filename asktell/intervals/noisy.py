@@ -21,20 +21,19 @@ at the last one.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
-from asktell.intervals.base import AbstractBounded, Error, Floats
+from asktell.intervals.base import AbstractBounded, Bets, Error, Floats
 from asktell.intervals.betting import Betting
 
 _FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement
 _CAP = 0.95  # of the capital, at most, is lost at one observation; a judgement
 _EVIDENCE = 13.0  # 2 log(looks / error), as in `betting`; for 33 looks and an error of .05, say
 _VARIANCES = 0.25 / 4.0 ** np.arange(5)  # a grid from the largest of scores in [0, 1]; a bet is sized for each
-_HALVINGS = 24  # numerical: bounds to 6e-8 of the range
 
 
 @final
@@ -60,36 +59,19 @@ class NoisyBetting(AbstractBounded):
             found.append(min(most, math.ceil(found[-1] * _FACTOR)))
         return found
 
-    def lower(self, observations: Floats, error: Error) -> Floats:
-        """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any look."""
+    def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
+        """(..., n) observations in their order -> which means (...) are refuted at any look."""
         y = self.scaled(observations)
-        looks = [n for n in self.looks if n <= y.shape[-1]]
-        needed = -np.log(error)
-        refuted, open_ = np.zeros(y.shape[:-1]), np.ones(y.shape[:-1])
-        for _ in range(_HALVINGS if looks else 0):
-            middle = (refuted + open_) / 2
-            out = self._most_log_capital(y, looks, middle) >= needed
-            refuted, open_ = np.where(out, middle, refuted), np.where(out, open_, middle)
-        return np.asarray(self.low + (self.high - self.low) * refuted)
+        return lambda mean: np.asarray(self._most_log_capital(y, self.scaled(mean)) >= -np.log(error))
 
-    def refutes(self, observations: Floats, claim: float, error: Error) -> npt.NDArray[np.bool_]:
-        """(..., n) observations in their order -> (...) whether a mean of at most `claim` is refuted."""
-        y = self.scaled(observations)
-        looks = [n for n in self.looks if n <= y.shape[-1]]
-        if claim < self.low or not looks:
-            return np.full(y.shape[:-1], claim < self.low)
-        needed = -np.log(error)
-        mean = np.full(y.shape[:-1], (claim - self.low) / (self.high - self.low))
-        return np.asarray(self._most_log_capital(y, looks, mean) >= needed)
-
-    def _most_log_capital(self, y: Floats, looks: list[int], mean: Floats) -> Floats:
+    def _most_log_capital(self, y: Floats, mean: Floats) -> Floats:
         """(..., n) scaled observations, (...) scaled claims -> (...): logarithm of the most capital at any look.
 
         Each look's is multiplied by its share of the error.
         """
         scores = sum(self.looks)
         most = np.full(y.shape[:-1], -np.inf)
-        for n in looks:
+        for n in [look for look in self.looks if look <= y.shape[-1]]:
             off = y[..., :n] - mean[..., None]
             rates = np.sqrt(_EVIDENCE / (n * _VARIANCES))
             logs = [

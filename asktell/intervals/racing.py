@@ -18,8 +18,8 @@ that nobody had seen by then. What was found before thus never changes as more s
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.base import Floats
-from asktell.intervals.betting import Bets, Betting
+from asktell.intervals.base import Bets, Floats
+from asktell.intervals.betting import Betting
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 _MOST_NUMBERS = 1 << 18  # of scores whose bets are computed at once; each has up to eight

@@ -24,7 +24,7 @@ import numpy as np
 
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
-from asktell.intervals.noisy import NoisyBetting, bounded
+from asktell.intervals.noisy import bounded
 from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet, check_no_segments
@@ -196,14 +196,9 @@ class Evidence:
                     continue
                 elif limits is None:
                     found[chunk] = self._asymptotically_above(x, claim, column)
-                elif problem.population is not None and problem.rounds is not None:
-                    noisy = NoisyBetting(*limits, problem.population, problem.rounds)
-                    found[chunk] = noisy.refutes(x, claim, self.error)
                 else:
-                    betting = Betting(*limits, problem.population)
-                    certain = betting.certain(x)
-                    refuted = betting.log_capital(x, np.full(len(x), claim)).max(axis=1) >= -np.log(self.error)
-                    found[chunk] = (refuted & (certain.high > claim)) | (certain.low > claim + rounding)
+                    sequence = bounded(*limits, problem.population, problem.rounds)
+                    found[chunk] = sequence.refutes(x, claim, self.error)
         return found
 
     def _asymptotically_above(self, x: Values, claim: float, column: int) -> Mask:
