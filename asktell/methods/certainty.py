@@ -132,10 +132,8 @@ class Evidence:
 
     def ahead(self, arms: Indices, others: Indices, column: int, claim: float, or_equal: bool = False) -> Mask:
         """(P,) whether each arm is certainly ahead of the other of its pair by more than the claim."""
-        limits = self.columns[column]
-        width = None if limits is None else limits[1] - limits[0]
         pairs = [self._pair(int(i), int(j), column) for i, j in zip(arms, others, strict=True)]
-        return self._above(pairs, None if width is None else (-width, width), claim, column, or_equal)
+        return self._above(pairs, _of_leads(self.columns[column]), claim, column, or_equal)
 
     def all_at_least(self, arms: Indices, columns: Iterable[int]) -> Mask:
         """(A,) whether an arm's mean is certainly 0 or more in each of the columns."""
@@ -147,9 +145,8 @@ class Evidence:
 
     def below(self, arms: Indices, column: int) -> Mask:
         """(A,) whether an arm's mean is certainly below 0."""
-        limits = self.columns[column]
-        mirrored = None if limits is None else (-limits[1], -limits[0])
-        return self._above([-self._own(int(arm), column) for arm in arms], mirrored, 0.0, column, or_equal=False)
+        own = [-self._own(int(arm), column) for arm in arms]
+        return self._above(own, _mirrored(self.columns[column]), 0.0, column, or_equal=False)
 
     def is_exhausted(self, arms: Indices) -> bool:
         """True if the arms are known exactly: they have seen every example, whose scores are not noisy."""
@@ -250,6 +247,21 @@ def _joined(state: State) -> Counts:
     return joined
 
 
+def slacks_of(goal: Goal) -> range:
+    """The columns of the goal's values that are slacks."""
+    return range(len(goal.objectives), len(goal.objectives) + len(goal.constraints))
+
+
+def _mirrored(limits: Limits) -> Limits:
+    """Those of the values with the other sign."""
+    return limits and (-limits[1], -limits[0])
+
+
+def _of_leads(limits: Limits) -> Limits:
+    """Those of one value minus another."""
+    return limits and (limits[0] - limits[1], limits[1] - limits[0])
+
+
 def columns_of(goal: Goal, scores: Values) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values, where they are known."""
     limits: dict[str, tuple[float, float]] = dict(goal.ranges)
@@ -280,74 +292,52 @@ class Proofs:
 
     def __init__(self, state: State) -> None:
         self.goal: Goal = state.problem.goal
-        seen = state.seen, state.history, state.missing
-        self._rows = Evidence.of(*seen, None, columns_in(self.goal, self.goal.ranges))
-        ranges = zip(self._rows.columns, self._rows._values.T, strict=True)
-        self._ranges = [_range(limits, values) for limits, values in ranges]
-        self.columns = tuple((r.low, r.high) if np.isfinite(r.high) else None for r in self._ranges)
+        ranges = columns_in(self.goal, self.goal.ranges)
+        self._rows = Evidence.of(state.seen, state.history, state.missing, None, ranges)
+        values = self._rows._values
+        self.columns = tuple(r or _few_values(x) for r, x in zip(ranges, values.T, strict=True))
+        self._largest = np.abs(values).max(axis=0, initial=0.0).tolist()
+        self._spreads = (np.ptp(values, axis=0) if len(values) else np.zeros(len(ranges))).tolist()
 
     def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
         """True if a bound on the lead of one prompt over another is proven."""
-        range_, rows = self._ranges[column], self._rows
+        rows, limits = self._rows, self.columns[column]
         if rows.problem.population is None:
-            upper = -self._lower(-rows._own(arm, column), range_.mirrored, error / 2)
-            return upper - self._lower(rows._own(over, column), range_, error / 2) <= most + _ROUNDING
-        return self._lower(rows._pair(over, arm, column), range_.of_differences, error) >= -most - _ROUNDING
+            upper = -self._lower(-rows._own(arm, column), column, _mirrored(limits), error / 2)
+            return upper - self._lower(rows._own(over, column), column, limits, error / 2) <= most + _ROUNDING
+        return self._lower(rows._pair(over, arm, column), column, _of_leads(limits), error) >= -most - _ROUNDING
 
-    def keeps(self, arm: int, column: int, least: float, error: float) -> bool:
-        """True if a lower bound on a prompt's value is proven."""
-        return self._lower(self._rows._own(arm, column), self._ranges[column], error) >= least - _ROUNDING
+    def keeps(self, arm: int, least: float, error: float) -> bool:
+        """True if a lower bound on a prompt's slack is proven for each constraint."""
+        each = ((k, self._rows._own(arm, k)) for k in slacks_of(self.goal))
+        return all(self._lower(own, k, self.columns[k], error) >= least - _ROUNDING for k, own in each)
 
-    def misses(self, arm: int, column: int, error: float) -> bool:
-        """True if a prompt's value is proven to be below 0."""
-        return self._lower(-self._rows._own(arm, column), self._ranges[column].mirrored, error) > _ROUNDING
+    def misses(self, arm: int, error: float) -> bool:
+        """True if a prompt's slack is proven to be below 0 for one of the constraints."""
+        each = ((k, -self._rows._own(arm, k)) for k in slacks_of(self.goal))
+        return any(self._lower(own, k, _mirrored(self.columns[k]), error) > _ROUNDING for k, own in each)
 
-    def _lower(self, observed: Vector, range_: "Range", error: float) -> float:
-        (low, high, spread, largest), problem = range_, self._rows.problem
+    def _lower(self, observed: Vector, column: int, limits: Limits, error: float) -> float:
+        problem, spread = self._rows.problem, self._spreads[column]
         if len(observed) < 2 or spread == 0.0:
             # That all scores agree so far tells nothing of how far another may be off.
             return float(observed.mean()) if len(observed) == problem.exhausted_at else -np.inf
-        if np.isfinite(high):
-            return float(
-                bounded(low, high, problem.population, problem.rounds).lower(np.clip(observed, low, high), error)
-            )
+        if limits is not None:
+            sequence = bounded(*limits, problem.population, problem.rounds)
+            return float(sequence.lower(np.clip(observed, *limits), error))
         squares = (observed - observed.mean()) ** 2
         if len(observed) != problem.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
             return -np.inf
-        observed = decimal(observed, largest)
+        observed = decimal(observed, self._largest[column])
         scale = spread if mostly_equal(observed) else 0.0
         return float(Asymptotic(problem.exhausted_at).lower(observed, error, scale))
 
 
-class Range(NamedTuple):
-    """Bounds on a metric's values, infinite if unknown, how far apart those seen are, and the largest of them."""
-
-    low: float
-    high: float
-    spread: float
-    largest: float
-
-    @property
-    def mirrored(self) -> "Range":
-        """That of the values with the other sign."""
-        return self._replace(low=-self.high, high=-self.low)
-
-    @property
-    def of_differences(self) -> "Range":
-        """That of one value minus another."""
-        return self._replace(low=self.low - self.high, high=self.high - self.low)
-
-
-def _range(limits: Limits, values: Vector) -> Range:
+def _few_values(values: Vector) -> Limits:
+    """The limits of what was seen, where that was few values again and again."""
     seen, counts = np.unique(values, return_counts=True)
-    spread = float(np.ptp(seen)) if len(seen) else 0.0
-    largest = float(np.abs(seen).max(initial=0.0))
-    if limits is not None:
-        return Range(*limits, spread, largest)
     # Few scores are of few values too: each has to have come again.
-    if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
-        return Range(float(seen[0]), float(seen[-1]), spread, largest)
-    return Range(-np.inf, np.inf, spread, largest)
+    return (float(seen[0]), float(seen[-1])) if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1 else None
 
 
 def unproven(state: State, answer: list[int], means: Means, error: float, tolerance: float) -> Indices:
@@ -386,16 +376,12 @@ def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, t
     n_constraints = len(evidence.goal.constraints)
     part = error / 2 if n_constraints else error
     of_rival = part / max(1, len(rivals) + n_constraints)
-    slacks = range(1, n_constraints + 1)
     open_ = [
         int(rival)
         for rival in rivals
-        if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival)
-        and not any(evidence.misses(rival, k, of_rival) for k in slacks)
+        if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival) and not evidence.misses(rival, of_rival)
     ]
-    if open_ or not all(
-        evidence.keeps(best, k, -tolerance, part / ((len(rivals) + 1) * n_constraints)) for k in slacks
-    ):
+    if open_ or not evidence.keeps(best, -tolerance, part / ((len(rivals) + 1) * max(1, n_constraints))):
         open_.append(best)
     return np.array(open_, dtype=np.int64)
 
@@ -409,21 +395,15 @@ def _unproven_front(
     which it either keeps within the tolerance or misses, so that only one of the two can be wrong.
     """
     goal, everyone = evidence.goal, np.union1d(members, rivals)
-    columns, slacks = range(len(goal.objectives)), range(len(goal.objectives), values.shape[1])
+    columns = range(len(goal.objectives))
     values = values[:, : len(columns)]
-    each = error / max(1, len(everyone) * ((len(everyone) - 1) * len(columns) + len(slacks)))
+    each = error / max(1, len(everyone) * ((len(everyone) - 1) * len(columns) + len(goal.constraints)))
 
-    def misses(arm: int) -> bool:
-        return any(evidence.misses(arm, k, each) for k in slacks)
+    def at_most(arm: int, over: int, column: int, most: float = tolerance) -> bool:
+        return evidence.lead_is_at_most(arm, over, column, most, each)
 
-    def at_most(arm: int, over: int, column: int) -> bool:
-        return evidence.lead_is_at_most(arm, over, column, tolerance, each)
-
-    def below(arm: int, over: int, column: int) -> bool:
-        return at_most(arm, over, column) if tolerance else evidence.lead_is_at_most(arm, over, column, -1e-9, each)
-
-    infeasible = {rival for rival in rivals.tolist() if misses(rival)}
-    open_ = {m for m in members.tolist() if not all(evidence.keeps(m, k, -tolerance, each) for k in slacks)}
+    infeasible = {rival for rival in rivals.tolist() if evidence.misses(rival, each)}
+    open_ = {m for m in members.tolist() if not evidence.keeps(m, -tolerance, each)}
     for rival in sorted(set(rivals.tolist()) - infeasible):
         behind = (values[rival] - values[members]).max(axis=1)
         likely = members[np.argsort(behind, kind="stable")[:_TRIED]]
@@ -432,9 +412,9 @@ def _unproven_front(
     for member in members.tolist():
         for other in sorted(set(everyone.tolist()) - infeasible - {member}):
             by_lead = np.argsort(values[other] - values[member], kind="stable")
-            if any(below(other, member, int(k)) for k in by_lead) or all(at_most(other, member, k) for k in columns):
-                continue
-            open_ |= {member, other}
+            below = any(at_most(other, member, int(k), tolerance or -1e-9) for k in by_lead)
+            if not below and not all(at_most(other, member, k) for k in columns):
+                open_ |= {member, other}
     return np.array(sorted(open_), dtype=np.int64)
 
 

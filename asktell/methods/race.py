@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 
 from asktell.methods.belief import Known
-from asktell.methods.certainty import Evidence
+from asktell.methods.certainty import Evidence, slacks_of
 from asktell.methods.elimination import rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
@@ -122,7 +122,7 @@ class Race:
         if (evidence.counts[stays] == 0).any() and (len(stays) > 1 or state.failures.count(int(stays[0]))):
             return None
         if isinstance(goal, BestFeasible):
-            kept = evidence.all_at_least(stays, _slacks(goal))
+            kept = evidence.all_at_least(stays, slacks_of(goal))
             means = evidence.means[stays, 0]
             if not kept.any():
                 return None
@@ -138,7 +138,7 @@ class Race:
         They certainly keep every constraint; whether the others do does not matter.
         """
         n_objectives = len(goal.objectives)
-        means, kept = evidence.means[stays, :n_objectives], evidence.all_at_least(stays, _slacks(goal))
+        means, kept = evidence.means[stays, :n_objectives], evidence.all_at_least(stays, slacks_of(goal))
         if not kept.any():
             return None
         if evidence.is_exhausted(stays):
@@ -265,11 +265,11 @@ def _worse(evidence: Evidence, state: State) -> dict[int, str]:
     if evidence.race:
         return dict.fromkeys(np.intersect1d(active, evidence.worse(state)).tolist(), _WORSE)
     reasons: dict[int, str] = {}
-    for q, constraint in zip(_slacks(goal), goal.constraints, strict=True):
+    for q, constraint in zip(slacks_of(goal), goal.constraints, strict=True):
         missed = active[evidence.below(active, q)]
         reasons |= {arm: f"certainly misses {constraint}" for arm in missed.tolist() if arm not in reasons}
     seen = active[evidence.counts[active] > 0]
-    rivals = seen[evidence.all_at_least(seen, _slacks(goal))]
+    rivals = seen[evidence.all_at_least(seen, slacks_of(goal))]
     if isinstance(goal, BestFeasible):
         open_ = np.array([arm for arm in active.tolist() if arm not in reasons], dtype=np.int64)
         if len(rivals):
@@ -289,11 +289,6 @@ def _worse(evidence: Evidence, state: State) -> dict[int, str]:
         at = np.flatnonzero(dominated & ~somewhere)
         somewhere[at] = evidence.ahead(rivals[at], others[at], q, 0.0)
     return reasons | dict.fromkeys(others[dominated & somewhere].tolist(), "certainly dominated by another prompt")
-
-
-def _slacks(goal: Goal) -> range:
-    first = len(goal.objectives)
-    return range(first, first + len(goal.constraints))
 
 
 def _most_dominating(means: Values, may: Mask) -> Indices:
