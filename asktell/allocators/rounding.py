@@ -8,7 +8,7 @@ prediction, in units of the noise of one pull.
 import numpy as np
 import numpy.typing as npt
 
-from asktell.numerics.arrays import Counts, Features, Matrix
+from asktell.numerics.arrays import Counts, Features, Indices, Matrix
 
 Weights = npt.NDArray[np.float64]
 
@@ -113,7 +113,7 @@ def greedy_fill(x: Features, weights: Weights, n: int, capacity: Counts) -> Coun
     counts = np.zeros(len(x), dtype=np.int64)
     d = x.shape[1]
     for rows in (np.sqrt(weights)[:, None] * x, x):
-        chosen = _pivots(rows, d)
+        chosen = _pivots(rows)
         if len(chosen) == d:
             break
     counts[chosen] = 1
@@ -129,22 +129,13 @@ def greedy_fill(x: Features, weights: Weights, n: int, capacity: Counts) -> Coun
     return counts
 
 
-def _pivots(rows: Features, d: int) -> list[int]:
-    """Up to d linearly independent rows, each time the one farthest from the span of those before."""
-    rest = rows.copy()
-    chosen: list[int] = []
-    norms = (rest**2).sum(axis=1)
-    least = 1e-18 * norms.max(initial=0.0)
-    while len(chosen) < d:
-        best = int(norms.argmax())
-        if norms[best] <= least:
-            break
-        direction = rest[best] / np.sqrt(norms[best])
-        rest -= np.outer(rest @ direction, direction)
-        norms = (rest**2).sum(axis=1)
-        chosen.append(best)
-        norms[chosen] = 0.0
-    return chosen
+def _pivots(rows: Features) -> Indices:
+    """Linearly independent rows, each time the one farthest from the span of those before."""
+    from scipy import linalg  # here, to keep the import of asktell light
+
+    r, order = linalg.qr(rows.T, mode="r", pivoting=True)
+    length = np.abs(np.diag(r))
+    return np.asarray(order[: len(length)][length > 1e-9 * length.max(initial=0.0)])
 
 
 def exchange(x: Features, counts: Counts, capacity: Counts) -> Counts:

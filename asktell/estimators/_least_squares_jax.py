@@ -18,7 +18,6 @@ class Fit(NamedTuple):
 
     means: Array
     leverage: Array
-    outside: Array
     pulled_rank: Array
     sum_of_squares: Array
 
@@ -71,12 +70,10 @@ def fit(features: Array, means: Array, counts: Array, active: Array, ridge: Arra
     inverse = jnp.where(seen | (little > 0), 1.0 / jnp.where(t**2 + little > 0, t**2 + little, 1.0), 0.0)
     theta = wt.T @ ((inverse * t)[:, None] * (u.T @ targets))
     rotated = z @ wt.T
-    outside = jnp.where(seen, 0.0, rotated**2).sum(axis=1) > 1e-12 * jnp.maximum(1.0, (rotated**2).sum(axis=1))
     fitted = level + z @ theta
     return Fit(
         means=fitted,
         leverage=(rotated**2 * inverse).sum(axis=1),
-        outside=outside,
         pulled_rank=pulled_rank,
         sum_of_squares=(counts[:, None] * (means - fitted) ** 2).sum(axis=0),
     )

@@ -4,16 +4,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from asktell.numerics.arrays import Features, Indices, Mask, Means
+from asktell.numerics.arrays import Features, Indices, Means
 from asktell.numerics.tally import Tally
 
 
 class Estimates(NamedTuple):
-    """The active arms, in metric units: `means` and `standard_errors` (A, m); `flagged` (A,) marks guesses."""
+    """The active arms, in metric units, (A, m) each."""
 
     means: Means
     standard_errors: Means
-    flagged: Mask
 
 
 @dataclass(frozen=True)

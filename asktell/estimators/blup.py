@@ -66,16 +66,14 @@ class BLUP(AbstractEstimator):
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
-        """Posterior means and standard errors of the active arms; arms without a pull are flagged.
+        """Posterior means and standard errors of the active arms.
 
         Without features every sample mean is shrunk to the average.
         """
         n_arms = len(sample.tally.counts)
         features = np.zeros((n_arms, 1)) if sample.features is None else sample.features
         prediction = self.predict(sample.tally, features, sample.population)
-        active = sample.active
-        unseen = sample.tally.counts[active] == 0
-        return Estimates(prediction.means[active], prediction.standard_errors[active], unseen)
+        return Estimates(prediction.means[sample.active], prediction.standard_errors[sample.active])
 
     def predict(self, tally: Tally, features: Features, population: int | None = None) -> Prediction:
         """Estimates of all K arms, from at least one pull; `features` (K, d)."""

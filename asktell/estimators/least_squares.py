@@ -29,8 +29,7 @@ def least_squares(
     squared deviations within arms, which add to the residuals; `active` (K,), by default all. Arms that are not
     active take part as far as their features lie in the span. The ridge acts on columns of unit variance and never
     on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
-    the normal matrix is added, towards the average. Flags arms whose features are not in the span of the pulled arms'
-    features, so that only a ridge decides.
+    the normal matrix is added, towards the average.
     """
     from asktell.estimators import _least_squares_jax
 
@@ -50,16 +49,13 @@ def least_squares(
     freedom = int(counts.sum()) - int(fit.pulled_rank)
     squares = fit.sum_of_squares + (0.0 if deviations is None else deviations[pulled].sum(axis=0))
     variance = squares / freedom if freedom > 0 else np.full(means.shape[1], np.nan)
-    return Estimates(fit.means[:n], np.sqrt(fit.leverage[:n, None] * variance), fit.outside[:n])
+    return Estimates(fit.means[:n], np.sqrt(fit.leverage[:n, None] * variance))
 
 
 @final
 @dataclass(frozen=True)
 class LeastSquares(AbstractEstimator):
-    """Linear in the features; `ridge` acts on columns of unit variance, `intercept` appends a constant.
-
-    Flags arms outside the span of what was pulled.
-    """
+    """Linear in the features; `ridge` acts on columns of unit variance, `intercept` appends a constant."""
 
     ridge: float = 0.0
     intercept: bool = True
@@ -79,4 +75,4 @@ class LeastSquares(AbstractEstimator):
         fit = least_squares(
             sample.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
         )
-        return Estimates(fit.means[chosen], fit.standard_errors[chosen], fit.flagged[chosen])
+        return Estimates(fit.means[chosen], fit.standard_errors[chosen])

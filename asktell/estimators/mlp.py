@@ -23,7 +23,7 @@ class MLP(AbstractEstimator):
 
     `hidden` units, averaged over `members` networks that differ in their random start; `regularization` times the
     sum of squared parameters is added to the mean squared error; `steps` of Adam at `learning_rate`. Networks are
-    fitted to all pulled arms; an arm without a pull is predicted like the others, and flagged. There are up to 512
+    fitted to all pulled arms; an arm without a pull is predicted like the others. There are up to 512
     hidden units, 100 members and 100,000 steps.
     """
 
@@ -80,7 +80,7 @@ class MLP(AbstractEstimator):
         unexplained = np.maximum(total - noise * n_pulled / n_pulls, 0.0)
         errors = np.sqrt(between + noise / n_pulls * gain + unexplained) * np.where(varies, unit, 0.0)
         means = centre + np.where(varies, unit, 0.0) * mean
-        return Estimates(means[active], errors[active], ~pulled[active])
+        return Estimates(means[active], errors[active])
 
     def _fit(self, x: Features, y: Means, weights: Vector, seed: int) -> tuple[Draws, Vector, Vector]:
         """Outputs, gain and freedom of `_mlp_jax.Fit`, from padded arrays: one compilation serves every round."""

@@ -9,7 +9,7 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 @final
 @dataclass(frozen=True)
 class SampleMean(AbstractEstimator):
-    """An arm without a pull gets the mean over the pulled active arms, and is flagged."""
+    """An arm without a pull gets the mean over the pulled active arms."""
 
     is_model: ClassVar[bool] = False
 
@@ -19,4 +19,4 @@ class SampleMean(AbstractEstimator):
         unseen = tally.counts[active] == 0
         if unseen.any() and not unseen.all():
             means[unseen] = means[~unseen].mean(axis=0)
-        return Estimates(means, tally.standard_errors(sample.population)[active], unseen)
+        return Estimates(means, tally.standard_errors(sample.population)[active])

@@ -136,14 +136,14 @@ class Elimination:
 
     @needs_extra("structured")
     def estimates(self, state: State, active: Indices, pooled: Tally | None = None) -> Estimates:
-        """Estimates of the active arms from what is known now; flagged zeros where nothing is.
+        """Estimates of the active arms from what is known now; zeros where nothing is.
 
         `pooled` is `state.current_tally()`, for callers that have it.
         """
         tally = state.round_tally() if self.data == "round" else pooled or state.current_tally()
         if not tally.counts.any():
             shape = (len(active), tally.sums.shape[1])
-            return Estimates(np.zeros(shape), np.full(shape, np.nan), np.ones(len(active), dtype=bool))
+            return Estimates(np.zeros(shape), np.full(shape, np.nan))
         problem = state.problem
         seed = int(counters.integers(problem.seed, "estimator", 2**31 - 1, len(state.decisions))[0])
         found = self.estimator.estimate(Sample(tally, active, problem.features, problem.population, seed))

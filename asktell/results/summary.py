@@ -294,7 +294,7 @@ def _prompt_results(
         means, errors, new_errors = found.means, found.errors, found.new_errors
     else:
         if isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
-            found_means, errors[active], _ = method.estimates(state, active)
+            found_means, errors[active] = method.estimates(state, active)
             means[active] = found_means[:, : means.shape[1]]  # behind them are those in segments
         means, errors = means.copy(), errors.copy()
         for arm, (_, departed) in state.left.items():

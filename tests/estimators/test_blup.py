@@ -113,13 +113,12 @@ def test_an_arm_that_has_seen_every_example_is_known_exactly() -> None:
     np.testing.assert_allclose(estimates.standard_errors, 0.0, atol=1e-3)
 
 
-def test_unpulled_arms_are_predicted_with_larger_errors_and_flagged() -> None:
+def test_unpulled_arms_are_predicted_with_larger_errors() -> None:
     x, truth, _ = problem(64, 1, smooth=1.0, own=0.0)
     arms = np.repeat(np.arange(50), 4)
     noise = 0.3 * np.random.default_rng(1).normal(size=(len(arms), 2))
     tally = Tally.empty(64, 2).plus(arms, truth[arms] + noise)
     estimates = BLUP().estimate(Sample(tally, np.arange(64), x))
-    assert estimates.flagged.tolist() == [False] * 50 + [True] * 14
     assert estimates.standard_errors[50:].mean() > estimates.standard_errors[:50].mean()
     assert error(estimates.means[50:], truth[50:]) < 0.6 * truth[50:].std()
 

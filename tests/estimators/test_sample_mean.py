@@ -97,11 +97,10 @@ def test_every_metric_is_summed_by_itself(scores: npt.NDArray[np.float64]) -> No
         assert together.standard_errors(None)[0, j] == alone.standard_errors(None)[0, 0]
 
 
-def test_an_arm_without_a_pull_gets_the_mean_over_the_pulled_active_arms_and_is_flagged() -> None:
+def test_an_arm_without_a_pull_gets_the_mean_over_the_pulled_active_arms() -> None:
     pulled = tally([(0, 1.0), (1, 3.0), (1, 5.0), (3, 100.0)], n_arms=4)
     estimates = SampleMean().estimate(Sample(pulled, np.array([0, 1, 2])))
     np.testing.assert_allclose(estimates.means[:, 0], [1.0, 4.0, 2.5])  # arm 3 is not active
-    assert estimates.flagged.tolist() == [False, False, True]
     assert np.isfinite(estimates.means).all()
 
 
