@@ -32,7 +32,6 @@ from asktell.errors import (
 
 if TYPE_CHECKING:
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
-    from asktell.posterior.profile import ExampleProfile
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
     from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from asktell.service.client import RemoteStudy
     from asktell.simulation.simulate import simulate
     from asktell.simulation.simulation import Simulation
+    from asktell.state.profile import ExampleProfile
     from asktell.studies.study import Study
 
 __all__ = [
@@ -56,7 +56,7 @@ __all__ = [
 
 _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
-    "asktell.posterior.profile": ("ExampleProfile",),
+    "asktell.state.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),

@@ -11,7 +11,6 @@ from asktell._util.cached import cached_property
 from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Indices, Vector
-from asktell.posterior.profile import ExampleProfile
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
 from asktell.problem import checks
@@ -22,6 +21,7 @@ from asktell.problem.examples import Examples, numbered
 from asktell.problem.features import rank, text_features
 from asktell.problem.goals import Goal
 from asktell.state.events import Added, Extended
+from asktell.state.profile import ExampleProfile
 
 AnyProfile: TypeAlias = ExampleProfile | Mapping[str, Any]
 """A profile, or the data of its JSON."""
