@@ -1,8 +1,9 @@
 """Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine.
 
 How a prompt is chosen: all that is known is an immutable `State` (`asktell.state`). `ask` hands out the next pull of
-its plan, a prompt and an example; pulls that were handed back come first. When the plan is used up, `decide` has the
-method (`asktell.methods`) read the state and decide who leaves, who is accepted, and what to pull next. That decision
+its plan, a prompt and an example; pulls that were handed back come first. When the plan is used up, the method
+("auto": `asktell.methods.adaptive`) reads the state and decides what to pull next, who leaves, and who is accepted: in
+`ask` while trials are pending, otherwise in the `tell` or `fail` of the last one. That decision
 is an event, as are what was asked and told, and `apply` folds each event into the next state. So a saved selector, or
 another process that reads the events, stands exactly where this one stands, and decides nothing twice.
 """
@@ -366,11 +367,11 @@ class Selector(Selection):
         features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
             structured methods need them, "auto" uses them. "text" makes them from the prompts' texts.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
-        sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement;
-            "iid" draws an example for every pull, as the paper does.
-        on_failure: "skip" (default): a failed evaluation is a missing value, and the prompt goes on with its next
-            example. Or the scores that it counts as, one for each metric: `{"accuracy": 0.0}`. Then it is an evaluation
-            of the budget like any other, and no prompt leaves for its failures.
+        sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement ("auto"
+            chooses each prompt's examples); "iid" draws an example for every pull, as the paper does.
+        on_failure: "skip" (default): a failed evaluation is a missing value, and the prompt goes on with another
+            example ("auto" decides again). Or the scores that it counts as, one for each metric: `{"accuracy": 0.0}`.
+            Then it is an evaluation of the budget like any other, and no prompt leaves for its failures.
         max_failure_rate: a prompt leaves as soon as more than this part of its evaluations fail, with a probability of
             99 % (uniform prior): by default after six failures out of the first six. 1: never. The baseline stays.
         baseline: id or text of the prompt in use today. It is never eliminated, and the answer is compared with it.
@@ -474,7 +475,7 @@ class Selector(Selection):
             self._sink(event)
 
     def _decide_when_nothing_is_pending(self) -> None:
-        """While trials are pending, `ask` decides, to know every score that has come by then.
+        """Decide once nothing is pending; otherwise `ask` decides, by every score that has come by then.
 
         With a log, `ask` always does: a paid score must not wait for a decision, or be lost by one.
         """
@@ -593,8 +594,8 @@ class Selector(Selection):
     def state(self) -> State:
         """The immutable state, to look at; with the decisions that are due if nothing is pending.
 
-        All that is read is of this state. The decisions are made when somebody asks: reading changes nothing. Before
-        the first trial none is due.
+        All that is read is of this state. Due decisions are only looked ahead at: reading changes nothing.
+        Before the first trial none is due.
         """
         with self._lock:
             first = self._state

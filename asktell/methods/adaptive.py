@@ -1,8 +1,19 @@
-"""Adaptive: a posterior over all prompts at once, and every pull where it can still change the answer.
+"""Adaptive, the method that "auto" stands for: a posterior over all prompts, and pulls where the answer is in doubt.
 
-There are no rounds and no barrier. A decision plans a small batch of cells (prompt, example) from what is known by
-then; trials that are out are not planned again, and count as information that will come. What is known is in
-`asktell.methods.belief`, the choice of examples in `asktell.posterior.design`.
+1. The field: all prompts. For a single best one, if the budget is below two pulls each, as many as it has two pulls
+   for, drawn by chance.
+2. First every prompt in it is pulled once, in one plan; about eight share an example.
+3. Then each decision draws distinct prompts at random by weight, on the posterior's joint draws (`belief.py`):
+   - best feasible: the share of draws in which the prompt is best or second (top-two Thompson sampling, Russo 2016).
+     With a part f of the budget spent, only the A^(1 - f) prompts of the highest expected quality can be drawn.
+   - Pareto set: p (1 - p), where p is the probability of being in it.
+   Weights shrink with pulls that are out, with failures, and with cost, if the budget limits it.
+4. Each takes the examples that prompts in doubt share most (`asktell.posterior.design`).
+5. There are no rounds and no barrier: a decision plans `batch` of the prompts, later a sixteenth of the pulls so far,
+   while others are out. No prompt leaves before the end, except by failures.
+6. The answer has the highest expected quality, or is the most likely set.
+
+With a confidence, prompts for which the proof is missing come before step 3, and examples in one common order.
 """
 
 import math
@@ -24,15 +35,15 @@ from asktell.state import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and the development half of the recorded tables: docs/explanation/what-was-tried.md.
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
-_LEVEL_SHARE = 6.0  # where levels are held against thresholds
-_FACTORS_SHARE, _MOSTLY = 4.0, 0.5  # where levels explain most: of 2, 4 and 8 best on pairs of models
+_BOUNDED_SHARE = 6.0  # where means are held against thresholds
+_FACTORS_SHARE, _MOSTLY = 4.0, 0.5  # where factors' levels explain most: of 2, 4 and 8 best on pairs of models
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
 _FIRST_PART = 1 / 3  # of the budget, for arms that cover the factors' levels evenly
 _FEWEST_FOR_FACTORS = 60  # evaluations: of fewer, scores tell too little of levels (`benchmarks.selection.factors`)
 # What a decision may cost.
 _PULLS_BEFORE_A_LOOK = 16  # one more in sixteen changes little, and stops come that late at most
 _TRIES = 6  # of a prompt without a score, before others: six of six failures take it out at the rate of 1/2
-_LEAST_INTEREST = 1e-3  # of a contender that no draw has on top: less than one of 256 draws
+_LEAST_WEIGHT = 1e-3  # of a contender that no draw has on top: less than one of 256 draws
 _MOST_DRAWS = 10_000  # a probability is then known to .005
 
 
@@ -44,9 +55,10 @@ ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
 class Adaptive:
     """Sample where the answer is in doubt, judge by the posterior of a two-way model, answer by expected quality.
 
-    `share`: about how many prompts use each example; None: all where only differences count, few where a level is
-    to be held against a threshold. `batch`: pulls planned by one decision at most, as a part of the prompts.
-    `draws`: joint draws from the posterior per decision, at most 10,000; fewer for large pools.
+    `share`: about how many pulls each example gets; None: one of every prompt where only differences count, six where
+    a mean is to be held against a threshold. `batch`: prompts that one decision draws at most, as a part of all; more
+    where none was pulled yet. `draws`: joint draws from the posterior per decision, at most 10,000; fewer for large
+    pools.
 
     `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability;
     None: never. `confidence_kind`: "proof": by the posterior, and by a proof that holds without its model at every
@@ -99,10 +111,10 @@ class Adaptive:
         belief = self.belief(state)
         if not room or not len(open_):
             return self._finish(state, number, belief)
-        doubtful = None if self.confidence is None else self._unproven(state, belief)
-        if doubtful is not None and not len(doubtful):
+        unproven_arms = None if self.confidence is None else self._unproven(state, belief)
+        if unproven_arms is not None and not len(unproven_arms):
             return self._finish(state, number, belief)._replace(settled=True)
-        arms = self._choose(state, open_, min(room, self._batch_size(state)), number, belief, doubtful)
+        arms = self._choose(state, open_, min(room, self._batch_size(state)), number, belief, unproven_arms)
         n_asked = state.spent + len(state.missing) + len(state.pending)
         n_pulls = min(room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
         alone = len(open_) == 1 or room == 1
@@ -200,7 +212,7 @@ class Adaptive:
         return chosen if state.open_arms()[chosen].any() else active
 
     def _choose(
-        self, state: State, open_: Indices, room: int, number: int, belief: Belief | None, doubtful: Indices | None
+        self, state: State, open_: Indices, room: int, number: int, belief: Belief | None, unproven_arms: Indices | None
     ) -> Indices:
         """Distinct arms to pull: the first ones without any pull, then at random by how much is in doubt."""
         problem = state.problem
@@ -217,24 +229,24 @@ class Adaptive:
             turn = uniform if first is None else place[open_]
             order = open_[np.argsort(np.where(new, turn, np.inf), kind="stable")]
             return order[: min(int(new.sum()), state.room)]
-        if doubtful is not None and (missing := np.intersect1d(doubtful, open_)).size:
+        if unproven_arms is not None and (missing := np.intersect1d(unproven_arms, open_)).size:
             # They are compared on common examples, so whoever has fewer comes first.
             return missing[np.argsort((seen + out)[missing], kind="stable")][:room]
         if belief is None:
             return open_[np.argsort(uniform, kind="stable")][:room]
-        interest = np.where(self._contend(state, belief, open_), belief.interest[open_] + _LEAST_INTEREST, 0.0)
+        weight = np.where(self._contend(state, belief, open_), belief.weight[open_] + _LEAST_WEIGHT, 0.0)
         # What is out will tell: an arm with a pull out is worth a fraction of one without.
-        interest = interest / (1.0 + out[open_])
+        weight = weight / (1.0 + out[open_])
         failed = state.missing.per_arm(state.problem.n_arms)
-        interest *= ((1.0 + seen) / (1.0 + seen + failed))[open_]  # a pull is worth as much as its chance of a score
+        weight *= ((1.0 + seen) / (1.0 + seen + failed))[open_]  # a pull is worth as much as its chance of a score
         if problem.allowance.cost is not None:
-            interest = interest / state.costs.expected_all(problem.n_arms)[open_]
-        top = float(interest.max())
-        interest = interest / top + 1e-9 if top > 0 else np.ones(len(interest))
-        several = int(np.ceil(interest.sum() ** 2 / (interest**2).sum()))
+            weight = weight / state.costs.expected_all(problem.n_arms)[open_]
+        top = float(weight.max())
+        weight = weight / top + 1e-9 if top > 0 else np.ones(len(weight))
+        effective = int(np.ceil(weight.sum() ** 2 / (weight**2).sum()))  # number of prompts in doubt (Kish 1965)
         # Weighted sampling without replacement (Efraimidis & Spirakis 2006).
-        order = open_[np.argsort(-np.log(uniform) / interest, kind="stable")]
-        chosen = order[: max(1, min(room, several))]
+        order = open_[np.argsort(-np.log(uniform) / weight, kind="stable")]
+        chosen = order[: max(1, min(room, effective))]
         baseline = problem.baseline
         tried = seen + out + np.maximum(0, failed - seen)  # where most fail, more tries are no cure
         behind = baseline is not None and tried[baseline] < seen.max()
@@ -282,11 +294,11 @@ class Adaptive:
         # Candidates of a level often score alike on an example, whatever else they differ in: they take several.
         spread = not first and belief is not None and of_first is not None and belief.explained > _MOSTLY
         by_doubt = None if first or spread else belief
-        doubt, informative = (None, None) if by_doubt is None else (by_doubt.interest, by_doubt.informative)
+        doubt, informative = (None, None) if by_doubt is None else (by_doubt.weight, by_doubt.informative)
         share = self.share
         if share is None:
-            levels = _LEVEL_SHARE if problem.goal.is_constrained else float(problem.n_arms)
-            share = _FACTORS_SHARE if spread else _FIRST_SHARE if first else levels
+            paired = _BOUNDED_SHARE if problem.goal.is_constrained else float(problem.n_arms)
+            share = _FACTORS_SHARE if spread else _FIRST_SHARE if first else paired
         used_arms, used = _used_places(state, problem.telling_place)
         noise = belief.noise if belief is not None and alone and problem.is_noisy else None
         where = None
@@ -307,7 +319,7 @@ class Adaptive:
         problem = state.problem
         used_arms, used = _used_places(state, problem.telling_place)
         share = _FIRST_SHARE if self.share is None else self.share
-        places = design.joining_examples(arms, used_arms, used, len(problem.order), share, belief.interest)
+        places = design.joining_examples(arms, used_arms, used, len(problem.order), share, belief.weight)
         return tuple(zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True))
 
     def _in_order(self, state: State, arms: Indices, n_pulls: int) -> tuple[tuple[int, int], ...]:

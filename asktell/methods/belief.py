@@ -25,7 +25,7 @@ class Belief(NamedTuple):
     values: Draws  # (S, K, q)
     kept: Masks | None  # (K, c) who has always kept a bound at an end of the scale; None without constraints
     members: Masks | None  # (S, K) who is in the Pareto set of each draw, feasible or not; None for best feasible
-    interest: Vector  # (K,) how much a prompt's membership is in doubt
+    weight: Vector  # (K,) of a pull: P(best or second); of a Pareto set p (1 - p), p the probability of being in it
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
     alive: Indices  # who is a rival, ascending
@@ -137,12 +137,12 @@ def _belief(most_draws: int, problem: Problem, known: Known, averaged: bool) -> 
     n_draws = len(values)
     alive = _alive(problem, known)
     rivals = values if len(alive) == n_arms else values[:, alive]
-    interest, expected, members = np.zeros(n_arms), None, None
+    weight, expected, members = np.zeros(n_arms), None, None
     if isinstance(goal, BestFeasible):
         merits = membership.merit(rivals)
         order = by_chance(problem, alive)
         two = order[membership.ranking(np.take(merits, np.searchsorted(alive, order), axis=1))]
-        interest = np.bincount(two.ravel(), minlength=n_arms) / n_draws
+        weight = np.bincount(two.ravel(), minlength=n_arms) / n_draws
         expected = np.zeros(n_arms)
         expected[alive] = membership.quality(rivals).mean(axis=0)
     else:
@@ -150,14 +150,14 @@ def _belief(most_draws: int, problem: Problem, known: Known, averaged: bool) -> 
         members[:, alive] = membership.pareto_members(membership.standing(rivals, n_objectives))
         # Where nobody is feasible, the least violating prompt is wanted.
         p_member = members.mean(axis=0)
-        interest = p_member * (1.0 - p_member)
+        weight = p_member * (1.0 - p_member)
     return Belief(
         means=drawn.means,
         errors=drawn.errors,
         values=values,
         kept=kept if goal.is_constrained else None,
         members=members,
-        interest=interest,
+        weight=weight,
         expected=expected,
         informative=_informative(problem, told, history.scores(), drawn.fits),
         alive=alive,
