@@ -53,7 +53,8 @@ class Selection(ABC):
     `tell`, `observe`, `fail` and `release` return True if this call recorded something. They return False if there was
     nothing left to record: `tell` if the same scores were told before, `fail` and `release` if the trial is no longer
     pending, and all of them if, in a study, another worker has had the trial since. Anything else is an error, after
-    which nothing has changed.
+    which nothing has changed: an InvalidArgumentError if an argument cannot be used, such as a prompt that is unknown,
+    or whose name is the id of one and the text of another.
     """
 
     # Asking and telling
@@ -69,9 +70,6 @@ class Selection(ABC):
 
         None, or an empty list, means that the selection is `done`, or waits for the scores of `pending` trials. Never
         waits for scores.
-
-        Raises:
-            InvalidArgumentError: n is not a whole number of at least 0.
         """
         if n is not None:
             return self._ask(whole("n", n, 0))
@@ -97,8 +95,6 @@ class Selection(ABC):
 
         Raises:
             InvalidScoresError: a metric is missing, NaN, infinite or not a number; or the length is wrong.
-            InvalidArgumentError: the cost is not a finite number of at least 0, or is missing; or the prompt that is
-                named is ambiguous: the id of one and the text of another.
             UnknownTrialError: the trial was never asked, or has failed.
             ConflictingTellError: the trial was told before, with other scores.
         """
@@ -133,8 +129,6 @@ class Selection(ABC):
 
         Raises:
             InvalidScoresError: as for `tell`; or there are neither scores nor a cost.
-            InvalidArgumentError: the prompt is unknown or ambiguous, the example is unknown, or the cost is not a
-                number >= 0.
         """
 
     @abstractmethod
@@ -147,8 +141,6 @@ class Selection(ABC):
 
         Raises:
             UnknownTrialError: the trial was never asked.
-            InvalidArgumentError: the reason is neither text nor an exception, the cost is not a number >= 0, or the
-                prompt that is named is ambiguous.
         """
 
     @abstractmethod
@@ -159,7 +151,6 @@ class Selection(ABC):
 
         Raises:
             UnknownTrialError: the trial was never asked.
-            InvalidArgumentError: the prompt that is named is ambiguous.
         """
 
     # Going on
@@ -222,7 +213,6 @@ class Selection(ABC):
             key: as for `add`.
 
         Raises:
-            InvalidArgumentError: a number is not above 0, none is given, or what it extends has no limit.
             IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` go on.
         """
 
@@ -234,9 +224,6 @@ class Selection(ABC):
             text: sentences for the result's notes.
             topic: a later remark on the same one takes this one's place.
             doubtful: the scores are not to be trusted so far that anything is certain: results state no probability.
-
-        Raises:
-            InvalidArgumentError: the text is empty.
         """
 
     # Reading
@@ -252,9 +239,6 @@ class Selection(ABC):
 
         Prompt, example and this number identify an evaluation, in any run: use all three as the key of a cache of
         answers where `repeats` is above 1, and to derive a sampling seed. Always 0 where `repeats` is 1.
-
-        Raises:
-            InvalidArgumentError: the trial's prompt is none of these.
         """
 
     @property
@@ -315,11 +299,7 @@ class Selection(ABC):
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
-        """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`.
-
-        Raises:
-            InvalidArgumentError: a prompt is unknown, both are the same, or a number makes no sense.
-        """
+        """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
 
     @abstractmethod
     def evaluations(self, after: int = 0) -> Evaluations:
@@ -330,9 +310,6 @@ class Selection(ABC):
 
         Args:
             after: leave out the first so many.
-
-        Raises:
-            InvalidArgumentError: `after` is not a whole number of at least 0.
         """
 
     @abstractmethod
@@ -342,9 +319,6 @@ class Selection(ABC):
         Args:
             path: of the file; one that is there is replaced.
             about: what else to show about how it was made, by name: the model, the data, a commit.
-
-        Raises:
-            OSError: the file cannot be written.
         """
 
 
@@ -388,7 +362,6 @@ class Selector(Selection):
     A selector may be used from several threads. It saves to JSON text and continues from it exactly.
 
     Raises:
-        InvalidArgumentError: an argument has the wrong type, value or length; a prompt or an id is given twice.
         BudgetTooSmallError: the method cannot work with so few evaluations.
         IncompatibleMethodError: the method does not fit the goal, or lacks features.
     """

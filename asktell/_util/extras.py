@@ -17,11 +17,7 @@ def how_to_install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Turn an ImportError in the block into a MissingExtraError that names the extra to install.
-
-    Raises:
-        MissingExtraError: an import in the block failed.
-    """
+    """Turn an ImportError in the block into a MissingExtraError that names the extra to install."""
     try:
         yield
     except ImportError as error:
@@ -30,11 +26,7 @@ def needs_extra(extra: str) -> Iterator[None]:
 
 
 def check_extra(extra: str, *modules: str) -> None:
-    """Check that optional modules are installed, without importing them, so that constructors fail early.
-
-    Raises:
-        MissingExtraError: one is missing.
-    """
+    """Check that optional modules are installed, so that constructors fail early, without importing them."""
     for module in modules:
         if sys.modules.get(module) is None and importlib.util.find_spec(module) is None:
             raise MissingExtraError(f"No module named {module!r}. {how_to_install(extra)}", name=module)
@@ -44,9 +36,6 @@ def import_extra(module: str, extra: str) -> Any:
     """Import and return an optional module, late.
 
     The result is typed Any, so that type checking does not depend on which extras are installed.
-
-    Raises:
-        MissingExtraError: the module, or one that it needs, is missing.
     """
     with needs_extra(extra):
         return importlib.import_module(module)

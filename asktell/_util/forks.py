@@ -18,9 +18,7 @@ _renewals: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 def fresh_after_fork(obj: _T, renew: Callable[[_T], None]) -> None:
     """Call `renew(obj)` first thing in every forked process: it makes new locks and drops what may be half done.
 
-    Args:
-        obj: is not kept alive by this.
-        renew: a function, or a method of the class, that must neither wait nor raise.
+    `obj` is not kept alive by this. `renew`, a function or a method of the class, must neither wait nor raise.
     """
     _renewals[obj] = renew
 

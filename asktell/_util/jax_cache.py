@@ -16,9 +16,6 @@ def enable(path: str | os.PathLike[str]) -> Path:
     """Store every compiled function under `path` (created if need be) and read it from there; returns the folder.
 
     JAX by itself stores only what took more than a second to compile; the methods' functions take less.
-
-    Raises:
-        MissingExtraError: JAX is missing.
     """
     config = import_extra("jax", "structured").config
     folder = Path(path).expanduser()

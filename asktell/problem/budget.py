@@ -30,9 +30,6 @@ class Budget:
     least the most that it has cost before; for a prompt of which no cost is known, the most that any has cost. Then
     `cost` is exceeded by no more than what the trials out at that time cost above their reserves. Before the first
     cost is known, one trial is out at a time.
-
-    Raises:
-        InvalidArgumentError: neither limit is given, or a number makes no sense.
     """
 
     evaluations: int | None = None

@@ -14,14 +14,7 @@ _SHOWN = 5
 
 @final
 class Examples:
-    """The ids of a selection's N examples by position: which example is which, in every process and in every study.
-
-    Args:
-        ids: distinct texts.
-
-    Raises:
-        InvalidArgumentError: an id is no text, empty, or given twice; or there is none.
-    """
+    """The ids of a selection's N examples by position: which example is which, in every process and in every study."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids = tuple(ids)

@@ -27,9 +27,6 @@ def pca(embedding: npt.ArrayLike, d: int) -> PCA:
     """Reduce a (K, p) embedding to its first d principal components (K, d); zero columns beyond its rank.
 
     The signs are fixed: in every column the entry of the largest magnitude is positive.
-
-    Raises:
-        InvalidArgumentError: the embedding is not a finite matrix, or d is not positive.
     """
     x = _matrix(embedding)
     if d < 1:
@@ -94,9 +91,6 @@ def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Feature
     (1 + log tf) * idf, normalized and reduced to d - 1 principal components; the last column is the standardized
     logarithm of the length. The first component has unit variance, the others their natural share.
     `seed` chooses the hash.
-
-    Raises:
-        InvalidArgumentError: d is not positive.
     """
     if d < 1:
         raise InvalidArgumentError(f"text_features() got d={d}; the number of dimensions is at least 1.")

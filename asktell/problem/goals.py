@@ -534,9 +534,6 @@ def parse_goal(
 
     A bound is a number, or what `at_least` takes: {"bound": 2.0, "quantile": 0.95, "in_every_segment": True}.
     `worst_segment`: the objectives whose worst segment counts.
-
-    Raises:
-        InvalidArgumentError: the parts do not go together, or one is not what a goal can have.
     """
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
 

@@ -200,12 +200,7 @@ class Board:
         return self.selector.repeat_of(trial) if trial.id >= 0 else 1
 
     def take(self, trial: Trial, outcome: Outcome) -> None:
-        """Take the scores, or the failure.
-
-        Raises:
-            EvaluatorError: nothing but failures came.
-            MissingExtraError: the evaluator misses a package.
-        """
+        """Take the scores, or the failure; an EvaluatorError if nothing but failures came."""
         if missing := missing_extra(outcome):
             raise missing
         self._running.discard(trial.id)

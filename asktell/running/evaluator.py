@@ -35,11 +35,7 @@ class Calling(NamedTuple):
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> "Calling":
-        """How this one is.
-
-        Raises:
-            InvalidArgumentError: it is no evaluator.
-        """
+        """How this one is."""
         in_batches = callable(getattr(evaluator, "evaluate_batch", None))
         call = evaluator.evaluate_batch if in_batches else evaluator
         if not callable(call):

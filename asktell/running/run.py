@@ -99,9 +99,7 @@ def run(
     count against no prompt.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used; the evaluator cannot be called with a prompt and an example.
         EvaluatorError: the executor broke down, or nothing but failures came.
-        MissingExtraError: the evaluator misses a package.
         StorageError: a study's storage was out of reach for more than a minute.
     """
     if concurrency is not None:

@@ -115,10 +115,6 @@ class RemoteStudy(AbstractStudy):
 
         Raises:
             StudyNotFoundError: there is no study of this name.
-            ServiceError: the service cannot be reached.
-            AccessDeniedError: it refuses the token.
-            InvalidArgumentError: an argument cannot be used, or the examples are others; the message says which.
-            MissingExtraError: urllib3 is missing.
         """
         connection = Connection(url, token, timeout, retries)
         info = _record(connection.send("GET", path_of(name)), "definition", "max_cost", "examples")

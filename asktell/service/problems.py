@@ -50,15 +50,7 @@ _TITLES = {
 
 
 class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
-    """An error as an HTTP response.
-
-    Args:
-        status: of HTTP.
-        detail: what came, what was expected, what to do.
-        kind: the last part of its type; by default that of the status.
-        headers: of the answer.
-        members: further members of the document.
-    """
+    """An error as an HTTP response; `kind` is the last part of its type, by default that of the status."""
 
     def __init__(
         self,

@@ -28,12 +28,6 @@ def serve(arguments: argparse.Namespace) -> int:
     """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C; running requests are finished first.
 
     If a request does not finish, the process ends without it. As after a kill, everything confirmed is in the storage.
-
-    Raises:
-        InvalidArgumentError: the URL or a token or a proxy's address cannot be used, or other machines could reach it
-            without a token.
-        MissingExtraError: the packages of the service are missing.
-        OSError: the address is in use, or is none of this machine's.
     """
     whole("--max-mb", arguments.max_mb, 1, 2**20)
     whole("--port", arguments.port, 0, 65535)

@@ -283,21 +283,13 @@ _FEWEST, _ERROR = 4, 0.02  # repeats; of each of the two tests, so that both err
 
 
 class Repeated(NamedTuple):
-    """The cells that were scored more than once, each by its first score and its last.
+    """The cells that were scored more than once, each by its first score and its last."""
 
-    Attributes:
-        times: how many cells.
-        changed: in how many of them the scores differ.
-        late: how many were repeated late, when much had been evaluated in between.
-        late_changed: in how many of these the scores differ.
-        moved: (late, m) the last scores of these less the first.
-    """
-
-    times: int
-    changed: int
-    late: int
-    late_changed: int
-    moved: Matrix
+    times: int  # how many cells
+    changed: int  # in how many of them the scores differ
+    late: int  # how many were repeated late, when much had been evaluated in between
+    late_changed: int  # in how many of these the scores differ
+    moved: Matrix  # (late, m) the last scores of these less the first
 
     @property
     def has_drifted(self) -> bool:

@@ -26,10 +26,6 @@ def open_storage(location: Location) -> AbstractStorage:
     | `sqlite:///path`, `sqlite:////abs` | the same, written as a URL                                   |
     | `postgresql://user@host/database`  | a PostgreSQL database, by psycopg (`asktell[postgresql]`)    |
     | `memory://name`                    | this process's memory; gone at its end                       |
-
-    Raises:
-        InvalidArgumentError: the location is none of these.
-        MissingExtraError: psycopg is missing.
     """
     if isinstance(location, AbstractStorage):
         return location

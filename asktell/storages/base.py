@@ -33,20 +33,10 @@ class Transaction(Protocol):
         """The lines after a position, in their order; what other processes committed last included."""
 
     def append(self, line: Line) -> None:
-        """Add the next line, in ASCII.
-
-        Raises:
-            StudyNotFoundError: the study was deleted.
-            StorageError: there is a line at this position.
-        """
+        """Add the next line, in ASCII; a StorageError if there is one at its position."""
 
     def attach(self, trial: int, details: str) -> None:
-        """Keep details of a trial, in ASCII; once.
-
-        Raises:
-            StudyNotFoundError: the study was deleted.
-            StorageError: it has some already.
-        """
+        """Keep details of a trial, in ASCII; a StorageError if it has some."""
 
     def now(self) -> float:
         """The time by the storage's clock, at about the transaction's start or later."""
@@ -62,7 +52,8 @@ class AbstractStorage(ABC):
     """Studies by name, each a document (what is fixed), a log (what happened), and details of some trials.
 
     May be used from several threads. Every method raises StorageError if the storage is damaged, full, read-only or
-    out of reach, and StorageBusyError if another process holds it for too long; then nothing has changed.
+    out of reach, and StorageBusyError if another process holds it for too long; then nothing has changed. They
+    raise StudyNotFoundError if the study is not there, or was deleted, and `names` if there is nothing at this place.
     """
 
     @abstractmethod
@@ -79,35 +70,19 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def find(self, name: str) -> int:
-        """The key of a study.
-
-        Raises:
-            StudyNotFoundError: there is none of this name.
-        """
+        """The key of a study."""
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The names of all studies, in the order in which they were made.
-
-        Raises:
-            StudyNotFoundError: there is nothing at this place.
-        """
+        """The names of all studies, in the order in which they were made."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Remove a study with its log.
-
-        Raises:
-            StudyNotFoundError: there is none of this name.
-        """
+        """Remove a study with its log."""
 
     @abstractmethod
     def document(self, key: int) -> bytes:
-        """What the study was created with.
-
-        Raises:
-            StudyNotFoundError: the study was deleted.
-        """
+        """What the study was created with."""
 
     @abstractmethod
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
@@ -125,11 +100,8 @@ class AbstractStorage(ABC):
     def transaction(self, key: int, durable: bool) -> AbstractContextManager[Transaction]:
         """What is appended in the `with` block is committed at its end, or, after an exception, not at all.
 
-        Args:
-            key: of the study.
-            durable: whether the end waits until everything is on the disk. What is not durable survives the death of
-                every process; a crash of the machine may take the last of it, but never what came before something
-                that it leaves.
+        If `durable`, the end waits until everything is on the disk. What is not durable survives the death of every
+        process; a crash of the machine may take the last of it, but never what came before something that it leaves.
         """
 
     @abstractmethod
@@ -138,15 +110,10 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def check(self, patience: float = 1.0) -> None:
-        """Whether a study could be written to now, without writing: for a service that says whether it works.
+        """Raise StorageError if no study could be written to now, without writing: for a service that says if it works.
 
-        A place where nothing has been made yet is in order if something could be.
-
-        Args:
-            patience: seconds to wait for other threads and processes.
-
-        Raises:
-            StorageError: it could not.
+        A place where nothing has been made yet is in order if something could be. `patience` is the number of
+        seconds to wait for other threads and processes.
         """
 
     @abstractmethod

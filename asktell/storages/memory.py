@@ -59,12 +59,7 @@ class _Transaction:
 
 
 class MemoryStorage(AbstractStorage):
-    """Studies in memory, shared by the threads of a process.
-
-    Args:
-        url: its name in messages.
-        clock: gives seconds since 1970.
-    """
+    """Studies in memory, shared by the threads of a process."""
 
     def __init__(self, url: str = "memory://", clock: Callable[[], float] = time.time) -> None:
         self.url = url

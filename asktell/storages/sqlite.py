@@ -86,12 +86,8 @@ class _Transaction(SQLTransaction):
 class SQLiteStorage(SQLStorage):
     """Studies in one file, made when the first study is.
 
-    It is opened when it is first needed. For several threads, and goes on in a forked process.
-
-    Args:
-        path: of the file; its folder must exist.
-        clock: gives seconds since 1970.
-        patience: seconds to wait for other processes before StorageBusyError.
+    It is opened when it is first needed; its folder must exist. For several threads, and goes on in a forked process.
+    `patience` is the number of seconds to wait for other processes before StorageBusyError.
     """
 
     _open: sqlite3.Connection | None = None
@@ -263,11 +259,7 @@ class SQLiteStorage(SQLStorage):
             self._open = None
 
     def _compare_files(self) -> None:
-        """Refuse to go on with files that nobody else will find.
-
-        Raises:
-            StorageError: they have lost their names.
-        """
+        """Refuse to go on with files that nobody else will find."""
         for path, opened in self._files.items():
             try:
                 found = os.stat(path)

@@ -57,9 +57,6 @@ class AbstractStudy(Selection):
                 restarted goes on with its own, and is topped up to n.
             lease: seconds until the trials may be given to somebody else; 600 by default. Needs a worker.
             besides: ids of trials that the worker is busy with; n others are wanted. Needs a worker.
-
-        Raises:
-            InvalidArgumentError: an argument cannot be used.
         """
         if worker is not None:
             check_name("A worker", worker)
@@ -91,18 +88,11 @@ class AbstractStudy(Selection):
     ) -> bool:
         """Record the scores of a trial, in any order; arguments and errors of `Selector.tell`, and more.
 
-        False if the same scores were told before, or another worker told first.
-
-        Args:
-            trial: of a prompt that is named, the worker's own trial comes before its oldest.
-            scores: as for `Selector.tell`.
-            cost: as for `Selector.tell`.
-            worker: who tells.
-            details: what else to keep of it (the model's answer, seconds, other metrics), in JSON's types; stored
-                together with the scores, and given back by `evaluations`.
+        False if the same scores were told before, or another worker told first. Of a prompt that is named, the worker's
+        own trial comes before its oldest. `details` are what else to keep of it (the model's answer, seconds, other
+        metrics), in JSON's types; stored together with the scores, and given back by `evaluations`.
 
         Raises:
-            InvalidArgumentError: JSON cannot hold the details.
             ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was handed
                 out only once, by anybody.
         """
@@ -153,17 +143,10 @@ class AbstractStudy(Selection):
 
     @abstractmethod
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
-        """Extend a worker's leases to `lease` seconds from now; returns the trials that it still holds, oldest first.
+        """Extend a worker's leases, or that of one trial; returns the trials that it still holds, oldest first.
 
-        Args:
-            worker: its name.
-            trial: only this one; by default all that it holds.
-            lease: seconds; 600 by default.
-
-        A trial that is missing from the answer was told, or its lease had run out and somebody asked since.
-
-        Raises:
-            InvalidArgumentError: an argument cannot be used.
+        They last `lease` seconds from now, 600 by default. A trial that is missing from the answer was told, or its
+        lease had run out and somebody asked since.
         """
 
     @abstractmethod
@@ -184,11 +167,7 @@ class AbstractStudy(Selection):
         """The pending trials, oldest first, and who holds them."""
 
     def wait(self, seconds: float = 1.0) -> None:
-        """Let so many seconds pass, for whoever asked and got nothing.
-
-        Raises:
-            InvalidArgumentError: the seconds are not a number above 0.
-        """
+        """Let so many seconds pass, for whoever asked and got nothing."""
         time.sleep(check_seconds("seconds", seconds))
 
     @abstractmethod

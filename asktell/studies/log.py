@@ -176,13 +176,9 @@ Mark: TypeAlias = tuple[State, Leases]
 
 
 class LoggedSelector:
-    """A selector with leases, whose every change is noted as entries of a log.
+    """A selector with leases, whose every change is noted as entries of a log; it decides only when it is asked.
 
-    Attributes:
-        selector: to ask and tell. It decides only when it is asked.
-        leases: who holds what.
-        new: the entries since they were last cleared.
-        told: how many scores each worker told, as far as this object saw it.
+    `new` are the entries since they were last cleared; `told`, how many scores this object saw each worker tell.
     """
 
     def __init__(self, selector: Selector) -> None:
@@ -334,14 +330,9 @@ def evaluations(
     find: Callable[[Sequence[int]], Mapping[int, str]],
     after: int = 0,
 ) -> Iterator[Evaluation]:
-    """What a study that began at `base` was told, by the lines of its log.
+    """What a study was told that began at `base` with these prompts, but for the first `after`; with details as found.
 
-    Args:
-        base: where it began; what had been told by then comes first, the failures of that time last.
-        lines: of the log.
-        prompts: where it began.
-        find: the details of trials, as JSON.
-        after: how many to leave out.
+    What had been told by then comes first, the failures of that time last.
     """
     told = islice(_evaluations(base, lines, prompts), after, None)
     while group := list(islice(told, _DETAILS_AT_ONCE)):

@@ -113,7 +113,6 @@ class Study(AbstractStudy):
         Raises:
             StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
             InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
-            StorageError: the storage cannot be used.
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
@@ -138,7 +137,6 @@ class Study(AbstractStudy):
             StudyNotFoundError: there is no study of this name, or nothing at all at this place.
             InvalidArgumentError: the examples are others; the message says which.
             InvalidStateError: what is there is not a study, or of an unknown version.
-            StorageError: the storage cannot be used.
         """
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
@@ -154,17 +152,11 @@ class Study(AbstractStudy):
 
     @classmethod
     def import_(cls, location: Location, path: str | Path, name: str | None = None) -> Self:
-        """Make a study of a file that `export` wrote; whole, or not at all.
-
-        Args:
-            location: where to, as for `create`.
-            path: the file.
-            name: of the new study; by default the one it had.
+        """Make a study of a file that `export` wrote, under the name it had unless one is given; whole, or not at all.
 
         Raises:
             StudyExistsError: there is a study of this name.
             InvalidStateError: the file is malformed, cut off, or of an unknown version.
-            StorageError: the storage cannot be used.
         """
         with Path(path).open("rb") as file, opened(location, keep=True) as storage:
             content = documents.read(file)
@@ -178,7 +170,6 @@ class Study(AbstractStudy):
 
         Raises:
             StudyNotFoundError: there is nothing at this place.
-            StorageError: the storage cannot be used.
         """
         with opened(location) as storage:
             return storage.names()
@@ -189,7 +180,6 @@ class Study(AbstractStudy):
 
         Raises:
             StudyNotFoundError: there is no study of this name.
-            StorageError: the storage cannot be used.
         """
         with opened(location) as storage:
             storage.delete(check_name("The name of a study", name))
@@ -415,15 +405,7 @@ class Study(AbstractStudy):
         reports.write(path, self.report_data(about))
 
     def report_data(self, about: Mapping[str, Any] | None = None, patience: float = 10.0) -> dict[str, Any]:
-        """What `report` shows, as JSON-ready data.
-
-        Args:
-            about: as for `report`.
-            patience: maximum number of seconds to spend on how the answer settled.
-
-        Raises:
-            StorageError: the storage cannot be used.
-        """
+        """What `report` shows, as JSON-ready data; at most `patience` seconds are spent on how the answer settled."""
         view, told = self._replica.view(), self.evaluations()
         return reports.document(
             view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about, patience=patience,
@@ -431,12 +413,7 @@ class Study(AbstractStudy):
         )  # fmt: skip
 
     def export(self, path: str | Path) -> None:
-        """Write everything to a file of JSON lines, from which `Study.import_` makes a study, in any storage.
-
-        Raises:
-            OSError: the file cannot be written.
-            StorageError: the storage cannot be used.
-        """
+        """Write everything to a file of JSON lines, from which `Study.import_` makes a study, in any storage."""
         replica = self._replica
         document = documents.from_bytes(replica.storage.document(replica.key))
         details = ((e.trial, text) for e in self.evaluations() if (text := encode(e.details)) is not None)

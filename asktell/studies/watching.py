@@ -135,12 +135,7 @@ def _per_minute(n: int, seconds: float) -> float | None:
 
 
 class LiveReport:
-    """The data of a study's page while the study changes, made once for all viewers; for several threads.
-
-    Args:
-        study: to show.
-        about: as for `Study.report`.
-    """
+    """The data of a study's page while the study changes, made once for all viewers; for several threads."""
 
     def __init__(self, study: Study, about: Mapping[str, Any] | None = None) -> None:
         self.study, self._about = study, about
@@ -150,11 +145,7 @@ class LiveReport:
         self._look_due = self._report_due = -math.inf
 
     def newer(self, version: str | None = None) -> str:
-        """The report's data as JSON (`state` is its version); if it is still `version`, only `live`: the workers.
-
-        Raises:
-            StorageError: the storage cannot be used.
-        """
+        """The report's data as JSON (`state` is its version); if it is still `version`, only `live`: the workers."""
         with self._lock:
             now = time.monotonic()
             if now >= self._look_due:

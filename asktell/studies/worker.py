@@ -74,15 +74,10 @@ def _persisted(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatena
 class Worker(SelectionWorker):
     """Asks and tells for one worker; used in a `with` block, in which a thread extends its leases.
 
-    Made by `Study.worker`. `asktell.run` takes it in the place of a selector. `pending` are its own trials, and `ask`
-    gives others; what the worker held before a restart comes first. A storage that is out of reach for less than a
-    minute is waited for; what was being told then may have been recorded already, so that False is returned.
-
-    Args:
-        study: that it works for.
-        name: a different one for each worker; by default of the host, the process and some random letters.
-        lease: seconds after which its trials are given to others when it dies.
-        ahead: number of trials that it asks for beyond those that are wanted now, for the next `ask`.
+    Made by `Study.worker`, which describes the arguments. `asktell.run` takes it in the place of a selector. `pending`
+    are its own trials, and `ask` gives others; what the worker held before a restart comes first. A storage that is out
+    of reach for less than a minute is waited for; what was being told then may be recorded already: then False is
+    returned.
     """
 
     selector: Selector = _of_study("selector")

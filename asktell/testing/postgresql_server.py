@@ -58,12 +58,7 @@ class Server:
 def postgresql_server(folder: Path, options: str = "-c fsync=off") -> Iterator[Server]:
     """A server with its files in a folder, which is made; stopped at the end.
 
-    Args:
-        folder: for its files; not to exist yet.
-        options: of `postgres`; by default it is fast and does not outlive a crash of the machine.
-
-    Raises:
-        RuntimeError: there are no binaries, or the server does not start.
+    By the default options it is fast and does not outlive a crash of the machine.
     """
     binaries = find_binaries()
     if binaries is None:
