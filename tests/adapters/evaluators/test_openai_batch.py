@@ -11,14 +11,7 @@ import pytest
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.evaluators import (
-    Completion,
-    Example,
-    LLMEvaluator,
-    OpenAIChat,
-    Price,
-    ScriptedLLM,
-)
+from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, OpenAIChat, Price, ScriptedLLM
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.testing.llm_server import Reply, content
 from tests.adapters.batch_server import BatchServer, Fault
