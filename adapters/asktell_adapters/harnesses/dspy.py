@@ -15,8 +15,6 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
-import numpy as np
-
 import asktell
 from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult, Result, StudyNotFoundError
 from asktell.extend import Goal, Method, in_words, needs_extra, whole
@@ -343,11 +341,7 @@ class ContextThreadPool(ThreadPoolExecutor):
 
 
 def scores_of(value: Any) -> dict[str, float]:
-    """Convert a DSPy metric's return value to numbers by name.
-
-    Raises:
-        EvaluatorError: there is no score, or one that is no finite number.
-    """
+    """Convert a DSPy metric's return value to numbers by name; without a score, or with one of no use, it failed."""
     if isinstance(value, dspy.Prediction):
         # The rest is feedback for GEPA, and the like.
         value = {name: item for name, item in value.items() if name == "score" or isinstance(item, Real)}
@@ -622,30 +616,24 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
             raise EvaluatorError(f"No candidate could be evaluated: {'; '.join(sorted(reasons)) or 'none was tried'}.")
         if result.selected[0].feasible is False:
             _log.warning("No candidate keeps every constraint; the one that violates them least was chosen.")
-        chosen = {entry.id for entry in result.selected}
-        others = [entry for entry in result.prompts if entry.pulls and entry.id not in chosen]
-        programs = [_entry(evaluator, entry, selected=True) for entry in result.selected]
-        programs += [_entry(evaluator, entry, selected=False) for entry in _best_first(self.goal, others)]
+        chosen, first = {entry.id for entry in result.selected}, self.goal.objectives[0]
+
+        def rank(entry: PromptResult) -> float:
+            mean = entry.estimate[first.metric]
+            return math.inf if mean is None else -first.sign * mean
+
+        others = sorted((each for each in result.prompts if each.pulls and each.id not in chosen), key=rank)
         best = evaluator.program(result.selected[0].prompt)
-        best.candidate_programs = programs
+        best.candidate_programs = [
+            {
+                "score": entry.estimate[first.metric],
+                "program": evaluator.program(entry.prompt),
+                "estimate": dict(entry.estimate),
+                "pulls": entry.pulls,
+                "selected": entry.id in chosen,
+            }
+            for entry in (*result.selected, *others)
+        ]
         best.asktell_result = result
         best._compiled = True
         return best
-
-
-def _entry(evaluator: DSPyEvaluator, entry: PromptResult, selected: bool) -> dict[str, Any]:
-    return {
-        "score": next(iter(entry.estimate.values())),
-        "program": evaluator.program(entry.prompt),
-        "estimate": dict(entry.estimate),
-        "pulls": entry.pulls,
-        "selected": selected,
-    }
-
-
-def _best_first(goal: Goal, entries: list[PromptResult]) -> list[PromptResult]:
-    if not entries:
-        return entries
-    means = [[math.nan if mean is None else mean for mean in entry.estimate.values()] for entry in entries]
-    first = goal.values(np.array(means))[:, 0]
-    return [entries[i] for i in np.argsort(-first, kind="stable")]

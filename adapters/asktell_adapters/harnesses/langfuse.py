@@ -45,11 +45,7 @@ class LangfuseExperiments:
         self._name, self._options = name, options
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
-        """Run the task on the item, and score its output.
-
-        Raises:
-            EvaluatorError: the task raised; the trace in Langfuse says so, too.
-        """
+        """Run the task on the item, and score its output; if the task raises, the trace in Langfuse says so, too."""
         row = self.examples[checked_example(example, len(self.examples))]
         failures: list[Exception] = []
 

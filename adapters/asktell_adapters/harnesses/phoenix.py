@@ -55,11 +55,7 @@ class PhoenixExperiments:
                 self._ids[about["prompt"]] = experiment["id"]
 
     def __call__(self, prompt: str, example: int | None, repeat: int = 0) -> dict[str, float]:
-        """Run the task on the example, and score its output.
-
-        Raises:
-            EvaluatorError: the task or an evaluator raised; the run in Phoenix says so, too.
-        """
+        """Run the task on the example, and score its output; if one raises, the run in Phoenix says so, too."""
         row = self.examples[checked_example(example, len(self.examples))]
         output, failure, start = None, None, datetime.now(UTC)
         try:

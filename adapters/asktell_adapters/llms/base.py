@@ -169,11 +169,7 @@ class Example:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The references as a tuple.
-
-        Raises:
-            EvaluatorError: the example has none, and a metric wants one.
-        """
+        """The references as a tuple; a metric that wants one of an example that has none fails."""
         if self.reference is None:
             raise EvaluatorError(f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one")
         return (self.reference,) if isinstance(self.reference, str) else tuple(self.reference)

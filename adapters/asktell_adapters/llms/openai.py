@@ -137,11 +137,7 @@ class OpenAIChat(RemoteChat):
         return f"{self.name} answered {status}, and not as an API does; base_url must be its root, ending in /v1"
 
     def key(self) -> str:
-        """The API key, from the environment.
-
-        Raises:
-            EvaluatorError: there is none, and no base_url.
-        """
+        """The API key, from the environment; only with a base_url there may be none."""
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
             raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")

@@ -15,11 +15,7 @@ Read = Callable[[Completion, Example], object]
 
 
 def load_module(source: object) -> Any:
-    """A loaded module as it is, or the one of a folder or of a hub name.
-
-    Raises:
-        EvaluatorError: there is none of this name, or the hub is out of reach.
-    """
+    """A loaded module as it is, or the one of a folder or of a hub name."""
     if not isinstance(source, str | Path):
         return source
     evaluate = import_extra("evaluate", "metrics")

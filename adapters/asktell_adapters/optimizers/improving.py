@@ -358,11 +358,7 @@ def improve(
 
 
 def check_method(selector: Selector) -> None:
-    """Check that prompts can join a selection.
-
-    Raises:
-        IncompatibleMethodError: its method plans rounds.
-    """
+    """Check that prompts can join a selection: its method must not plan rounds."""
     if not isinstance(selector.method, Adaptive | Race):
         raise IncompatibleMethodError(
             f"Prompts cannot join a selection by {type(selector.method).__name__}, which plans its rounds; improve() "

@@ -64,12 +64,7 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         return {"optimizer": "asktell", "budget": self.budget}
 
     def run_optimization(self, context: Any) -> AlgorithmResult:
-        """Evaluate, choose, and say so to Opik, which calls this.
-
-        Raises:
-            EvaluatorError: nothing but failures came.
-            InvalidArgumentError: a candidate does not fit the prompt.
-        """
+        """Evaluate, choose, and say so to Opik, which calls this."""
         given = self.candidates(context) if callable(self.candidates) else self.candidates
         prompts = dict(_prompts(context.prompts, candidate) for candidate in (context.prompts, *given))
         goal = BestFeasible(context.metric.__name__) if self.goal is None else self.goal

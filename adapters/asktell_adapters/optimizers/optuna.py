@@ -410,7 +410,6 @@ class AsktellSampler(BaseSampler):
 
     Raises:
         IncompatibleMethodError: the selector's method goes in rounds, which a study's trials cannot wait for.
-        InvalidArgumentError: the selector has been asked before.
     """
 
     def __init__(
@@ -459,7 +458,6 @@ class AsktellSampler(BaseSampler):
 
         Raises:
             IncompatibleMethodError: the study and the selector's goal do not go together.
-            InvalidArgumentError: the same, seen by a trial.
         """
         with self._lock:
             return at_state(self._selector, self._at(_whole(study)).decided())

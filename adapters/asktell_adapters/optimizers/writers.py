@@ -67,11 +67,6 @@ class LLMWriter:
         self._system, self._max_chars, self._seed = system, max_chars, seed
 
     def __call__(self, brief: Brief) -> list[str]:
-        """New prompts.
-
-        Raises:
-            EvaluatorError: the LLM wrote none that can be used; or there is nothing to write from.
-        """
         failed = [f.example for f in brief.failures if isinstance(f.example, Example) and f.example.reference]
         solved = list({id(example): example for example in (*failed, *self._examples)}.values())
         if not solved and not brief.parents:

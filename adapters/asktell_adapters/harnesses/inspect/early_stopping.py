@@ -108,11 +108,7 @@ class EarlyStopping:
         self._lock = anyio.Lock()
 
     def result(self) -> Result:
-        """The answer so far: see `Selector.result`.
-
-        Raises:
-            InvalidStateError: no task has begun.
-        """
+        """The answer so far, once a task has begun: see `Selector.result`."""
         if self._selection is None:
             raise asktell.InvalidStateError("No task has begun: give this to a Task as early_stopping, and run that.")
         return self._selection.result()
