@@ -1,26 +1,33 @@
 """What adapters have in common: many at once, in groups or one by one; scores as numbers; checks of numbers."""
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import in_words
 
 _Item = TypeVar("_Item")
 _Ready = TypeVar("_Ready")
 _Found = TypeVar("_Found")
 
 
+def grouped(items: Iterable[_Item], key: Callable[[_Item], Hashable]) -> list[list[_Item]]:
+    """The items of each key, in the order in which keys and items come first."""
+    groups: dict[Hashable, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return [*groups.values()]
+
+
 def in_groups(
     items: Sequence[_Item], key: Callable[[_Item], Hashable], evaluate: Callable[[list[_Item]], Sequence[_Found]]
 ) -> list[_Found]:
     """What `evaluate(items of one key)` finds for each of them, in the order of all items."""
-    groups: dict[Hashable, list[int]] = {}
-    for place, item in enumerate(items):
-        groups.setdefault(key(item), []).append(place)
     found: dict[int, _Found] = {}
-    for places in groups.values():
+    for places in grouped(range(len(items)), lambda place: key(items[place])):
         found.update(zip(places, evaluate([items[place] for place in places]), strict=True))
     return [found[place] for place in range(len(items))]
 
@@ -49,6 +56,15 @@ def or_alone(
         return evaluate(items)
     except Exception as error:
         return [error] if len(items) == 1 else [found for item in items for found in or_alone(evaluate, [item])]
+
+
+@contextmanager
+def failing(words: str) -> Iterator[None]:
+    """Whatever is raised is an evaluation's failure: these words, then what it was."""
+    try:
+        yield
+    except Exception as error:
+        raise EvaluatorError(f"{words} {in_words(error)}") from error
 
 
 def or_raise(found: _Found | Exception) -> _Found:

@@ -16,11 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from asktell import EvaluatorError, InvalidArgumentError, StorageError
+from asktell.extend import attempt
 from asktell_adapters._scores import positive
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
@@ -353,9 +354,8 @@ def _check_identity(llm: Any) -> None:
 
 def _as_kept(completion: Completion) -> dict[str, Any]:
     calls = [dict(call) for call in completion.tool_calls]
-    rest = asdict(replace(completion, from_cache=False, tool_calls=()))
-    del rest["tool_calls"]
-    return {**rest, **({"tool_calls": calls} if calls else {})}
+    kept = {**vars(completion), "from_cache": False, "tool_calls": calls}
+    return {name: value for name, value in kept.items() if calls or name != "tool_calls"}
 
 
 def _checksum(key: str, made: object, answer: bytes) -> str:
@@ -455,8 +455,5 @@ class AnsweredOnce:
 
 
 def _again(claim: _Claim) -> Completion | Exception:
-    try:
-        answer = claim.answer.result()
-    except Exception as error:
-        return error
-    return answer if claim.is_mine else replace(answer, from_cache=True)
+    answer: Completion | Exception = attempt(claim.answer.result)
+    return answer if claim.is_mine or isinstance(answer, Exception) else replace(answer, from_cache=True)

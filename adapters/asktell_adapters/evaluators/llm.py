@@ -7,11 +7,12 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import attempt, in_words, nearest, short, some
-from asktell_adapters._scores import Scores, checked_example, if_ready, or_raise
+from asktell_adapters._scores import Scores, checked_example, grouped, if_ready, or_raise
 from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
 from asktell_adapters.llms.base import LLM, Asked, AsyncLLM, Completion, Example, Metric, Request
 from asktell_adapters.llms.models import Models
@@ -323,10 +324,8 @@ class LLMEvaluator(_Scoring[LLM]):
         self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[dict[str, float] | Exception]:
         """Scores in the order of the trials; a trial that fails yields its exception in its place."""
-        first: dict[str, int] = {}  # equal prompts go side by side: what a prefix cache wants
-        for position, trial in enumerate(trials):
-            first.setdefault(trial.prompt, position)
-        places = sorted(range(len(trials)), key=lambda position: first[trials[position].prompt])
+        # Equal prompts go side by side: what a prefix cache wants.
+        places = [*chain(*grouped(range(len(trials)), lambda place: trials[place].prompt))]
 
         def asked(place: int) -> tuple[Trial, Request]:
             trial, repeat = trials[place], repeats[place] if repeats else 0

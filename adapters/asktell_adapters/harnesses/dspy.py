@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import functools
+import io
 import json
 import logging
 import math
@@ -17,14 +18,15 @@ from typing import Any, TypeAlias, final
 
 import asktell
 from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult, Result, StudyNotFoundError
-from asktell.extend import Goal, Method, in_words, needs_extra, whole
-from asktell_adapters._scores import checked_example, number
+from asktell.extend import Goal, Method, needs_extra, whole
+from asktell_adapters._scores import checked_example, failing, number
 from asktell_adapters.evaluators import Price
 
 with needs_extra("dspy"):
     import dspy
     from dspy.propose import GroundedProposer
     from dspy.teleprompt import Teleprompter
+    from dspy.teleprompt.utils import create_n_fewshot_demo_sets
     from dspy.utils.callback import BaseCallback
 
 Demos: TypeAlias = Sequence[Any]
@@ -133,24 +135,21 @@ def bootstrap_demos(
         teacher: a program that makes the demos; by default the student.
         seed: makes the choice of examples repeatable.
     """
-    draw = random.Random(seed)
-    found: list[dict[str, Demos]] = []
-    for place in range(n):
-        examples, most = list(trainset), max_bootstrapped
-        if place == 0:
-            compiled = program.reset_copy()
-        elif place == 1 and max_labeled:
-            compiled = dspy.LabeledFewShot(k=max_labeled).compile(program, trainset=examples)
-        else:
-            if place > 2:
-                draw.shuffle(examples)
-                most = draw.randint(1, max_bootstrapped)
-            optimizer = dspy.BootstrapFewShot(
-                metric=metric, metric_threshold=threshold, max_bootstrapped_demos=most, max_labeled_demos=max_labeled
-            )
-            compiled = optimizer.compile(program, teacher=teacher, trainset=examples)
-        found.append({name: list(predictor.demos) for name, predictor in compiled.named_predictors()})
-    return found
+    with contextlib.redirect_stdout(io.StringIO()):  # which it tells what it does
+        made = create_n_fewshot_demo_sets(
+            program,
+            n,
+            trainset,
+            max_labeled,
+            max_bootstrapped,
+            metric,
+            teacher_settings={},
+            metric_threshold=threshold,
+            teacher=teacher,
+            seed=seed,
+        )
+    names = [name for name, _ in program.named_predictors()]
+    return [{name: list(made[i][place]) for i, name in enumerate(names)} for place in range(n)]
 
 
 def propose_instructions(
@@ -304,13 +303,16 @@ class DSPyEvaluator:
         try:
             with _metered(spent):
                 start = time.perf_counter()
-                prediction = _attempt("the program", lambda: program(**row.inputs()))
+                with failing("the program raised"):
+                    prediction = program(**row.inputs())
                 latency = time.perf_counter() - start
             run = {"latency": latency, "calls": float(spent.calls), **spent.tokens()}
             if isinstance(prediction, dspy.Prediction) and dspy.settings.track_usage:
-                prediction.set_lm_usage(spent.totals())  # the program's own tracker stood back for ours
-            with _metered(spent):
-                value = _attempt("the metric", lambda: self._metric(row, prediction))
+                prediction.set_lm_usage(
+                    spent.trackers[0].get_total_tokens()
+                )  # the program's own tracker stood back for ours
+            with _metered(spent), failing("the metric raised"):
+                value = self._metric(row, prediction)
             scores = {**run, **scores_of(value)}
             if self._prices is not None:
                 scores["cost"] = spent.cost(self._prices)
@@ -325,7 +327,7 @@ class DSPyEvaluator:
     def _check(self, scores: Mapping[str, float], spent: "_Usage") -> None:
         missing = [name for name in self._wanted if name not in scores]
         if missing:
-            cached = spent.calls - spent.entries
+            cached = spent.calls - sum(1 for _ in spent.entries())
             why = f"; {cached} of {spent.calls} LM calls said no usage (dspy.LM(..., cache=False))" if cached else ""
             raise EvaluatorError(f"the evaluation gave {', '.join(scores)}, but not {', '.join(missing)}{why}")
 
@@ -361,26 +363,17 @@ class _Usage(BaseCallback):  # type: ignore[misc]
     def on_lm_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:
         self.calls += exception is None
 
-    @property
-    def entries(self) -> int:
-        return sum(len(entries) for tracker in self.trackers for entries in tracker.usage_data.values())
-
-    def totals(self) -> dict[str, Any]:
-        totals: dict[str, Any] = self.trackers[0].get_total_tokens()
-        return totals
-
     def tokens(self) -> dict[str, float]:
         """None unless every call said what it used."""
-        counts = [_counts(entry) for _, entry in self._items()]
+        counts = [_counts(entry) for _, entry in self.entries()]
         if len(counts) < self.calls or None in counts:
             return {}
-        read = float(sum(count[0] for count in counts if count))
-        written = float(sum(count[1] for count in counts if count))
+        read, written = (float(sum(count[i] for count in counts if count)) for i in (0, 1))
         return {"tokens": read + written, "prompt_tokens": read, "completion_tokens": written}
 
     def cost(self, prices: Mapping[str, Price]) -> float:
         total = 0.0
-        for model, entry in self._items():
+        for model, entry in self.entries():
             if model not in prices:
                 raise EvaluatorError(f"there is no price for the LM {model!r}, only for {', '.join(prices) or 'none'}")
             counts = _counts(entry)
@@ -388,7 +381,7 @@ class _Usage(BaseCallback):  # type: ignore[misc]
                 total += prices[model].of(*counts)
         return total
 
-    def _items(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def entries(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for tracker in self.trackers:
             for model, entries in tracker.usage_data.items():
                 for entry in entries:
@@ -409,13 +402,6 @@ def _counts(entry: Mapping[str, Any]) -> tuple[int, int, int] | None:
         return None
     details = entry.get("prompt_tokens_details") or {}
     return int(read), int(written), int(details.get("cached_tokens") or 0)
-
-
-def _attempt(what: str, call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except Exception as error:
-        raise EvaluatorError(f"{what} raised {in_words(error)}") from error
 
 
 def _inputs(example: Any, position: int) -> None:

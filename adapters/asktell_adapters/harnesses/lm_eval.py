@@ -16,7 +16,7 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words
-from asktell_adapters._scores import checked_example, number, or_alone
+from asktell_adapters._scores import checked_example, failing, number, or_alone
 
 SYSTEM, DESCRIPTION, DOC_TO_TEXT = INSERTS = ("system", "description", "doc_to_text")
 
@@ -164,10 +164,8 @@ class LMEvalTask:
 
     def _answer(self, documents: list[list[Any]]) -> list[Exception | None]:
         """Let the model answer; an exception for each document without an answer."""
-        try:
+        with failing("the model failed:"):
             self._ask([request for requests in documents for request in requests])
-        except Exception as error:
-            raise EvaluatorError(f"the model failed: {in_words(error)}") from error
         return [_unanswered(requests) for requests in documents]
 
     def _ask(self, requests: list[Any]) -> None:
@@ -216,13 +214,11 @@ def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
             raise InvalidArgumentError(f"model must be an lm-eval LM or its name, got {type(model).__name__}.")
         return model
     import_extra("lm_eval.models", "lm-eval")
-    try:
+    with failing(f"lm-eval cannot make the model {model!r}:"):
         kind = import_extra("lm_eval.api.registry", "lm-eval").get_model(model)
         if isinstance(model_args, Mapping):
             return kind.create_from_arg_obj(dict(model_args))
         return kind.create_from_arg_string(model_args or "")
-    except Exception as error:
-        raise EvaluatorError(f"lm-eval cannot make the model {model!r}: {in_words(error)}") from error
 
 
 def _unanswered(requests: list[Any]) -> Exception | None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from asktell.extend import import_extra, whole
 from asktell_adapters._loop import LoopThread
 from asktell_adapters._scores import positive
-from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, ordinary, said
+from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, all_of, said
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
@@ -115,8 +115,7 @@ class RemoteChat(ABC):
 
     async def _complete_all(self, requests: Sequence[Request]) -> list[Completion | Exception]:
         self._open()
-        answers = await asyncio.gather(*map(self._complete, requests), return_exceptions=True)
-        return [ordinary(answer) for answer in answers]
+        return await all_of(map(self._complete, requests))
 
     async def _complete(self, request: Request) -> Completion:
         if request.schema is not None and not self._schemas:

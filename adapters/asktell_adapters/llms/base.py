@@ -1,7 +1,7 @@
 """The interface of LLM adapters: requests in, a completion or an exception for each out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -129,8 +129,12 @@ class Completion:
         object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
 
 
-def ordinary(answer: Completion | BaseException) -> Completion | Exception:
-    """An answer or a failure; what is to stop the program (a cancellation) is raised."""
+async def all_of(answers: Iterable[Awaitable[Completion]]) -> list[Completion | Exception]:
+    """Each answer or failure; what is to stop the program (a cancellation) is raised."""
+    return [_ordinary(answer) for answer in await asyncio.gather(*answers, return_exceptions=True)]
+
+
+def _ordinary(answer: Completion | BaseException) -> Completion | Exception:
     if isinstance(answer, Completion | Exception):
         return answer
     raise answer
@@ -210,13 +214,13 @@ class AsyncLLM(Protocol):
 def gathered(llm: AsyncLLM, requests: Sequence[Request], concurrency: int) -> list[Completion | Exception]:
     """What an async LLM answers, so many at once, or why not: for callers that are not async."""
 
-    async def ask() -> list[Completion | BaseException]:
+    async def ask() -> list[Completion | Exception]:
         slots = asyncio.Semaphore(concurrency)
 
         async def one(request: Request) -> Completion:
             async with slots:
                 return await llm.acomplete(request)
 
-        return await asyncio.gather(*map(one, requests), return_exceptions=True)
+        return await all_of(map(one, requests))
 
-    return list(map(ordinary, outside_of_loops(lambda: asyncio.run(ask()))))
+    return outside_of_loops(lambda: asyncio.run(ask()))

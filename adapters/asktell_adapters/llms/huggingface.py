@@ -1,7 +1,7 @@
 """Hugging Face transformers in process, on GPU or CPU: batches of similar length, left padded, greedy."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
@@ -9,6 +9,7 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, import_extra, whole
 from asktell_adapters._loop import Lock
+from asktell_adapters._scores import grouped
 from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import Completion, CompletionError, Request, failure_of, without_system
 
@@ -86,7 +87,7 @@ class HuggingFace:
                     answers[position] = failure_of("transformers", error)
             # Longest first: a batch size that fits the longest fits all, so memory runs out early or never.
             rows.sort(key=lambda row: -len(row[1]))
-            for batch in _alike(rows):
+            for batch in grouped(rows, _settings):
                 answers.update(self._answer_all(batch))
         return [answers[position] for position in range(len(requests))]
 
@@ -256,14 +257,10 @@ class HuggingFace:
         return f"HuggingFace({name!r}, {where}, dtype={self.dtype!r}, batch_size={self.batch_size})"
 
 
-def _alike(rows: list[_Row]) -> Iterator[list[_Row]]:
-    """Rows that can share a call of generate(): greedy ones of the same settings; sampled ones have their own."""
-    groups: dict[tuple[int, int, str], list[_Row]] = {}
-    for row in rows:
-        position, _, request = row
-        alone = position if request.temperature > 0 else -1
-        groups.setdefault((request.max_new_tokens, alone, str(request.options)), []).append(row)
-    yield from groups.values()
+def _settings(row: _Row) -> tuple[int, int, str]:
+    """What requests that share a call of generate() have in common; a sampled one has a call of its own."""
+    position, _, request = row
+    return request.max_new_tokens, position if request.temperature > 0 else -1, str(request.options)
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, import_extra
 from asktell_adapters._loop import Lock
+from asktell_adapters._scores import grouped
 from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, failure_of, said, without_system
 
@@ -75,7 +76,7 @@ class VLLM:
                 self._start()
             try:
                 answers = {}
-                for alike in _by_tools(rows):
+                for alike in grouped(rows, lambda row: json.dumps(row[1].tools)):  # a call offers all the same
                     answers.update(self._answer(alike))
             except Exception as error:
                 if not _died(error):
@@ -208,14 +209,6 @@ class VLLM:
 
     def __repr__(self) -> str:
         return f"VLLM({self._name if isinstance(self._name, str) else type(self._name).__name__!r})"
-
-
-def _by_tools(rows: list[_Row]) -> list[list[_Row]]:
-    """Rows that can share a call, which offers all its requests the same tools."""
-    groups: dict[str, list[_Row]] = {}
-    for row in rows:
-        groups.setdefault(json.dumps(row[1].tools), []).append(row)
-    return [*groups.values()]
 
 
 class EngineDeadError(Exception):

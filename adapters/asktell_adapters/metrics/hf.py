@@ -71,9 +71,8 @@ class HuggingFaceMetric:
         """
         named = keys if isinstance(keys, Mapping) else {key: key for key in keys}
         metrics = {name: cls(module, key, name=name, **settings) for name, key in named.items()}
-        first = next(iter(metrics.values()), None)
         for metric in metrics.values():
-            metric._computed = first._computed if first is not None else metric._computed
+            metric._computed = next(iter(metrics.values()))._computed
         return metrics
 
     def load(self) -> None:

@@ -15,7 +15,7 @@ from asktell.extend import short
 from asktell_adapters._loop import Lock, LoopThread
 from asktell_adapters._scores import or_raise
 from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM
-from asktell_adapters.llms.base import Asked, Completion, Example, Request, ordinary
+from asktell_adapters.llms.base import Asked, Completion, Example, Request, all_of
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 
@@ -230,8 +230,7 @@ class Judge:
     async def acomplete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
         if not _is_async(_inner(llm, requests)):
             return await asyncio.to_thread(self.complete, llm, requests)
-        answers = await asyncio.gather(*map(llm.acomplete, requests), return_exceptions=True)
-        return [ordinary(answer) for answer in answers]
+        return await all_of(map(llm.acomplete, requests))
 
     def _judgement(
         self, requests: Sequence[Request] | Exception, replies: Sequence[Iterator[Completion | Exception]]

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import asktell
 from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Result, Trial
-from asktell.extend import Goal, Method, in_words, needs_extra
-from asktell_adapters._scores import in_groups, number, or_alone
+from asktell.extend import Goal, Method, attempt, needs_extra
+from asktell_adapters._scores import failing, in_groups, number, or_alone
 
 with needs_extra("opik"):
     from opik_optimizer import AlgorithmResult, BaseOptimizer, ChatPrompt, OptimizationRound, OptimizationTrial
@@ -102,7 +102,7 @@ class _Evaluator:
     def _evaluate(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
         context = self._context
         ids = [self.ids[trial.example or 0] for trial in trials]
-        try:
+        with failing("Opik's evaluation raised"):  # one that raises ends the whole: look for it
             found = self._optimizer.evaluate_prompt(
                 self._prompts[trials[0].prompt],
                 context.evaluation_dataset,
@@ -115,8 +115,6 @@ class _Evaluator:
                 return_evaluation_result=True,
                 allow_tool_use=context.allow_tool_use,
             )
-        except Exception as error:  # one that raises ends the whole: look for it
-            raise EvaluatorError(f"Opik's evaluation raised {in_words(error)}") from error
         context.trials_completed += 1
         scores = {test.test_case.dataset_item_id: _scores(test.score_results) for test in found.test_results}
         return [scores.get(id_, EvaluatorError(f"Opik did not evaluate the item {id_}")) for id_ in ids]
@@ -126,10 +124,10 @@ def _scores(results: Sequence[Any]) -> dict[str, float] | Exception:
     for each in results:
         if each.scoring_failed:
             return EvaluatorError(f"the metric {each.name!r} failed: {each.reason}")
-    try:
-        return {each.name: number(each.name, each.value) for each in results}
-    except EvaluatorError as error:
-        return error
+    found: dict[str, float] | Exception = attempt(
+        lambda: {each.name: number(each.name, each.value) for each in results}
+    )
+    return found
 
 
 def _prompts(own: Mapping[str, ChatPrompt], candidate: Candidate) -> tuple[str, dict[str, ChatPrompt]]:

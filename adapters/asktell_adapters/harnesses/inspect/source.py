@@ -11,7 +11,18 @@ from functools import update_wrapper
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Trial
-from asktell.extend import Board, MaxFailures, OnTell, Outcome, Worker, in_words, needs_extra, open_board, whole
+from asktell.extend import (
+    Board,
+    MaxFailures,
+    OnTell,
+    Outcome,
+    Worker,
+    attempt,
+    in_words,
+    needs_extra,
+    open_board,
+    whole,
+)
 from asktell_adapters.harnesses.inspect.samples import (
     GROUP,
     SYSTEM,
@@ -23,7 +34,6 @@ from asktell_adapters.harnesses.inspect.samples import (
     checked_task,
     sample_of,
 )
-from asktell_adapters.llms.base import CompletionError
 
 with needs_extra("inspect"):
     import anyio
@@ -220,7 +230,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         if flight.abandoned or not flight.completed:
             await anyio.to_thread.run_sync(lambda: board.release(trial))
         else:
-            outcome = self._outcome(flight.completed)
+            outcome: Outcome = attempt(self._scoring.of_epochs, flight.completed, str(self._model))
             if isinstance(outcome, BaseException):
                 self._failed.append(outcome)
             else:
@@ -238,12 +248,6 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         if self._rounds > 1:
             _log.warning("Inspect runs none of the samples that it is given: the source ends.")
         return self._rounds < 2
-
-    def _outcome(self, epochs: list[EvalSample]) -> Outcome:
-        try:
-            return self._scoring.of_epochs(epochs, str(self._model))
-        except CompletionError as error:
-            return error
 
     def _opened(self) -> Board:
         assert self._board is not None

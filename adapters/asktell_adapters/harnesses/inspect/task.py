@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
-from asktell.extend import import_extra, in_words, outside_of_loops
-from asktell_adapters._scores import if_ready
+from asktell.extend import attempt, import_extra, outside_of_loops
+from asktell_adapters._scores import failing, if_ready
 from asktell_adapters.harnesses.inspect.samples import (
     SYSTEM,
     Insert,
@@ -19,7 +19,6 @@ from asktell_adapters.harnesses.inspect.samples import (
     checked_task,
     sample_of,
 )
-from asktell_adapters.llms.base import CompletionError
 
 _OURS = {
     "tasks",
@@ -115,11 +114,8 @@ class InspectTask:
         # A copy, since task_with() changes what it is given.
         task = self._inspect.task_with(copy.copy(self.task), dataset=dataset, **self._changes)
         options = self._options if self._model is None else {**self._options, "model": self._model}
-        with _one_eval_at_a_time:
-            try:
-                logs = outside_of_loops(lambda: self._inspect.eval(task, fail_on_error=False, **options))
-            except Exception as error:
-                raise EvaluatorError(f"Inspect refused the evaluation: {in_words(error)}") from error
+        with _one_eval_at_a_time, failing("Inspect refused the evaluation:"):
+            logs = outside_of_loops(lambda: self._inspect.eval(task, fail_on_error=False, **options))
         if not logs or logs[0].status == "cancelled":  # Inspect swallows Ctrl-C.
             raise KeyboardInterrupt
         return logs[0]
@@ -129,10 +125,8 @@ class InspectTask:
         if not epochs:
             why = log.error.message if log.error else "it was not run"
             return EvaluatorError(f"Inspect's log has no sample {id_!r}: {why}")
-        try:
-            return self._scoring.of_epochs(epochs, log.eval.model)
-        except CompletionError as error:
-            return error
+        outcome: Mapping[str, float] | Exception = attempt(self._scoring.of_epochs, epochs, log.eval.model)
+        return outcome
 
 
 def _model(model: Any) -> Any:
