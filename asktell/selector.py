@@ -172,8 +172,6 @@ class Selection(ABC):
                 Another request under that key is refused.
 
         Raises:
-            InvalidArgumentError: a text or an id is there already, the features are missing or have another width, or
-                an argument cannot be used. Nothing has changed.
             IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` take new prompts.
         """
 
@@ -185,13 +183,9 @@ class Selection(ABC):
         without it. If no prompt is left, the selection is done, with no answer but one of those rejected earlier.
 
         Args:
-            prompt: its id or text, or its entry of a result.
+            prompt: its id or text, or its entry of a result; not the baseline, nor one that was retired already.
             reason: for the result.
             key: as for `add`.
-
-        Raises:
-            InvalidArgumentError: the prompt is unknown or ambiguous, the baseline, or retired already; or the reason
-                is neither text nor an exception.
         """
 
     @abstractmethod

@@ -22,7 +22,7 @@ from asktell.problem import checks
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
 from asktell.problem.checks import short, whole
-from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet, Threshold
+from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.state import (
     ACCEPTED,
     FAILED,
@@ -168,26 +168,17 @@ def dump_goal(goal: Goal) -> dict[str, Any]:
 def load_goal(data: object) -> Goal:
     """The goal that `dump_goal` made `data` of."""
     record = typed("goal", data, dict)
-    objectives = [_load_objective(item) for item in items("goal.objectives", record.get("objectives"))]
-    constraints = [_load_constraint(item) for item in items("goal.subject_to", record.get("subject_to"))]
+
+    def load(kind: Any, name: str) -> list[Any]:
+        fields = [field.name for field in dataclasses.fields(kind)]
+        return [kind(*map(item.__getitem__, fields)) for item in items(f"goal.{name}", record.get(name))]
+
+    objectives, constraints = load(Objective, "objectives"), load(Constraint, "subject_to")
     if record.get("type") == "BestFeasible" and len(objectives) == 1:
         return BestFeasible(objectives[0], constraints, record.get("sure"))
     if record.get("type") == "ParetoSet":
         return ParetoSet(*objectives, subject_to=constraints)
     raise InvalidStateError(f"Unknown goal: {short(record)}.")
-
-
-def _load_objective(record: Mapping[str, Any]) -> Objective:
-    minimize = typed("minimize", record["minimize"], bool)
-    return Objective(record["metric"], minimize, record["range"], record["worst_segment"])
-
-
-def _load_constraint(record: Mapping[str, Any]) -> Constraint:
-    metric = _load_objective({**record, "minimize": record["at_most"], "worst_segment": False})  # to be checked
-    bound = Threshold(record["bound"], metric.minimize, record["quantile"], record["in_every_segment"])
-    scale = checks.check_number("a constraint's scale", record["scale"], checks.SMALLEST_RANGE, 2 * checks.LARGEST)
-    parts = metric.metric, bound.bound, bound.at_most, scale, metric.range
-    return Constraint(*parts, bound.quantile, bound.in_every_segment)
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:

@@ -127,10 +127,6 @@ class Candidates(Sequence[dict[str, Value]]):
     its levels, joined by "/"; its text is the value of the factor "prompt", or its id if there is no such factor.
     A level's name is its value as text; of a long text, the beginning and a checksum. `asktell.grid` combines levels,
     and can give them names.
-
-    Raises:
-        InvalidArgumentError: there is none, one is given twice, they have different factors, or a value is neither
-            text nor a finite number nor true, false or None.
     """
 
     def __init__(self, candidates: Iterable[Mapping[str, Value]]) -> None:
@@ -238,16 +234,12 @@ def grid(
     where: Callable[[dict[str, Value]], bool] | None = None,
     **factors: Iterable[Value] | Mapping[str, Value],
 ) -> Candidates:
-    """All combinations of the factors' levels; the last factor changes first.
+    """All combinations of the factors' levels, a million at most; the last factor changes first.
 
     Args:
         where: takes a candidate, a mapping from factor to value; those for which it is false are left out.
         factors: of each the values, or a mapping from the name of a level to its value, as
             `prompt={"short": "Be brief.", "long": "Take your time."}`.
-
-    Raises:
-        InvalidArgumentError: there is no combination, or more than a million; a level is given twice; or a value is
-            neither text nor a finite number nor true, false or None.
     """
     named: dict[str, dict[str, Value]] = {}
     for factor, values in factors.items():

@@ -16,7 +16,7 @@ import numpy as np
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Means, Values, Vector
-from asktell.problem.checks import LARGEST, SMALLEST_RANGE, check_part, finite, nearest, short, some
+from asktell.problem.checks import LARGEST, SMALLEST_RANGE, check_number, check_part, finite, nearest, short, some
 
 LESS_IS_BETTER = frozenset(
     [
@@ -51,9 +51,9 @@ class Objective:
     worst_segment: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an empty name or an empty range."""
         if not isinstance(self.metric, str) or not self.metric:
             raise InvalidArgumentError(f"A metric's name must be a non-empty str, got {short(self.metric)}.")
+        _truth("minimize", self.minimize)
         _truth("worst_segment", self.worst_segment)
         if self.range is not None:
             try:
@@ -115,7 +115,6 @@ class Threshold:
     in_every_segment: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no number, no quantile or no truth value."""
         name = "at_most()" if self.at_most else "at_least()"
         object.__setattr__(self, "bound", finite(name, self.bound))
         if self.quantile is not None:
@@ -160,6 +159,12 @@ class Constraint:
     range: tuple[float, float] | None = None
     quantile: float | None = None
     in_every_segment: bool = False
+
+    def __post_init__(self) -> None:
+        like = Objective(self.metric, self.at_most, self.range)
+        bound = Threshold(self.bound, self.at_most, self.quantile, self.in_every_segment).bound
+        scale = check_number("a constraint's scale", self.scale, SMALLEST_RANGE, 2 * LARGEST)
+        vars(self).update(bound=bound, scale=scale, range=like.range)
 
     @property
     def column(self) -> str:

@@ -352,7 +352,6 @@ class Board:
             self.selector.observe(trial, None, trial.example, found.cost)
 
     def _announce(self) -> None:
-        """Say what was told."""
         while self._told:
             trial = self._told.popleft()
             self._bar.show()

@@ -77,7 +77,6 @@ class Calling(NamedTuple):
 def _check_signature(
     evaluator: Evaluator, call: Callable[..., Any], signature: inspect.Signature, names: tuple[str, ...]
 ) -> None:
-    """See that it can be called with these arguments."""
     try:
         signature.bind(*(("self",) if inspect.isclass(evaluator) and call is not evaluator else ()), *names)
         if inspect.isclass(evaluator) and call is not evaluator:

@@ -136,7 +136,6 @@ def run(
 
 
 def _remark(evaluator: Evaluator, board: Board) -> None:
-    """Let results say what an evaluator says of its scores."""
     if callable(remarks := getattr(evaluator, "remarks", None)):
         for topic, (text, doubtful) in remarks().items():
             if topic in board.selector.goal.metrics:

@@ -56,7 +56,7 @@ def make_app(studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: 
     add_growth(app, studies)
     add_results(app, studies)
     add_pages(app, studies, overview)
-    app.add_exception_handler(ProblemDetails, _on_problem)
+    app.add_exception_handler(ProblemDetails, _on_error)
     app.add_exception_handler(AsktellError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
@@ -152,14 +152,10 @@ def problem_response(problem: ProblemDetails) -> Response:
     return Response(json.dumps(problem.document), problem.status, problem.headers, MEDIA_TYPE)
 
 
-async def _on_problem(request: Request, error: Any) -> Response:
-    return problem_response(error)
-
-
 async def _on_error(request: Request, error: Any) -> Response:
     if isinstance(error, StorageError):
         log.error("%s", safe(str(error)))
-    return problem_response(problem_of(error))
+    return problem_response(error if isinstance(error, ProblemDetails) else problem_of(error))
 
 
 async def _on_invalid(request: Request, error: Any) -> Response:

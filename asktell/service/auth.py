@@ -44,7 +44,6 @@ class Tokens:
     read: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a secret."""
         for name, token in ((WRITE, self.write), (READ, self.read)):
             if token is not None and not re.fullmatch(rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token):
                 raise InvalidArgumentError(

@@ -68,7 +68,6 @@ class StrictRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, data: Any) -> Any:
-        """Refuse unknown keys, with a suggestion."""
         unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, dict) else []
         if unknown:
             known = list(cls.model_fields)

@@ -281,7 +281,6 @@ def checked_problem(
 
 
 def _labels(segments: Any, n_examples: int | None, goal: Goal) -> tuple[str, ...] | None:
-    """The segment of each example."""
     if segments is None:
         if goal.by_segment:
             raise InvalidArgumentError(

@@ -353,7 +353,6 @@ class PostgreSQLStorage(SQLStorage):
 
     @contextmanager
     def _translated(self, patience: float) -> Iterator[None]:
-        """Psycopg's errors in asktell's words."""
         try:
             yield
         except psycopg.Error as error:

@@ -295,7 +295,6 @@ class SQLiteStorage(SQLStorage):
 
     @contextmanager
     def _translated(self, patience: float | None = None) -> Iterator[None]:
-        """SQLite's errors in asktell's words."""
         try:
             yield
         except sqlite3.Error as error:

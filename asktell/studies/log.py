@@ -344,26 +344,22 @@ def evaluations(
 
 
 def _evaluations(base: State, lines: Iterable[str], prompts: Prompts) -> Iterator[Evaluation]:
-    problem, ids = base.problem, prompts.ids
-    metrics = problem.goal.metrics
+    problem = base.problem
     counted = problem.on_failure if isinstance(problem.on_failure, dict) else None
-    yield from evaluations_of(base, ids)
-    out = {}
-    for trial in range(base.asked):
-        if (pull := base.open(trial)) is not None:
-            out[trial] = pull.arm, pull.example
+    yield from evaluations_of(base, prompts.ids)
+    out = {t: (pull.arm, pull.example) for t in range(base.asked) if (pull := base.open(t)) is not None}
     for line in lines:
         for entry in decode(line, problem):
             if isinstance(entry, events.Growth):
                 problem, prompts = grown(problem, entry), prompts_after(prompts, entry)
-                ids = prompts.ids
             elif isinstance(entry, events.Asked):
                 out[entry.trial] = entry.arm, entry.example
-            elif isinstance(entry, events.Told):
+            elif isinstance(entry, events.Told | events.Failed):
                 arm, example = out.pop(entry.trial)
-                scores, id_ = dict(zip(metrics, entry.scores, strict=False)), id_of_example(problem, example)
-                yield Evaluation(entry.trial, ids[arm], example, scores, entry.cost, example_id=id_)
-            elif isinstance(entry, events.Failed):
-                arm, example = out.pop(entry.trial)
+                scores, reason = counted, None
+                if isinstance(entry, events.Told):
+                    scores = dict(zip(problem.goal.metrics, entry.scores, strict=False))
+                else:
+                    reason = entry.reason
                 id_ = id_of_example(problem, example)
-                yield Evaluation(entry.trial, ids[arm], example, counted, entry.cost, entry.reason, example_id=id_)
+                yield Evaluation(entry.trial, prompts.ids[arm], example, scores, entry.cost, reason, example_id=id_)

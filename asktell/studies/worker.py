@@ -144,7 +144,6 @@ class Worker(SelectionWorker):
     def tell(
         self, trial: AnyTrial, scores: Scores, cost: float | None = None, *, details: Details | None = None
     ) -> bool:
-        """See `Study.tell`."""
         trial = self._own(trial)
         return self._report(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
 
@@ -165,14 +164,12 @@ class Worker(SelectionWorker):
     def fail(
         self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None, *, details: Details | None = None
     ) -> bool:
-        """See `Study.fail`."""
         trial = self._own(trial)
         return self._report(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name, details=details))
 
     def release(self, trial: AnyTrial) -> bool:
-        """See `Study.release`; not waited for, since the lease will run out."""
         trial = self._own(trial)
-        self._end(trial)
+        self._end(trial)  # not waited for, since the lease will run out
         return self.study.release(trial, worker=self.name)
 
     # What is observed while the storage goes away may be recorded twice.
